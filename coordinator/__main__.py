@@ -220,8 +220,8 @@ async def _serve(config: Config) -> None:
     if beside is not None:
         await beside.stop()
     await server.stop()
-    if store.aids_problem:
-        log.warning("no snapshot of every shard: the next start reads more of the log", why=store.aids_problem)
+    if store.snapshots_problem:
+        log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
 
 

@@ -1,5 +1,6 @@
-"""The two policies by which a log forgets. They are declarations: a log is told one when it is opened. Old segments go
-by `LogStore.drop`; compaction is the `Cleaner`'s.
+"""Cleanup policies of a log: retention and compaction. A log is given one when it is opened.
+
+`LogStore.drop` deletes old segments; the `Cleaner` compacts.
 """
 
 import msgspec
@@ -8,9 +9,11 @@ MIB = 1024 * 1024
 
 
 class Retain(msgspec.Struct, frozen=True):
-    """Whole segments go once all of their records are older than `retention_ms`, or the log is larger than
-    `retention_bytes`; -1 means never. `segment_bytes` is when a segment is closed and the next begun, or `segment_ms`
-    after its first record, by the records' own time (-1: never).
+    """Whole segments are deleted once all of their records are older than `retention_ms`, or the log is larger than
+    `retention_bytes`.
+
+    -1 means never. A segment is closed at `segment_bytes`, or `segment_ms` after its first record by the records' own
+    time (-1: never).
     """
 
     retention_ms: int = -1
@@ -22,8 +25,8 @@ class Retain(msgspec.Struct, frozen=True):
 class Compact(msgspec.Struct, frozen=True):
     """The last value of every key is kept, and tombstones for `delete_retention_ms` after they were first cleaned.
 
-    A log is cleaned once `min_dirty_ratio` of it is new, or its oldest new record is older than `max_lag_ms`; records
-    younger than `min_lag_ms` are left alone, by their own time.
+    A log is cleaned once `min_dirty_ratio` of it is new, or its oldest new record is older than `max_lag_ms`. Records
+    younger than `min_lag_ms`, by their own time, are left alone.
     """
 
     delete_retention_ms: int = 24 * 60 * 60 * 1000

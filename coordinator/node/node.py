@@ -27,7 +27,7 @@ from coordinator.runtime.snapshot import to_keep
 from coordinator.tasks.scheduled_task import TaskDue
 from coordinator.topics.embedded import FetchReady
 from coordinator.topics.offsets_topic import advanced
-from partition_log.log.state_snapshots import NewAid
+from partition_log.log.state_snapshots import NewStateSnapshot
 from partition_log.store.log_store import CheckpointJob, LogStore
 
 _CHECKPOINT, _CHECKPOINT_EVERY_MS = "checkpoint", 1_000
@@ -55,7 +55,7 @@ class AnyNode(Protocol):
     def step_many(self, events: Sequence[Event], moment: Moment, /) -> list[Effect]:
         """See `Node`."""
 
-    def snapshots(self) -> Iterator[NewAid]:
+    def snapshots(self) -> Iterator[NewStateSnapshot]:
         """See `Node`."""
 
 
@@ -143,7 +143,7 @@ class Node:
         self.effects.clear()
         return effects
 
-    def snapshots(self) -> Iterator[NewAid]:
+    def snapshots(self) -> Iterator[NewStateSnapshot]:
         """Snapshots for the next start, to be written once this node has stopped and its logs are whole."""
         return to_keep(self.core.shards)
 

@@ -228,15 +228,7 @@ class Shard:
     def end_transaction(self, marker: TransactionEnded, moment: Moment) -> int | ErrorCode:
         """Append the marker and return its write-ahead position. The marker of an unknown producer changes nothing
         here, and is appended all the same: other partitions' logs may know the producer."""
-        batch = encode_batch(
-            [encode_marker(marker)],
-            timestamp_ms=moment.wall_ms,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            transactional=True,
-            control=True,
-        )
-        position = self._write(batch)
+        position = self._write(_marker_batch(marker, moment))
         if not isinstance(position, ErrorCode):
             for group_id in self.apply_marker(marker):
                 self._tools.outbox.wrote(group_id, position)
@@ -260,14 +252,9 @@ class Shard:
 
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
         """Append all records or none, as one batch. They share the position of the batch."""
-        encoded, size, most = [], 0, self._tools.max_batch_bytes
-        for record in records:
-            key, value = encode(record)
-            size += len(key) + len(value or b"")
-            if size > most:  # checked before the memory is taken
-                return _TOO_LARGE
-            encoded.append((key, value))
-        return self._write_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
+        encoded = _encoded(records, self._tools.max_batch_bytes)
+        batch = None if encoded is None else encode_batch(encoded, timestamp_ms=moment.wall_ms)
+        return _TOO_LARGE if batch is None else self._write_of(records[0].group_id, batch)
 
     def _write_of(self, group_id: str, batch: bytes) -> ErrorCode | None:
         position = self._write(batch)
@@ -419,3 +406,26 @@ class Shard:
     def position_of(self, group_id: str) -> int:
         """Write-ahead position of the group's last record: its state may be shown only when that is durable."""
         return self._tools.outbox.position_of(group_id)
+
+
+def _marker_batch(marker: TransactionEnded, moment: Moment) -> bytes:
+    return encode_batch(
+        [encode_marker(marker)],
+        timestamp_ms=moment.wall_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def _encoded(records: Sequence[ShardRecord], most_bytes: int) -> list[tuple[bytes, bytes | None]] | None:
+    """Encode the records; None if they are larger than a batch may be, found before the memory is taken."""
+    encoded, size = [], 0
+    for record in records:
+        key, value = encode(record)
+        size += len(key) + len(value or b"")
+        if size > most_bytes:
+            return None
+        encoded.append((key, value))
+    return encoded

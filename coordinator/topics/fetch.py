@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import msgspec
 
 from coordinator.keys import FetchKey
-from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.errors import LogDamaged, OffsetOutsideLog
 from partition_log.log.partition_log import PartitionLog
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import FetchRegistered
@@ -48,7 +48,7 @@ def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitio
     error, data = ErrorCode.NONE, b""
     try:
         data = _read(log, wanted, room)
-    except OffsetOutOfRange:
+    except OffsetOutsideLog:
         error = ErrorCode.OFFSET_OUT_OF_RANGE
     except LogDamaged as damage:
         log.note_damage(damage)

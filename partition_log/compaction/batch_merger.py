@@ -1,4 +1,4 @@
-"""What compaction keeps, written into a new segment: records of many small batches in few large ones."""
+"""Writing of the records that compaction keeps: many small batches become few large ones in a new segment."""
 
 from typing import NamedTuple
 
@@ -10,27 +10,27 @@ from protocol.record_batch import BatchHeader, empty_batch, extent
 from protocol.record_keys import Keyed, join_records
 
 _BATCH_BYTES = 16 * 1024
-"""Of a batch of joined records, by and large, before its compression."""
+"""Size of a merged batch, estimated before compression."""
 _RECORD_BYTES = 8
 _OFFSETS_A_BATCH = 1 << 30
 _WRITE_BYTES = 256 * 1024
 
 
-class Kind(NamedTuple):
-    """What records must share to stand in one batch; `append_ms` is -1 where each has its own time."""
+class MergedBatchKind(NamedTuple):
+    """Properties that records of one batch share; `append_ms` is -1 where each record has its own time."""
 
     compression: int
     append_ms: int
     horizon_ms: int
 
 
-class Joiner:
+class BatchMerger:
     """Makes `BASE.cleaned` in the log's folder, by writes that a job does (`begin_write`, `end_write`). `segment` is
     what it will be: under its own name, once it has it."""
 
     def __init__(self, log: PartitionLog, base_offset: int) -> None:
         self.path = f"{log.folder}/{cleaned_name(base_offset)}"
-        self._kind: Kind | None = None
+        self._kind: MergedBatchKind | None = None
         self._records: list[Keyed] = []
         self._bytes = 0
         self.segment = Segment(log.files, log.folder, base_offset)
@@ -42,7 +42,7 @@ class Joiner:
         """Bytes so far, of what is not yet joined by and large."""
         return self.segment.size + self._bytes
 
-    def add(self, kind: Kind, records: list[Keyed]) -> None:
+    def add(self, kind: MergedBatchKind, records: list[Keyed]) -> None:
         """Records that stay, at least one, behind all of before."""
         is_far = bool(self._records) and records[-1].offset - self._records[0].offset > _OFFSETS_A_BATCH
         if kind != self._kind or self._bytes >= _BATCH_BYTES or is_far:
@@ -57,21 +57,24 @@ class Joiner:
         self._append(batch, header.base_offset, header.next_offset, header.max_timestamp_ms)
 
     def finish(self, end: int) -> None:
-        """Nothing follows but the last write. The segment stands for all offsets below `end`, whatever is left of them:
-        its last batch ends there, so that it can be told from one behind which a file is missing."""
+        """End the segment; only the last write follows.
+
+        The segment stands for all offsets below `end`, so its last batch ends there even if it holds no records: a
+        missing file behind it is noticed.
+        """
         self._join()
         if (reached := self.segment.next_offset) < end:
             self._append(empty_batch(reached, end), reached, end, -1)
 
     def begin_write(self, at_least: int = _WRITE_BYTES) -> CleanedWrite | None:
-        """For a job, if so much is in memory. Nothing may be added until `end_write`."""
+        """Return the next write for a job, if so many bytes are in memory. Nothing may be added until `end_write`."""
         if self.segment.pending_bytes < at_least:
             return None
         self._writing = self.segment.spill()
         return CleanedWrite(self.path, self._writing.position, self._writing.data)
 
     def end_write(self) -> None:
-        """It is in the file; the swap that puts the file in its place syncs it first."""
+        """Note that the write is in the file; the swap that puts the file in its place syncs it first."""
         self.segment.spilled(self._writing)
         self.segment.unsynced = False
 

@@ -1,4 +1,4 @@
-"""What compaction does next, and when: one log at a time, the dirtiest first, in slices."""
+"""The log cleaner: compacts one log at a time, the dirtiest first, in slices."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -6,8 +6,8 @@ from itertools import islice
 import msgspec
 
 from partition_log.cleanup_policy import Compact
-from partition_log.compaction.compaction_pass import Compaction
-from partition_log.compaction.log_to_clean import Dirt, dirt_of, is_due
+from partition_log.compaction.compaction_pass import CompactionPass
+from partition_log.compaction.log_to_clean import LogToClean, is_due, log_to_clean
 from partition_log.errors import LogDamaged
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite, Swap
@@ -17,13 +17,12 @@ _LOGS_A_SLICE = 64
 _NEXT_SLICE_MS = 1
 _REST_FOR_A_SWAP, _LONGEST_REST_MS, _REST_SLICE_MS = 100, 2_000, 100
 """While others append, cleaning rests so many times as long as a swap took: new blocks and names make every sync beside
-them wait, and one commit in a hundred may notice, not one in ten. Where nobody appends for a slice, it goes on."""
+them wait, and one commit in a hundred may notice, not one in ten. Without appends
+for a slice, cleaning continues."""
 
 
-class Cleaned(msgspec.Struct):
-    """What compaction has done since the start. `uncleanable`: logs that it leaves alone since they are damaged, with
-    the sentence that says where.
-    """
+class CleanerTotals(msgspec.Struct):
+    """Totals of compaction since the start. `uncleanable`: damaged logs that are left alone, with the reason."""
 
     passes: int = 0
     records_read: int = 0
@@ -46,7 +45,7 @@ class Cleaner:
         self._rest_until_ms = 0
         self._position = 0  # of the write-ahead log, when it was looked at last
         self._to_look_at: Iterator[PartitionLog] | None = None
-        self._best: tuple[float, PartitionLog, Dirt] | None = None
+        self._best: tuple[float, PartitionLog, LogToClean] | None = None
         self._is_held = False
         self._uncleanable: dict[str, PartitionLog] = {}
         # Logs that a pass could do nothing for, since their first transaction is open: and up to where it looked. Until
@@ -54,13 +53,15 @@ class Cleaner:
         self._tried: dict[str, int] = {}
         self._log: PartitionLog | None = None
         self._aim = 0
-        self._pass: Compaction | None = None
+        self._pass: CompactionPass | None = None
         self._slices: Iterator[Swap | CleanedWrite | None] = iter(())
-        self.done = Cleaned()
+        self.done = CleanerTotals()
 
     def run(self, logs: Callable[[], Iterable[PartitionLog]], wall_ms: int) -> int:
-        """One slice. `logs` is called when a round begins, and gives those that may be cleaned, some in each slice:
-        those that are not compacted are passed over. In how many milliseconds the next is due."""
+        """Run one slice. Return the milliseconds to the next.
+
+        `logs` is called when a round begins and gives the logs to look at; those that are not compacted are skipped.
+        """
         if self._store.disk_full:
             if not self._store.cleaning.is_swapping:
                 self._end()  # what it has written takes room that others need; there may be more later
@@ -77,7 +78,7 @@ class Cleaner:
         return self._look(self._to_look_at, wall_ms)
 
     def _rest(self, wall_ms: int) -> int:
-        """How much longer, at most a slice; a clock that was set ends it."""
+        """Return how much longer to rest, at most a slice; a clock that was set ends the rest."""
         if self._swap_at_ms is not None:
             took_ms, self._swap_at_ms = max(wall_ms - self._swap_at_ms, 0), None
             self._rest_until_ms = wall_ms + min(_REST_FOR_A_SWAP * took_ms, _LONGEST_REST_MS)
@@ -98,13 +99,13 @@ class Cleaner:
     # ------------------------------------------------------------------------------------------------------- choosing
 
     def _look(self, logs: Iterator[PartitionLog], wall_ms: int) -> int:
-        """At some logs; after the last of them the dirtiest is begun."""
+        """Look at some logs; after the last of them, begin with the dirtiest."""
         looked = 0
         for log in islice(logs, _LOGS_A_SLICE):
             looked += 1
             if log.is_removed or not isinstance(log.policy, Compact) or self._is_uncleanable(log):
                 continue
-            dirt = dirt_of(log, wall_ms)
+            dirt = log_to_clean(log, wall_ms)
             self._is_held |= dirt.is_held
             rank = 2.0 if dirt.has_old_tombstones or dirt.is_late else dirt.ratio
             can_help = dirt.has_old_tombstones or self._tried.get(log.name) != dirt.end
@@ -128,11 +129,11 @@ class Cleaner:
             del self._uncleanable[log.name], self.done.uncleanable[log.name]
         return known is log
 
-    def _begin(self, log: PartitionLog, dirt: Dirt, wall_ms: int) -> None:
+    def _begin(self, log: PartitionLog, dirt: LogToClean, wall_ms: int) -> None:
         if log.is_removed:
             return
         self._log, self._aim = log, dirt.end
-        self._pass = Compaction(
+        self._pass = CompactionPass(
             log, dirt.cleanable, dirt.clean, wall_ms, slice_bytes=self._slice_bytes, map_bytes=self._map_bytes
         )
         self._slices = self._pass.slices()
@@ -163,11 +164,11 @@ class Cleaner:
         self._discard(self._pass)
         return _NEXT_SLICE_MS
 
-    def _discard(self, done: Compaction) -> None:
+    def _discard(self, done: CompactionPass) -> None:
         self._store.cleaning.discard(done.discards)
         done.discards = []
 
-    def _passed(self, log: PartitionLog, done: Compaction) -> None:
+    def _passed(self, log: PartitionLog, done: CompactionPass) -> None:
         passed = done.passed
         self._tried.pop(log.name, None)
         if passed.end < self._aim and passed.end == log.cleaned_offset:

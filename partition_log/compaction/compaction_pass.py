@@ -19,7 +19,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from partition_log.cleanup_policy import Compact
-from partition_log.compaction.batch_merger import Joiner, Kind
+from partition_log.compaction.batch_merger import BatchMerger, MergedBatchKind
 from partition_log.compaction.transaction_ends import TransactionEnds
 from partition_log.errors import ADVICE, LogDamaged
 from partition_log.log.partition_log import PartitionLog
@@ -30,7 +30,7 @@ from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, re
 from protocol.record_keys import Keyed, keyed_records
 
 _KEY_BYTES = 160
-"""What a key takes in memory beside its own bytes, by and large."""
+"""Memory of a key in the map beside its own bytes, estimated."""
 _READ_BYTES = 64 * 1024
 _MOST_JOINED = 64
 """Segments that become one: all of them are open while they are replaced."""
@@ -44,12 +44,13 @@ _BATCH_COST, _RECORD_COST = 128, 64
 _WHOLE_BYTES = 8 * 1024
 """A batch so large is kept as it is if all of its records stay."""
 _PART_RECORDS, _PART_BYTES = 500, 128 * 1024
-"""A batch of more than twice as much is taken apart: nobody must wait for the whole of it."""
+"""A batch of more than twice as much is taken apart, so that no slice takes the whole of it."""
 
 
-class Passed(NamedTuple):
-    """What a pass has come to: all of the log before `end` has been looked at. `horizon_ms` is when the first of the
-    tombstones left may go, -1 if there are none.
+class CompactionResult(NamedTuple):
+    """Result of a pass over all of the log before `end`.
+
+    `horizon_ms` is when the first of the remaining tombstones may go, -1 if there are none.
     """
 
     end: int
@@ -60,13 +61,13 @@ class Passed(NamedTuple):
     bytes_written: int
 
 
-class Compaction:
+class CompactionPass:
     """`slices` does the work."""
 
     def __init__(
         self, log: PartitionLog, cleanable: int, clean: int, wall_ms: int, *, slice_bytes: int, map_bytes: int
     ) -> None:
-        """Of the log's first `cleanable` segments, the first `clean` of which an earlier pass has left as they are."""
+        """Compact the log's first `cleanable` segments; an earlier pass has left the first `clean` as they are."""
         policy = log.policy
         assert isinstance(policy, Compact), f"{log.name} is not compacted"
         self._log = log
@@ -79,18 +80,20 @@ class Compaction:
         self._last: list[dict[bytes, int]] = [{} for _ in range(_MAPS)]
         self._ends = TransactionEnds()
         self._current: Segment | None = self._segments[0]  # the oldest that is needed still
-        self._joiner: Joiner | None = None
+        self._joiner: BatchMerger | None = None
         self._swap: Swap | None = None
         self._spent = 0
         self._horizons: list[int] = []
         self.discards: list[str] = []
-        """Files that nobody wants after all, for a job to remove."""
+        """Files that are not needed after all, for a job to remove."""
         self._read = self._kept = self._bytes_read = self._bytes_written = 0
 
     @property
     def is_stale(self) -> bool:
-        """Whether there is nothing left to do for this pass: the log has lost what would be read next or has just been
-        written anew, or is not to be compacted any more."""
+        """Return true if the pass has nothing left to do.
+
+        The next segment was deleted or replaced meanwhile, or the log is not to be compacted any more.
+        """
         if self._log.is_removed or not isinstance(self._log.policy, Compact):
             return True
         if self._swap is not None and not self._swap.is_done:
@@ -98,16 +101,16 @@ class Compaction:
         return self._current is not None and not self._log.segments.holds(self._current)
 
     def give_up(self) -> None:
-        """It will not go on: what it was writing is nobody's, and takes room. A swap must not be under way."""
+        """Abandon the pass: the unfinished file only takes room. No swap may be under way."""
         if self._joiner is not None and not self._log.is_removed:  # then a job may be removing all of it
             self.discards.append(self._joiner.path)
 
     @property
-    def passed(self) -> Passed:
-        """After the last slice."""
+    def passed(self) -> CompactionResult:
+        """Result of the pass, after the last slice."""
         end = self._segments[-1].next_offset if self._segments else self._log.start_offset
         horizon_ms = min(self._horizons, default=-1)
-        return Passed(end, horizon_ms, self._read, self._kept, self._bytes_read, self._bytes_written)
+        return CompactionResult(end, horizon_ms, self._read, self._kept, self._bytes_read, self._bytes_written)
 
     def slices(self) -> Iterator[Swap | CleanedWrite | None]:
         """A slice for each `next`, which reads and changes nothing on the disk: a write or a swap that is yielded must
@@ -120,7 +123,7 @@ class Compaction:
         while index < len(self._segments):
             group: list[Segment] = []
             self._current = self._segments[index]
-            self._joiner = joiner = Joiner(self._log, self._current.base_offset)
+            self._joiner = joiner = BatchMerger(self._log, self._current.base_offset)
             kept_before, read_before = self._kept, self._read
             while not group or self._fits(joiner.size, group, self._segments[index]):
                 segment = self._segments[index]
@@ -147,13 +150,13 @@ class Compaction:
                 yield None
 
     @staticmethod
-    def _write(joiner: Joiner, *at_least: int) -> Iterator[CleanedWrite]:
+    def _write(joiner: BatchMerger, *at_least: int) -> Iterator[CleanedWrite]:
         if (write := joiner.begin_write(*at_least)) is not None:
             yield write
             joiner.end_write()
 
     def _fits(self, size: int, group: list[Segment], segment: Segment) -> bool:
-        """Whether one more segment may be joined to those of the group."""
+        """Return true if the segment may join those of the group."""
         return (
             len(group) < _MOST_JOINED
             and size + segment.size <= self._policy.segment_bytes
@@ -161,7 +164,7 @@ class Compaction:
         )
 
     def _is_over(self, size: int, records: int) -> bool:
-        """Whether that much more is enough for a slice."""
+        """Charge the work; return true if the slice is used up."""
         self._spent += size + _BATCH_COST + records * _RECORD_COST
         if self._spent < self._slice_bytes:
             return False
@@ -171,7 +174,7 @@ class Compaction:
     # ---------------------------------------------------------------------------------------------- the first reading
 
     def _find_keys(self) -> Iterator[None]:
-        """What is found beyond the end of the pass does no harm: it is newer, it is decided, and it stays."""
+        """Read the last offset of each key. Records beyond the end of the pass do no harm: they are newer, and stay."""
         size = 0
         for number, segment in enumerate(self._segments[self._clean :], self._clean):
             if size > self._map_bytes:
@@ -192,7 +195,7 @@ class Compaction:
             self._segments.pop()
 
     def _note_last(self, decided: list[Keyed]) -> int:
-        """How much larger the map has become."""
+        """Note the records' offsets. Return the growth of the map in bytes."""
         size = 0
         for record in decided:
             if record.key is not None:
@@ -221,7 +224,7 @@ class Compaction:
 
     # --------------------------------------------------------------------------------------------- the second reading
 
-    def _sift(self, segment: Segment, joiner: Joiner) -> Iterator[CleanedWrite | None]:
+    def _sift(self, segment: Segment, joiner: BatchMerger) -> Iterator[CleanedWrite | None]:
         for header, batch in batches_of(segment, 0, _READ_BYTES):
             self._read += header.record_count
             self._bytes_read += len(batch)
@@ -239,8 +242,8 @@ class Compaction:
         """Markers and what they have aborted."""
         return header.is_control or (header.is_transactional and not self._ends.is_committed(header))
 
-    def _keep(self, header: BatchHeader, batch: memoryview, records: list[Keyed], joiner: Joiner) -> None:
-        """What stays of some or all of the batch's records."""
+    def _keep(self, header: BatchHeader, batch: memoryview, records: list[Keyed], joiner: BatchMerger) -> None:
+        """Keep those of the batch's records that are the last of their key."""
         horizon_ms, last = header.delete_horizon_ms, self._last
         may_drop = 0 <= horizon_ms <= self._wall_ms
         kept = [
@@ -266,4 +269,4 @@ class Compaction:
             joiner.add_batch(header, bytes(batch))
             return
         append_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else -1
-        joiner.add(Kind(header.compression, append_ms, horizon_ms), kept)
+        joiner.add(MergedBatchKind(header.compression, append_ms, horizon_ms), kept)

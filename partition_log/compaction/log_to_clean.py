@@ -1,4 +1,4 @@
-"""How dirty a log is, and whether that is worth a pass."""
+"""Choice of the log to clean: how dirty a log is, and whether a pass is worth it."""
 
 import msgspec
 
@@ -7,10 +7,11 @@ from partition_log.errors import LogDamaged
 from partition_log.log.partition_log import PartitionLog
 
 
-class Dirt(msgspec.Struct, frozen=True):
-    """How dirty a log is: its cleanable segments, where they end, those of them that were cleaned before, and the bytes
-    of both. `is_late`: it must be cleaned whatever its ratio; `has_old_tombstones`: those of the clean part may go.
-    `is_held`: it would be due below a newer checkpoint.
+class LogToClean(msgspec.Struct, frozen=True):
+    """A log's cleanable segments, where they end, the number cleaned before, and the bytes of both parts.
+
+    `is_late`: the log must be cleaned whatever its ratio. `has_old_tombstones`: those of the clean part may go.
+    `is_held`: the log would be due below a newer checkpoint.
     """
 
     cleanable: int
@@ -24,11 +25,11 @@ class Dirt(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """Of new bytes among all that could be cleaned; 0 if there are none."""
+        """Share of new bytes in all that could be cleaned; 0 if there are none."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
 
-def dirt_of(log: PartitionLog, wall_ms: int) -> Dirt:
+def log_to_clean(log: PartitionLog, wall_ms: int) -> LogToClean:
     """Raises nothing: what cannot be read is found by the pass."""
     policy, segments = log.policy, log.segments
     assert isinstance(policy, Compact)
@@ -49,18 +50,18 @@ def dirt_of(log: PartitionLog, wall_ms: int) -> Dirt:
     is_held = held_bytes > 0 and would_be_dirty >= policy.min_dirty_ratio * (clean_bytes + would_be_dirty)
     has_old_tombstones = 0 <= log.horizon_ms <= wall_ms and clean > 0
     end = segments[cleanable - 1].next_offset if cleanable else 0
-    return Dirt(cleanable, end, clean, clean_bytes, dirty_bytes, is_late, has_old_tombstones, is_held)
+    return LogToClean(cleanable, end, clean, clean_bytes, dirty_bytes, is_late, has_old_tombstones, is_held)
 
 
-def is_due(log: PartitionLog, dirt: Dirt) -> bool:
-    """Whether it is worth a pass."""
+def is_due(log: PartitionLog, dirt: LogToClean) -> bool:
+    """Return true if the log is worth a pass."""
     assert isinstance(log.policy, Compact)
     is_dirty = dirt.dirty_bytes > 0 and dirt.ratio >= log.policy.min_dirty_ratio
     return dirt.cleanable > 0 and (is_dirty or dirt.is_late or dirt.has_old_tombstones)
 
 
 def _old_enough(log: PartitionLog, most: int, wall_ms: int) -> int:
-    """How many of the oldest segments hold nothing newer than that."""
+    """Return how many of the oldest segments hold nothing newer than that time."""
     for number, segment in enumerate(log.segments[:most]):
         try:
             newest_ms = segment.newest_ms()

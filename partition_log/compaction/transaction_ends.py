@@ -1,4 +1,4 @@
-"""How the transactions of a log ended, for whoever reads it from where none was open."""
+"""Outcome of each transaction in a log, read from a place where none was open."""
 
 from bisect import bisect_right
 
@@ -35,7 +35,7 @@ class TransactionEnds:
         return min((first for first, _written in self._open.values()), default=None)
 
     def is_committed(self, header: BatchHeader) -> bool:
-        """Whether a transaction's batch, below `first_undecided`, counts."""
+        """Return true if the batch's transaction was committed. The batch must be below `first_undecided`."""
         markers = self._markers.get(header.producer_id, [])
         number = bisect_right(markers, header.base_offset)
         assert number < len(markers), f"the transaction at {header.base_offset} is not decided"

@@ -5,7 +5,7 @@ from partition_log.errors import ADVICE, LogDamaged
 
 
 def write_file(disk: Disk, folder: str, path: str, data: bytes) -> None:
-    """Whole or not at all: written beside, synced, renamed, and the name synced."""
+    """Write the file whole or not at all: written beside, synced, renamed, and the name synced."""
     beside = f"{path}.new"
     handle = disk.open(beside)
     try:
@@ -19,7 +19,7 @@ def write_file(disk: Disk, folder: str, path: str, data: bytes) -> None:
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """All of it. Raises `LogDamaged` where the disk cannot read it."""
+    """Read the whole file. Raises `LogDamaged` if the disk cannot read it."""
     handle = disk.open_to_read(path)
     try:
         return disk.read_at(handle, 0, disk.size(handle))

@@ -17,56 +17,58 @@ class Disk(Protocol):
     """
 
     def open(self, path: str, *, make: bool = True) -> int:
-        """For reading and writing. If there is no file, an empty one is made, or `FileNotFoundError` raised."""
+        """Open for reading and writing. An absent file is made empty, or raises `FileNotFoundError`."""
 
     def open_to_read(self, path: str) -> int:
-        """For reading alone: what the loop may do, since it waits for nothing while the file system stands still."""
+        """Open for reading only. The loop may do this: it never waits while the file system stands still."""
 
     def close(self, handle: int) -> None: ...
 
     def size(self, handle: int) -> int: ...
 
     def read_at(self, handle: int, position: int, size: int) -> bytes:
-        """Fewer bytes than `size` only where the file ends."""
+        """Read; fewer bytes than `size` come only where the file ends."""
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
-        """All of it, or an error; the file grows as needed."""
+        """Write all of the bytes, or raise an error; the file grows as needed."""
 
     def truncate(self, handle: int, size: int) -> None: ...
 
     def sync(self, handle: int) -> None:
-        """The contents, and what is needed to read them back, are durable on return. Raises `SyncFailed`, also for
-        a write before it that has failed meanwhile."""
+        """Make the contents, and what is needed to read them back, durable. Raises `SyncFailed`, also for an earlier
+        write that has failed meanwhile."""
 
     def make_folder(self, path: str) -> None:
-        """Nothing happens if it is there."""
+        """Make the folder, unless it is there."""
 
     def sync_folder(self, path: str) -> None:
-        """Raises `SyncFailed`."""
+        """Make the names in the folder durable. Raises `SyncFailed`."""
 
     def list(self, folder: str) -> list[str]:
-        """Names, sorted; of a folder that is not there, none."""
+        """Return the names, sorted; none of an absent folder."""
 
     def rename(self, old: str, new: str) -> None:
-        """A file in the place of any file that was there."""
+        """Rename a file, in the place of any other of the new name."""
 
     def remove(self, path: str) -> None: ...
 
     def remove_folder(self, path: str) -> None:
-        """An empty one."""
+        """Remove an empty folder."""
 
     def lock(self, path: str) -> int:
-        """A handle that nobody else can have until it is closed; raises `FolderInUse`."""
+        """Return a handle that excludes all others until it is closed; raises `FolderInUse`."""
 
 
 def is_unreadable(error: OSError) -> bool:
-    """Whether it is this one file that cannot be read, and not the disk or the process that fails as a whole."""
+    """Return true if this one file cannot be read, false if the disk or the process fails as a whole."""
     return error.errno in (errno.EIO, errno.ENOENT)
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether room, and not the disk, is what lacks: trying again is safe. Never after a sync: a thin volume or a quota
-    says ENOSPC there too, when the bytes are lost already."""
+    """Return true if the disk lacks room: trying again is safe.
+
+    Never after a sync: a thin volume or a quota says ENOSPC there too, when the bytes are lost already.
+    """
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
@@ -167,7 +169,7 @@ class OsDisk:
 
 
 class ReadOnlyDisk(OsDisk):
-    """The disk of this machine, for who only looks: whatever would change something raises `OSError`. For reading a
+    """The disk of this machine, for reading alone: any change raises `OSError`. For reading a
     folder the right to read it is enough.
     """
 
@@ -196,7 +198,7 @@ class ReadOnlyDisk(OsDisk):
         raise self._refusal(path)
 
     def is_locked(self, path: str) -> bool:
-        """Whether somebody has it. It is taken for a moment, beside any other reader, and given back."""
+        """Return true if another process has the lock. It is taken for a moment, shared, and given back."""
         try:
             handle = self.open(path)
         except FileNotFoundError:

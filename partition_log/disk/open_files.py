@@ -1,7 +1,7 @@
 """The files that are kept open for reading: the ones used last, so many and no more, however many segments there are.
 
 Only readers use them, and they may be closed at any moment. A job never does: it opens by path what it writes and syncs
-and closes it again, one file at a time, so that nobody can close a file under its hands.
+and closes it again, one file at a time, so that no reader can close a job's file.
 """
 
 import errno
@@ -10,11 +10,11 @@ from partition_log.disk.disk import Disk, is_unreadable
 from partition_log.errors import ADVICE, MISSING, LogDamaged
 
 MOST = 256
-"""Beside them, a store has open: a job's file for each of two jobs, the write-ahead log's, and the lock."""
+"""Bound of open files. A store has four more: one for each of two jobs, the write-ahead log's, and the lock."""
 
 
 class OpenFiles:
-    """A file belongs to `owner`, whoever reads it: what stands under the same path later is another's. Files of owners
+    """A file belongs to `owner`, its reader; a later file of the same path is another owner's. Files of owners
     that are pinned are not counted among the `most`.
 
     A file that is not there, or that the disk cannot read, is a damaged one: `LogDamaged`. It is never made here.
@@ -28,17 +28,17 @@ class OpenFiles:
         self._handles: dict[object, int] = {}  # the one not used for the longest time comes first
         self._pinned: dict[object, int] = {}
         self.damaged: dict[str, str] = {}
-        """By log, the sentence that says where it was found damaged first."""
+        """Logs found damaged, each with the sentence that says where."""
 
     def __len__(self) -> int:
         return len(self._handles) + len(self._pinned)
 
     def size(self, owner: object, path: str) -> int:
-        """Bytes of the file."""
+        """Return the size of the file."""
         return self.disk.size(self._handle(owner, path, 0))
 
     def read_at(self, owner: object, path: str, position: int, size: int) -> bytes:
-        """As `Disk.read_at`."""
+        """Read as `Disk.read_at` does."""
         handle = self._handle(owner, path, position)
         try:
             return self.disk.read_at(handle, position, size)
@@ -52,7 +52,7 @@ class OpenFiles:
             del self._handles[owner]
 
     def close(self, owner: object) -> None:
-        """Nothing happens if it is not open."""
+        """Close the owner's file, if it is open."""
         handle = self._pinned.pop(owner, None)
         if handle is None:
             handle = self._handles.pop(owner, None)
@@ -92,7 +92,7 @@ class OpenFiles:
 
 
 def _damaged(path: str, position: int, error: OSError) -> LogDamaged | OSError:
-    """What to raise: damage if it is the file's fault, else what the disk said."""
+    """Return the error to raise: damage if the file is at fault, else the disk's own."""
     if not is_unreadable(error):
         return error
     missing = isinstance(error, FileNotFoundError)

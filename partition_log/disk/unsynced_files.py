@@ -18,8 +18,10 @@ MOST = 1_024
 
 
 class UnsyncedFiles:
-    """At most `most` files: beyond that, those written least recently are synced first. Only jobs use it, and recovery
-    before them, one at a time."""
+    """At most `most` open files; beyond that, those written least recently are synced first.
+
+    Used by jobs alone, and by recovery before them, one at a time.
+    """
 
     __slots__ = ("_disk", "_handles", "_most")
 
@@ -32,7 +34,10 @@ class UnsyncedFiles:
         return len(self._handles)
 
     def open(self, path: str) -> int:
-        """A handle to write or truncate the file by; it is made if it is not there, and its folder. Never close it."""
+        """Return a handle to write or truncate the file by. Never close it.
+
+        The file and its folder are made if they are absent.
+        """
         handle = self._handles.pop(path, None)
         if handle is None:
             while len(self._handles) >= self._most:
@@ -57,14 +62,14 @@ class UnsyncedFiles:
         self._disk.write_at(self.open(path), position, data)
 
     def sync(self, path: str) -> None:
-        """Nothing happens if all of it was synced. Raises `SyncFailed`."""
+        """Sync the file, unless all of it was synced. Raises `SyncFailed`."""
         if (handle := self._handles.get(path)) is not None:
             self._disk.sync(handle)
             del self._handles[path]
             self._disk.close(handle)
 
     def sync_all(self) -> None:
-        """Everything that was written is durable on return."""
+        """Sync all files: everything written is durable on return."""
         while self._handles:
             self._sync_oldest()
 
@@ -72,11 +77,11 @@ class UnsyncedFiles:
         self.sync(next(iter(self._handles)))
 
     def forget(self, path: str) -> None:
-        """The file goes, or all of a folder: what stands there later is another."""
+        """Close the file, or all files of a folder: it is about to be removed."""
         for known in [known for known in self._handles if known == path or known.startswith(f"{path}/")]:
             self._disk.close(self._handles.pop(known))
 
     def close(self) -> None:
-        """Nothing is synced: the process ends."""
+        """Close all files without a sync: the process ends."""
         while self._handles:
             self._disk.close(self._handles.popitem()[1])

@@ -1,6 +1,6 @@
-"""Every batch of a file as it lies, damaged ones too: for those who look at a data folder and change nothing in it.
+"""Scan of a file's batches, damaged ones too, for commands that read a data folder without changing it.
 
-Whoever serves stops at the first damage; who looks for damage wants all of it.
+A serving node stops at the first damage; a check reports all of it.
 """
 
 from collections.abc import Generator, Iterator
@@ -13,9 +13,11 @@ CHUNK_BYTES = 1024 * 1024
 _OFFSET_BYTES = 8
 
 
-class Walked(NamedTuple):
-    """A batch at its place. `header` is None where `problem` says what is wrong with it; `offset` is what stands where
-    its base offset should, `next_offset` what follows its last if that much can be told.
+class ScannedBatch(NamedTuple):
+    """A batch at its place in a file.
+
+    `header` is None where `problem` says what is wrong. `offset` is the value in the place of the base offset;
+    `next_offset` follows the last record, if that much can be read.
     """
 
     path: str
@@ -28,9 +30,11 @@ class Walked(NamedTuple):
     problem: str
 
 
-def walk_file(disk: Disk, path: str, chunk_bytes: int = CHUNK_BYTES) -> Generator[Walked, None, None]:
-    """All batches to the end of the file. One whose checksum fails is told and passed over; where not even its length
-    can be right, the walk ends with it. Raises what the disk raises.
+def scan_file(disk: Disk, path: str, chunk_bytes: int = CHUNK_BYTES) -> Generator[ScannedBatch, None, None]:
+    """Yield all batches to the end of the file.
+
+    A batch whose checksum fails is reported and skipped; the scan ends where not even the length can be right. Raises
+    what the disk raises.
     """
     handle = disk.open_to_read(path)
     try:
@@ -52,7 +56,7 @@ def walk_file(disk: Disk, path: str, chunk_bytes: int = CHUNK_BYTES) -> Generato
         disk.close(handle)
 
 
-def _in_chunk(path: str, start: int, chunk: bytes) -> Iterator[Walked]:
+def _in_chunk(path: str, start: int, chunk: bytes) -> Iterator[ScannedBatch]:
     """The batches that are whole in it, up to the first that is none."""
     at = 0
     while at + HEADER_BYTES <= len(chunk):
@@ -66,16 +70,16 @@ def _in_chunk(path: str, start: int, chunk: bytes) -> Iterator[Walked]:
         at += size
 
 
-def checked(path: str, position: int, data: bytes) -> Walked:
+def checked(path: str, position: int, data: bytes) -> ScannedBatch:
     """A batch that is whole as far as its length tells."""
     offset, next_offset, size, _newest = extent(data)
     try:
-        return Walked(path, position, offset, next_offset, size, check_batch(data), data, "")
+        return ScannedBatch(path, position, offset, next_offset, size, check_batch(data), data, "")
     except CorruptBatch as error:
-        return Walked(path, position, offset, next_offset, size, None, data, error.reason)
+        return ScannedBatch(path, position, offset, next_offset, size, None, data, error.reason)
 
 
-def _large_or_wrong(disk: Disk, handle: int, path: str, position: int, chunk: bytes, file_size: int) -> Walked:
+def _large_or_wrong(disk: Disk, handle: int, path: str, position: int, chunk: bytes, file_size: int) -> ScannedBatch:
     offset = int.from_bytes(chunk[:_OFFSET_BYTES], "big", signed=True)
     if len(chunk) < HEADER_BYTES:
         problem = f"{file_size - position} bytes are no whole header"
@@ -88,4 +92,4 @@ def _large_or_wrong(disk: Disk, handle: int, path: str, position: int, chunk: by
             if position + size <= file_size:
                 return checked(path, position, disk.read_at(handle, position, size))
             problem = f"a batch of {size} bytes ends beyond the file, which has {file_size}"
-    return Walked(path, position, offset, offset, 0, None, b"", problem)
+    return ScannedBatch(path, position, offset, offset, 0, None, b"", problem)

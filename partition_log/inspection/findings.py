@@ -1,12 +1,12 @@
-"""What is said of a data folder that was looked at."""
+"""Findings about a data folder, and totals of what was read."""
 
 import enum
 
 import msgspec
 
 
-class Weight(enum.Enum):
-    """`DAMAGE`: what was acknowledged may be lost. `WARNING`: a cache or an aid that is wrong, made anew when it is
+class Severity(enum.Enum):
+    """`DAMAGE`: what was acknowledged may be lost. `WARNING`: a cache or a snapshot that is wrong, made anew when it is
     needed. `NOTE`: worth knowing.
     """
 
@@ -18,7 +18,7 @@ class Weight(enum.Enum):
 class Finding(msgspec.Struct, frozen=True):
     """`position` is a place in the file and `offset` one in the log, None where it is about neither."""
 
-    weight: Weight
+    severity: Severity
     file: str
     position: int | None
     offset: int | None
@@ -32,14 +32,14 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.file}{at}{offset}: {self.what}"
 
 
-class Totals:
-    """What was read: of logs below the checkpoint, and in the write-ahead log behind it."""
+class ScanTotals:
+    """Totals of logs below the checkpoint, and of the write-ahead log behind it."""
 
     __slots__ = ("batches", "bytes", "frame_bytes", "frames", "logs", "records", "segments")
 
     def __init__(self) -> None:
         self.logs = self.segments = self.batches = self.records = self.bytes = self.frames = self.frame_bytes = 0
 
-    def add(self, other: "Totals") -> None:
+    def add(self, other: "ScanTotals") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -11,8 +11,8 @@ import msgspec
 
 from partition_log.disk.disk import Disk
 from partition_log.errors import LogDamaged
-from partition_log.inspection.batch_scan import Walked, checked
-from partition_log.inspection.findings import Finding, Totals, Weight
+from partition_log.inspection.batch_scan import ScannedBatch, checked
+from partition_log.inspection.findings import Finding, ScanTotals, Severity
 from partition_log.inspection.log_check import LogFiles
 from partition_log.store.identity import LOG_NAME, read_identity
 from partition_log.wal.checkpoint import Checkpoint, LogEnd, checkpoint_path, read_checkpoint
@@ -24,12 +24,12 @@ _OURS = ("LOCK", "node.toml", "node.toml.new", "wal")
 _NONE = Checkpoint(0, 0, ())
 
 
-class Framed(msgspec.Struct, frozen=True):
-    """What was written ahead: a batch for a log, or that it is removed (`batch` is None)."""
+class FramedBatch(msgspec.Struct, frozen=True):
+    """Frame of the write-ahead log: a batch of a log, or the removal of the log (`batch` is None)."""
 
     log: str
     position: int
-    batch: Walked | None
+    batch: ScannedBatch | None
 
 
 class Inspector:
@@ -49,7 +49,7 @@ class Inspector:
         self._folder = folder
         self._may_have_holes = may_have_holes
         self.in_use = in_use
-        self.totals = Totals()
+        self.totals = ScanTotals()
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -64,7 +64,7 @@ class Inspector:
         names = self._log_folders()
         if checkpoint is None and problem is None and names:
             what = f"the file is missing, but there are logs, as {names[0]}"
-            yield Finding(Weight.DAMAGE, checkpoint_path(self._wal_folder), None, None, what)
+            yield Finding(Severity.DAMAGE, checkpoint_path(self._wal_folder), None, None, what)
         noted = {end.name: end for end in checkpoint.logs} if checkpoint else {}
         for name in sorted({*noted, *names}):
             yield from self._log(name, noted.get(name), removed=name in removed, is_known=checkpoint is not None)
@@ -94,7 +94,7 @@ class Inspector:
                 found = list(self._frames_in_order(checkpoint))
                 if reader.torn is not None:
                     what = f"a torn tail ({reader.torn}): never acknowledged, the next start cuts it"
-                    found.append(Finding(Weight.NOTE, self._wal_folder, None, None, what))
+                    found.append(Finding(Severity.NOTE, self._wal_folder, None, None, what))
             except (LogDamaged, OSError) as error:
                 removed, found = {}, [self._damage(error, self._wal_folder)]
             if not self.in_use or not _is_damaged(found) or look == _LOOKS - 1:
@@ -111,19 +111,19 @@ class Inspector:
                 continue
             expected = ends.get(framed.log, 0)
             if batch.header is None:
-                yield Finding(Weight.DAMAGE, batch.path, batch.position, batch.offset, batch.problem)
+                yield Finding(Severity.DAMAGE, batch.path, batch.position, batch.offset, batch.problem)
             elif batch.offset != expected:
                 what = f"a frame of {framed.log}, which is at offset {expected}"
-                yield Finding(Weight.DAMAGE, batch.path, batch.position, batch.offset, what)
+                yield Finding(Severity.DAMAGE, batch.path, batch.position, batch.offset, what)
             ends[framed.log] = batch.next_offset
 
     def _log(self, name: str, noted: LogEnd | None, *, removed: bool, is_known: bool) -> Iterator[Finding]:
         if removed or (is_known and noted is None):
             # All there is of it stands in the write-ahead log, if anything.
             return
-        read, found = Totals(), list[Finding]()
+        read, found = ScanTotals(), list[Finding]()
         for look in range(_LOOKS):
-            read = Totals()
+            read = ScanTotals()
             files = LogFiles(self._disk, self._folder, name, holes=self._may_have_holes(name))
             found = list(files.check(noted, read))
             if not self.in_use or not _is_damaged(found) or look == _LOOKS - 1:
@@ -139,12 +139,12 @@ class Inspector:
     def _strangers(self) -> Iterator[Finding]:
         for name in self._disk.list(self._folder):
             if name not in _OURS and not LOG_NAME.fullmatch(name):
-                yield Finding(Weight.NOTE, f"{self._folder}/{name}", None, None, "nothing of musterd's; left alone")
+                yield Finding(Severity.NOTE, f"{self._folder}/{name}", None, None, "nothing of musterd's; left alone")
 
     # ------------------------------------------------------------------------------------------------ the content
 
     def names(self) -> list[str]:
-        """Of all logs that have something, sorted. Raises `LogDamaged`."""
+        """Return the names of all logs that hold something, sorted. Raises `LogDamaged`."""
         checkpoint = read_checkpoint(self._disk, self._wal_folder)
         alive = {end.name for end in checkpoint.logs} if checkpoint else set(self._log_folders())
         for framed in self._framed(checkpoint or _NONE):
@@ -155,20 +155,22 @@ class Inspector:
         return sorted(alive)
 
     def file_names(self) -> list[str]:
-        """Of all logs that have files, sorted, whatever the checkpoint and the write-ahead log say."""
+        """Return the names of all logs that have files, sorted, whatever checkpoint and write-ahead log say."""
         return sorted(self._log_folders())
 
-    def file_batches(self, name: str) -> Iterator[Walked]:
-        """Of a log as its files lie: what a checkpoint would leave out is there, what was only written ahead is not."""
+    def file_batches(self, name: str) -> Iterator[ScannedBatch]:
+        """Yield the batches of a log's files, those beyond the checkpoint too, and none of the write-ahead log."""
         return LogFiles(self._disk, self._folder, name, holes=True).batches(None)
 
-    def frames(self) -> Iterator[Framed]:
-        """What was written ahead since the checkpoint. Raises `LogDamaged`."""
+    def frames(self) -> Iterator[FramedBatch]:
+        """Yield the frames written since the checkpoint. Raises `LogDamaged`."""
         return self._framed(read_checkpoint(self._disk, self._wal_folder) or _NONE)
 
-    def batches(self, name: str) -> Iterator[Walked]:
-        """Of a log as a start would find it: its files up to the checkpoint, then what was written ahead. Raises
-        `LogDamaged` where the write-ahead log or the checkpoint cannot be read; damaged batches are told as such.
+    def batches(self, name: str) -> Iterator[ScannedBatch]:
+        """Yield the batches of a log as a start would find it: its files up to the checkpoint, then the frames behind
+        it.
+
+        Raises `LogDamaged` if the write-ahead log or the checkpoint cannot be read; a damaged batch is yielded as such.
         """
         checkpoint = read_checkpoint(self._disk, self._wal_folder)
         noted = next((end for end in checkpoint.logs if end.name == name), None) if checkpoint else None
@@ -180,16 +182,16 @@ class Inspector:
             yield from LogFiles(self._disk, self._folder, name, holes=True).batches(noted)
         yield from filter(None, frames)
 
-    def _framed(self, checkpoint: Checkpoint) -> Iterator[Framed]:
+    def _framed(self, checkpoint: Checkpoint) -> Iterator[FramedBatch]:
         for frame in WalReader(self._disk, self._wal_folder, checkpoint).frames():
             if not frame.batch:
-                yield Framed(frame.name, frame.position, None)
+                yield FramedBatch(frame.name, frame.position, None)
                 continue
             try:
                 batch = checked(frame.path, frame.file_position, bytes(frame.batch))
             except CorruptBatch as error:
-                batch = Walked(frame.path, frame.file_position, -1, -1, len(frame.batch), None, b"", error.reason)
-            yield Framed(frame.name, frame.position, batch)
+                batch = ScannedBatch(frame.path, frame.file_position, -1, -1, len(frame.batch), None, b"", error.reason)
+            yield FramedBatch(frame.name, frame.position, batch)
 
     # ---------------------------------------------------------------------------------------------------- helpers
 
@@ -204,9 +206,9 @@ class Inspector:
     def _damage(error: LogDamaged | OSError, path: str) -> Finding:
         if isinstance(error, LogDamaged):
             position = None if error.is_missing else error.position
-            return Finding(Weight.DAMAGE, error.file, position, error.offset, error.what)
-        return Finding(Weight.DAMAGE, str(error.filename or path), None, None, f"cannot be read: {error.strerror}")
+            return Finding(Severity.DAMAGE, error.file, position, error.offset, error.what)
+        return Finding(Severity.DAMAGE, str(error.filename or path), None, None, f"cannot be read: {error.strerror}")
 
 
 def _is_damaged(found: list[Finding]) -> bool:
-    return any(finding.weight is Weight.DAMAGE for finding in found)
+    return any(finding.severity is Severity.DAMAGE for finding in found)

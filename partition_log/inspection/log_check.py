@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from partition_log.disk.atomic_file import read_file
 from partition_log.disk.disk import Disk
-from partition_log.inspection.batch_scan import Walked, walk_file
-from partition_log.inspection.findings import Finding, Totals, Weight
-from partition_log.log.state_snapshots import AidDamaged, is_aid_file, read_newest_aid
+from partition_log.inspection.batch_scan import ScannedBatch, scan_file
+from partition_log.inspection.findings import Finding, ScanTotals, Severity
+from partition_log.log.state_snapshots import SnapshotDamaged, is_state_snapshot_file, read_newest_state_snapshot
 from partition_log.producers.snapshot_files import is_snapshot_file, newest_snapshot
 from partition_log.segments.file_names import file_name, offset_of, segment_bases, swap_name
 from partition_log.wal.checkpoint import LogEnd
@@ -18,7 +18,7 @@ from partition_log.wal.checkpoint import LogEnd
 _INDEXES = {"index": Struct(">iI"), "timeindex": Struct(">qi")}
 
 
-class Lying(NamedTuple):
+class SegmentFile(NamedTuple):
     """A segment's file; a `.swap` stands for those it replaces, and has no indexes yet."""
 
     base_offset: int
@@ -35,23 +35,23 @@ class LogFiles:
         self._holes = holes
         self._names = disk.list(self._folder)
 
-    def batches(self, noted: LogEnd | None) -> Iterator[Walked]:
-        """All up to where the checkpoint says the log ends."""
+    def batches(self, noted: LogEnd | None) -> Iterator[ScannedBatch]:
+        """Yield all batches up to the end that the checkpoint names."""
         for segment in self._segments(noted):
-            for walked in walk_file(self._disk, segment.path):
+            for walked in scan_file(self._disk, segment.path):
                 if noted is not None and walked.offset >= noted.end:
                     break
                 yield walked
 
-    def check(self, noted: LogEnd | None, totals: Totals) -> Iterator[Finding]:
-        """What is wrong, or worth knowing. Without a checkpoint nobody knows where the log ends."""
+    def check(self, noted: LogEnd | None, totals: ScanTotals) -> Iterator[Finding]:
+        """Yield damage and other findings. Without a checkpoint the log's end is unknown."""
         segments = self._segments(noted)
         if noted is not None and noted.start < noted.end:
             missing = f"{self._folder}/{file_name(noted.start, 'log')}"
             if not self._names:
-                yield Finding(Weight.DAMAGE, self._folder, None, noted.start, "the folder is missing, or empty")
+                yield Finding(Severity.DAMAGE, self._folder, None, noted.start, "the folder is missing, or empty")
             elif not segments or segments[0].base_offset > noted.start:
-                yield Finding(Weight.DAMAGE, missing, None, noted.start, "the file is missing")
+                yield Finding(Severity.DAMAGE, missing, None, noted.start, "the file is missing")
         totals.logs += 1
         for index, segment in enumerate(segments):
             following = segments[index + 1].base_offset if index + 1 < len(segments) else None
@@ -62,18 +62,19 @@ class LogFiles:
                     yield from check.indexes(self._names)
             except OSError as error:
                 what = "the file is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
-                yield Finding(Weight.DAMAGE, segment.path, None, segment.base_offset, what)
-        yield from self._aids(noted)
+                yield Finding(Severity.DAMAGE, segment.path, None, segment.base_offset, what)
+        yield from self._snapshots(noted)
         yield from self._leftovers(noted)
 
-    def _segments(self, noted: LogEnd | None) -> list[Lying]:
-        """As a start would take them: a swap in the place of what it replaces, none before the start or from the end
-        on."""
-        found = {base: Lying(base, f"{self._folder}/{file_name(base, 'log')}") for base in segment_bases(self._names)}
+    def _segments(self, noted: LogEnd | None) -> list[SegmentFile]:
+        """Return the segments that a start would take: a swap replaces its range, and none lies outside the log."""
+        found = {
+            base: SegmentFile(base, f"{self._folder}/{file_name(base, 'log')}") for base in segment_bases(self._names)
+        }
         for swap in filter(None, map(swap_name, self._names)):
             for base in [base for base in found if swap.base_offset <= base < swap.end]:
                 del found[base]
-            found[swap.base_offset] = Lying(swap.base_offset, f"{self._folder}/{swap.text}", is_swap=True)
+            found[swap.base_offset] = SegmentFile(swap.base_offset, f"{self._folder}/{swap.text}", is_swap=True)
         segments = sorted(found.values())
         if noted is None:
             return segments
@@ -83,18 +84,18 @@ class LogFiles:
         first = bisect_right(segments, noted.start, key=lambda segment: segment.base_offset) - 1
         return segments[max(first, 0) :]
 
-    def _aids(self, noted: LogEnd | None) -> Iterator[Finding]:
+    def _snapshots(self, noted: LogEnd | None) -> Iterator[Finding]:
         if noted is not None and noted.producers and newest_snapshot(self._disk, self._folder, noted.end) is None:
             what = "no sound snapshot of its producers: the next start walks over all headers instead"
-            yield Finding(Weight.WARNING, self._folder, None, None, what)
-        if any(map(is_aid_file, self._names)):
+            yield Finding(Severity.WARNING, self._folder, None, None, what)
+        if any(map(is_state_snapshot_file, self._names)):
             try:
-                aid = read_newest_aid(self._disk, self._folder)
-                for _piece in aid.pieces if aid is not None else ():
+                snapshot = read_newest_state_snapshot(self._disk, self._folder)
+                for _piece in snapshot.pieces if snapshot is not None else ():
                     pass
-            except (AidDamaged, OSError) as error:
-                what = f"an aid for loading does not hold, and is not believed: {error}"
-                yield Finding(Weight.WARNING, self._folder, None, None, what)
+            except (SnapshotDamaged, OSError) as error:
+                what = f"a snapshot for loading does not hold, and is not believed: {error}"
+                yield Finding(Severity.WARNING, self._folder, None, None, what)
 
     def _leftovers(self, noted: LogEnd | None) -> Iterator[Finding]:
         segments = self._segments(noted)
@@ -104,14 +105,14 @@ class LogFiles:
             path, kind = f"{self._folder}/{name}", name.partition(".")[2]
             if offset_of(name, "cleaned") is not None:
                 yield Finding(
-                    Weight.NOTE, path, None, None, "cleaning that a crash came between; the next start ends it"
+                    Severity.NOTE, path, None, None, "cleaning that a crash came between; the next start ends it"
                 )
             elif swap_name(name) is not None:
-                yield Finding(Weight.NOTE, path, None, None, "cleaned, and a crash came before it had its name")
+                yield Finding(Severity.NOTE, path, None, None, "cleaned, and a crash came before it had its name")
             elif kind == "log" and path not in taken:
                 surplus += segment_bases([name])
-            elif kind not in ("log", *_INDEXES) and not is_aid_file(name) and not is_snapshot_file(name):
-                yield Finding(Weight.NOTE, path, None, None, "nothing of musterd's; left alone")
+            elif kind not in ("log", *_INDEXES) and not is_state_snapshot_file(name) and not is_snapshot_file(name):
+                yield Finding(Severity.NOTE, path, None, None, "nothing of musterd's; left alone")
         yield from self._surplus(surplus, noted)
 
     def _surplus(self, bases: list[int], noted: LogEnd | None) -> Iterator[Finding]:
@@ -122,13 +123,13 @@ class LogFiles:
                 f"{_files(behind)} behind offset {noted.end}, where the last checkpoint ends: the write-ahead log has "
                 "these records too, and the next start writes the files anew"
             )
-            yield Finding(Weight.NOTE, self._folder, None, min(behind), what)
+            yield Finding(Severity.NOTE, self._folder, None, min(behind), what)
         if before := sorted(set(bases).difference(behind)):
             what = (
                 f"{_files(before)} whose records were deleted, or cleaned into another file, and a crash came before "
                 "the file went; the next start removes what is left"
             )
-            yield Finding(Weight.NOTE, self._folder, None, before[0], what)
+            yield Finding(Severity.NOTE, self._folder, None, before[0], what)
 
 
 def _files(bases: list[int]) -> str:
@@ -138,7 +139,9 @@ def _files(bases: list[int]) -> str:
 
 
 class _SegmentCheck:
-    def __init__(self, disk: Disk, segment: Lying, following: int | None, noted: LogEnd | None, *, holes: bool) -> None:
+    def __init__(
+        self, disk: Disk, segment: SegmentFile, following: int | None, noted: LogEnd | None, *, holes: bool
+    ) -> None:
         self._disk = disk
         self._segment = segment
         self._following = following
@@ -148,11 +151,11 @@ class _SegmentCheck:
         self._places: dict[int, tuple[int, int]] = {}  # position: last offset, and the newest time before it
         self.is_damaged = False
 
-    def run(self, totals: Totals) -> Iterator[Finding]:
+    def run(self, totals: ScanTotals) -> Iterator[Finding]:
         expected: int | None = self._segment.base_offset
         newest = -1
         totals.segments += 1
-        with closing(walk_file(self._disk, self._segment.path)) as walk:
+        with closing(scan_file(self._disk, self._segment.path)) as walk:
             for walked in walk:
                 if self._end is not None and expected is not None and expected >= self._end:
                     break  # beyond the checkpoint: the next start cuts it
@@ -173,7 +176,7 @@ class _SegmentCheck:
         if expected is not None and not self.is_damaged:
             yield from self._ends_at(expected)
 
-    def _order(self, walked: Walked, expected: int | None) -> str | None:
+    def _order(self, walked: ScannedBatch, expected: int | None) -> str | None:
         if expected is not None and walked.offset < expected:
             return f"an offset below {expected}, which comes before it"
         if expected is not None and walked.offset > expected and not self._holes:
@@ -193,7 +196,7 @@ class _SegmentCheck:
             yield self._damage(self._size, end, what)
 
     def indexes(self, names: list[str]) -> Iterator[Finding]:
-        """After `run`: they are caches, checked where they are used."""
+        """Check the index files after `run`: caches, checked where they are used."""
         for kind, entry in _INDEXES.items():
             name = file_name(self._segment.base_offset, kind)
             if name in names:
@@ -215,9 +218,9 @@ class _SegmentCheck:
                 fits = last not in newest_of or first >= newest_of[last]
             if not fits:
                 what = f"entry {number} (offset {last}) does not fit the .log; the index is made anew when it is needed"
-                yield Finding(Weight.WARNING, path, number * _INDEXES[kind].size, last, what)
+                yield Finding(Severity.WARNING, path, number * _INDEXES[kind].size, last, what)
                 return
 
     def _damage(self, position: int, offset: int, what: str) -> Finding:
         self.is_damaged = True
-        return Finding(Weight.DAMAGE, self._segment.path, position, offset, what)
+        return Finding(Severity.DAMAGE, self._segment.path, position, offset, what)

@@ -6,7 +6,7 @@ from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.errors import ADVICE, MISSING, LogDamaged
 from partition_log.log.log_deletion import remove_segment
 from partition_log.log.partition_log import PartitionLog
-from partition_log.log.state_snapshots import remove_aids
+from partition_log.log.state_snapshots import remove_state_snapshots
 from partition_log.producers.snapshot_files import newest_snapshot, remove_snapshots
 from partition_log.segments.file_names import file_name, segment_bases
 from partition_log.segments.segment import Segment
@@ -39,7 +39,7 @@ def load(log: PartitionLog, start: int, end: int) -> None:
 
 
 def load_producers(log: PartitionLog) -> None:
-    """After `load`, of a log that had some: from the newest snapshot and the headers that follow it."""
+    """Read the producers of a loaded log: the newest snapshot, and the headers of the batches that follow it."""
     log.producers = log.producer_expiration.new_producers()
     snapshot = newest_snapshot(log.disk, log.folder, log.next_offset)
     if snapshot is not None:
@@ -54,7 +54,7 @@ def cut(log: PartitionLog, unsynced: UnsyncedFiles) -> None:
     """Remove from the folder what lies beyond the end, or before the start."""
     kept_at = None if log.producers is None else log.producers.kept_at
     log.has_new_files |= remove_snapshots(log.disk, log.folder, but=kept_at)
-    log.has_new_files |= remove_aids(log.disk, log.folder, beyond=log.next_offset)
+    log.has_new_files |= remove_state_snapshots(log.disk, log.folder, beyond=log.next_offset)
     first = log.segments[0].base_offset if log.segments else log.next_offset
     for base_offset in segment_bases(log.disk.list(log.folder)):
         if base_offset >= log.next_offset or base_offset < first:

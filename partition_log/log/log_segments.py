@@ -36,7 +36,7 @@ class LogSegments:
     def __getitem__(self, index: slice) -> list[Segment]: ...
 
     def __getitem__(self, index: int | slice) -> Segment | list[Segment]:
-        """By position: 0 is the oldest. A slice is a list of its own."""
+        """Return the segment at a position, 0 for the oldest. A slice is a new list."""
         return self._sorted[index]
 
     def add(self, segment: Segment) -> None:

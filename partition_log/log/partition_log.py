@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 from partition_log.cleanup_policy import Policy
 from partition_log.disk.open_files import OpenFiles
-from partition_log.errors import ADVICE, LogDamaged, OffsetOutOfRange
+from partition_log.errors import ADVICE, LogDamaged, OffsetOutsideLog
 from partition_log.log.log_segments import LogSegments
 from partition_log.log.segment_swap import Swap
-from partition_log.log.state_snapshots import Aid, read_newest_aid
+from partition_log.log.state_snapshots import StateSnapshot, read_newest_state_snapshot
 from partition_log.producers.expiration import ProducerExpiration
-from partition_log.producers.producer_state import Producers, mark_of
+from partition_log.producers.producer_state import Producers, sequence_of
 from partition_log.segments.batch_reader import batches_of
 from partition_log.segments.segment import INDEX_INTERVAL_BYTES, Segment, SegmentWrite
 from protocol.record_batch import (
@@ -92,7 +92,7 @@ class PartitionLog:
     # ---------------------------------------------------------------------------------------------------- appending
 
     def append(self, batch: bytes, next_offset: int, max_timestamp_ms: int) -> None:
-        """A batch stamped with this log's `next_offset`. Only the store calls this: it writes ahead first."""
+        """Append a batch stamped with this log's `next_offset`. Only the store calls this: it writes ahead first."""
         base_offset = self.next_offset
         active = self.segments.active
         # The index keeps offsets in four bytes, as Kafka's does.
@@ -110,9 +110,10 @@ class PartitionLog:
             self.note_producer(batch, base_offset)
 
     def _is_of_another_time(self, segment: Segment, timestamp_ms: int) -> bool:
-        """Whether a segment ends by its age. As in Kafka the records' own time tells; but only one that a flush has
-        seen: Kafka ends one with a request at most, since a request brings a partition one batch, and thousands of
-        batches of far apart times, that one of ours may bring, must not become as many files.
+        """Return true if the active segment must be closed for its age. As in Kafka, the records' own timestamps tell.
+
+        Only a segment that a flush has covered is closed. Kafka closes at most one a request, since a request brings a
+        partition one batch; thousands of batches of far apart times in one step must not become as many files.
         """
         most = self.policy.segment_ms
         if most < 0 or segment.base_offset >= self.flushed_offset:
@@ -121,7 +122,7 @@ class PartitionLog:
 
     def note_producer(self, batch: bytes, base_offset: int) -> None:
         """Note the batch's idempotent producer, if it has one; its header is enough."""
-        mark = mark_of(batch)
+        mark = sequence_of(batch)
         if mark is not None:
             if self.producers is None:
                 self.producers = self.producer_expiration.new_producers()
@@ -130,12 +131,13 @@ class PartitionLog:
     # ------------------------------------------------------------------------------------------------------ reading
 
     def read(self, offset: int, max_bytes: int, *, up_to: int | None = None) -> bytes:
-        """Whole batches, beginning with the one that holds `offset`: as many as fit in `max_bytes`, but at least one.
-        Only those below `up_to` (the end by default); none at all gives `b""`. Raises `OffsetOutOfRange`, and
-        `LogDamaged` where the files are not what was written. Checksums are the reader's to look at.
+        """Return whole batches, from the one that holds `offset`: as many as fit in `max_bytes`, but at least one.
+
+        Only batches below `up_to` (the end by default); `b""` if there is none. Raises `OffsetOutsideLog`, and
+        `LogDamaged` where the files are not what was written. Checksums are left to the reader.
         """
         if not self.start_offset <= offset <= self.next_offset:
-            raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
+            raise OffsetOutsideLog(self.name, offset, self.start_offset, self.next_offset)
         end = self.next_offset if up_to is None else min(up_to, self.next_offset)
         for segment in self.segments.starting_at(offset):
             if offset >= end or segment.base_offset >= end:
@@ -145,8 +147,10 @@ class PartitionLog:
         return b""
 
     def offset_for_time(self, timestamp_ms: int, spend: Callable[[int], None] | None = None) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as `timestamp_ms` or newer. `spend` hears how many
-        microseconds each part of the search has taken, by and large: from counts, not a clock."""
+        """Return offset and timestamp of the first record that is as new as `timestamp_ms` or newer.
+
+        `spend` is called with the estimated microseconds of each part of the search, from counts, not a clock.
+        """
         for segment in self.segments:
             if spend is not None:
                 spend(1 if segment.max_timestamp_ms >= 0 else _OPENED_US)
@@ -172,33 +176,34 @@ class PartitionLog:
         return None
 
     def newest(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the record with the largest timestamp, the first if there are several."""
+        """Return offset and timestamp of the record with the largest timestamp, the first of several."""
         return self.offset_for_time(self.newest_ms())
 
     def newest_ms(self) -> int:
-        """The largest timestamp."""
+        """Return the largest timestamp."""
         return max((segment.newest_ms() for segment in self.segments), default=0)
 
     def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """For replay: every batch from the one that holds `offset`, checksums checked, up to what is the end when it
-        gets there. Raises `OffsetOutOfRange`, `LogDamaged`.
+        """Yield every batch from the one that holds `offset`, checksums checked, up to the end reached at that time.
+
+        For replay. Raises `OffsetOutsideLog`, `LogDamaged`.
         """
         if not self.start_offset <= offset <= self.next_offset:
-            raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
+            raise OffsetOutsideLog(self.name, offset, self.start_offset, self.next_offset)
         for segment in self.segments.starting_at(offset):
             yield from batches_of(segment, segment.find(offset))
             offset = segment.next_offset  # the next one may begin before it, if others were joined meanwhile
 
     def note_damage(self, error: LogDamaged) -> None:
-        """Whoever came upon it says so: the operator should hear of it once."""
+        """Note damage that a reader has met, so that the operator hears of it once."""
         self.files.damaged.setdefault(self.name, str(error))
 
-    def newest_aid(self) -> Aid | None:
-        """What spares a replay most, if a clean stop left it. Its end may be none of this log's. Raises `OSError`."""
-        return read_newest_aid(self.disk, self.folder)
+    def newest_state_snapshot(self) -> StateSnapshot | None:
+        """Return the newest snapshot that a clean stop left. Its end may lie outside this log. Raises `OSError`."""
+        return read_newest_state_snapshot(self.disk, self.folder)
 
     def bytes_from(self, offset: int) -> int:
-        """About how many bytes there are to be read from there on; no file is looked at."""
+        """Estimate the bytes to be read from there on, without looking at a file."""
         total = 0
         for segment in reversed(self.segments):
             if segment.next_offset <= offset:
@@ -210,9 +215,10 @@ class PartitionLog:
     # ----------------------------------------------------------------------------------------------------- retention
 
     def expired(self, wall_ms: int, retention_ms: int, retention_bytes: int) -> int:
-        """How many of the oldest segments may go: all of their records are older than that, or what is behind them is
-        still so many bytes; -1 means never. None that readers may not have seen yet. A segment without timestamps has
-        no age. May raise `LogDamaged`.
+        """Return how many of the oldest segments may be deleted: by age, or by size while the rest keeps enough bytes.
+
+        -1 means no limit. A segment stays while readers may not have seen all of it; one without timestamps has no age.
+        May raise `LogDamaged`.
         """
         count, excess = 0, self.size_bytes - retention_bytes if retention_bytes >= 0 else -1
         for segment in self.segments:
@@ -224,8 +230,10 @@ class PartitionLog:
         return count
 
     def drop(self, count: int) -> list[int]:
-        """Forget up to so many of the oldest segments: those that are whole on disk. Their base offsets; the files are
-        for a checkpoint to remove, once it has noted the new start. Only the store calls this."""
+        """Drop up to so many of the oldest segments: those that are whole on disk. Return their base offsets.
+
+        A checkpoint removes the files once it has noted the new start. Only the store calls this.
+        """
         dropped: list[int] = []
         for segment in self.segments[:count]:
             if segment.is_busy:
@@ -240,8 +248,9 @@ class PartitionLog:
     # ---------------------------------------------------------------------------------------------------- compaction
 
     def cleanable(self) -> int:
-        """How many of the oldest segments are closed and lie wholly below the checkpoint: also after a crash another
-        follows, so that nothing looks for the log's end in them.
+        """Return how many of the oldest segments are closed and lie wholly below the checkpoint.
+
+        Another segment follows them after a crash too, so that recovery never looks for the log's end in one of them.
         """
         count = self.segments.count_below(self.checkpointed_offset) - 1
         while count > 0 and self.segments[count - 1].is_busy:
@@ -249,16 +258,16 @@ class PartitionLog:
         return max(count, 0)
 
     def can_swap(self, swap: Swap) -> bool:
-        """Whether what would be replaced is there still."""
+        """Return true if the segments to be replaced are all in place."""
         return not self.is_removed and self.segments.are_in_place(swap.replaced)
 
     def pin(self, swap: Swap) -> None:
-        """What is replaced can be read until it is, whatever becomes of its names."""
+        """Keep the replaced segments readable until the swap is over, whatever becomes of their names."""
         for segment in swap.replaced:
             segment.pin()
 
     def swapped(self, swap: Swap) -> None:
-        """The files are those of the cleaned segment now."""
+        """Take the cleaned segment in place of the replaced ones: the files are its own now."""
         if self.is_removed:
             return
         self.segments.replace(swap.replaced, swap.cleaned)
@@ -269,14 +278,14 @@ class PartitionLog:
     # -------------------------------------------------------------------------------------------- writing out
 
     def wants_spill(self, at_least: int) -> bool:
-        """Whether `spills` finds any."""
+        """Return true if `spills` would find any."""
         active = self.segments.active
         if active is None:
             return False
         return active.pending_bytes >= at_least or (len(self.segments) > 1 and self.segments[-2].pending_bytes > 0)
 
     def spills(self, at_least: int) -> list[tuple[Segment, SegmentWrite]]:
-        """What is in memory, of segments that have so much of it and none on its way."""
+        """Return unwritten bytes of the segments that have at least so many and no write in flight."""
         found: list[tuple[Segment, SegmentWrite]] = []
         for segment in reversed(self.segments):
             if segment.pending_bytes == 0:

@@ -5,15 +5,15 @@
                                offset is at or above its first number and below the second
     0...0.log                  once those are gone, and that they are gone is synced; the last name need not be
 
-A crash before the second leaves the old segments, one after it is finished at the next start: so nobody ever reads the
-old and the new at once. State snapshots (`state_snapshots.py`) tell of the log as it was, and go before it changes.
+A crash before the second leaves the old segments, one after it is finished at the next start: so no reader ever meets
+the old and the new at once. State snapshots (`state_snapshots.py`) tell of the log as it was, and go before it changes.
 """
 
 import msgspec
 
 from partition_log.disk.disk import Disk
 from partition_log.disk.unsynced_files import UnsyncedFiles
-from partition_log.log.state_snapshots import remove_aids
+from partition_log.log.state_snapshots import remove_state_snapshots
 from partition_log.segments.file_names import SwapName, cleaned_name, file_name, offset_of, swap_name
 from partition_log.segments.index_files import write_indexes
 from partition_log.segments.segment import Segment
@@ -33,8 +33,9 @@ class CleanedWrite(msgspec.Struct, frozen=True):
 
 
 class Swap:
-    """`cleaned` stands for `replaced` as soon as a checkpoint job has run this. It touches nothing but the disk; one
-    that was full may be tried again.
+    """Job that puts `cleaned` in the place of `replaced`, with a checkpoint job. It touches nothing but the disk.
+
+    It may be run again after a full disk.
     """
 
     __slots__ = ("_indexes", "_is_placed", "cleaned", "folder", "is_begun", "is_done", "name", "replaced")
@@ -61,14 +62,14 @@ class Swap:
     def _begin(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
         path = f"{self.folder}/{cleaned_name(self.name.base_offset)}"
         unsynced.sync(path)
-        if remove_aids(disk, self.folder):
+        if remove_state_snapshots(disk, self.folder):
             disk.sync_folder(self.folder)
         disk.rename(path, f"{self.folder}/{self.name.text}")
 
 
 def _finish(disk: Disk, folder: str, name: SwapName) -> None:
-    """What was begun: the old files go, the new one takes its name."""
-    disk.sync_folder(folder)  # before anything goes: whoever began it may not have come to that
+    """Finish a swap that was begun: the old files go, the new one takes its name."""
+    disk.sync_folder(folder)  # before anything goes: the crash may have come before its own sync
     for stale in filter(name.replaces, disk.list(folder)):
         disk.remove(f"{folder}/{stale}")
     disk.sync_folder(folder)
@@ -76,10 +77,10 @@ def _finish(disk: Disk, folder: str, name: SwapName) -> None:
 
 
 def finish_swaps(disk: Disk, folder: str) -> None:
-    """At a start: a swap that a crash came between is finished, cleaned files that no swap was made of go."""
+    """Finish swaps that a crash interrupted, and remove cleaned files without a swap. Called at a start."""
     names = disk.list(folder)
     for swap in filter(None, map(swap_name, names)):
-        remove_aids(disk, folder)
+        remove_state_snapshots(disk, folder)
         _finish(disk, folder, swap)
     for name in names:
         if offset_of(name, "cleaned") is not None:

@@ -1,10 +1,11 @@
-"""Aids: files beside a log's segments that spare whoever replays it the part before an offset. What stands in them is
-the business of who writes them; here they are pieces of bytes under a name, `00000000000000001234.groups`, that says
-up to which offset (not included) they speak for the log.
+"""State snapshots: files beside a log's segments that spare a replay the part of the log before an offset.
 
-The log alone is the truth. An aid that is missing, old, damaged or not understood costs time and nothing else; so it is
-enough that it is whole or recognisably not. It speaks for records as they stand: before cleaning changes segments, the
-aids of the log are removed, durably.
+The content is the business of the writer; here it is pieces of bytes in a file `00000000000000001234.groups`, whose
+name is the offset up to which (not included) the snapshot stands for the log.
+
+The log alone is the truth. A snapshot that is missing, old, damaged or unknown costs time and nothing else, so it is
+enough that it is whole or recognisably not. It stands for the records as they are: before cleaning changes segments,
+the snapshots of the log are removed, durably.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,13 +25,16 @@ _CHUNK_BYTES = 256 * 1024
 _NOBODY = 2**64  # beyond any end
 
 
-class AidDamaged(Exception):
-    """The aid is not what was written; the sentence says where. The log itself is none the worse."""
+class SnapshotDamaged(Exception):
+    """The snapshot is not what was written; the text says where. The log itself is unharmed."""
 
 
-class Aid(NamedTuple):
-    """`pieces` may raise `AidDamaged` at any piece, the first included: nothing is to be believed of an aid before it
-    has ended. It holds the file open until then, or until it is closed."""
+class StateSnapshot(NamedTuple):
+    """Snapshot found beside a log.
+
+    `pieces` may raise `SnapshotDamaged` at any piece, the first included: nothing of it may be believed before it has
+    ended. It holds the file open until then, or until it is closed.
+    """
 
     end: int
     path: str
@@ -38,27 +42,29 @@ class Aid(NamedTuple):
     pieces: Iterator[bytes]
 
 
-class NewAid(NamedTuple):
-    """One to be written: see `write_aid`."""
+class NewStateSnapshot(NamedTuple):
+    """Snapshot to be written by `write_state_snapshot`."""
 
     folder: str
     end: int
     pieces: Iterable[bytes]
 
 
-def write_aids(disk: Disk, aids: Iterable[NewAid]) -> str:
-    """All of them, or those before the first that failed: the sentence of the failure, empty if there was none."""
+def write_state_snapshots(disk: Disk, snapshots: Iterable[NewStateSnapshot]) -> str:
+    """Write snapshots until the first failure. Return the failure's text, empty if there was none."""
     try:
-        for aid in aids:
-            write_aid(disk, *aid)
+        for snapshot in snapshots:
+            write_state_snapshot(disk, *snapshot)
     except OSError as error:
         return str(error)
     return ""
 
 
-def write_aid(disk: Disk, folder: str, end: int, pieces: Iterable[bytes]) -> int:
-    """One aid in the place of all others: whole or not at all, durable on return. Its size in bytes. `OSError`: there
-    is none, or it is the one before. The log must be durable in its files up to `end`. No piece may be empty.
+def write_state_snapshot(disk: Disk, folder: str, end: int, pieces: Iterable[bytes]) -> int:
+    """Write one snapshot in place of all others: whole or not at all, durable on return. Return its size in bytes.
+
+    After an `OSError` there is none, or the one before. The log must be durable in its files up to `end`. No piece may
+    be empty.
     """
     path, beside = _path(folder, end, _SUFFIX), _path(folder, end, _BESIDE)
     try:
@@ -66,10 +72,10 @@ def write_aid(disk: Disk, folder: str, end: int, pieces: Iterable[bytes]) -> int
         disk.rename(beside, path)
     except OSError:
         with suppress(OSError):
-            remove_aids(disk, folder, beyond=_NOBODY)
+            remove_state_snapshots(disk, folder, beyond=_NOBODY)
         raise
     disk.sync_folder(folder)
-    remove_aids(disk, folder, but=end)
+    remove_state_snapshots(disk, folder, but=end)
     return size
 
 
@@ -96,9 +102,9 @@ def _write(disk: Disk, path: str, end: int, pieces: Iterable[bytes]) -> int:
     return size + _PIECE.size
 
 
-def read_newest_aid(disk: Disk, folder: str) -> Aid | None:
-    """The one that speaks for most of the log, if there is any. Raises `OSError`."""
-    ends = [int(name[:20]) for name in disk.list(folder) if is_aid_file(name) and name.endswith(_SUFFIX)]
+def read_newest_state_snapshot(disk: Disk, folder: str) -> StateSnapshot | None:
+    """Return the snapshot that reaches furthest, if there is any. Raises `OSError`."""
+    ends = [int(name[:20]) for name in disk.list(folder) if is_state_snapshot_file(name) and name.endswith(_SUFFIX)]
     if not ends:
         return None
     path = _path(folder, max(ends), _SUFFIX)
@@ -107,7 +113,7 @@ def read_newest_aid(disk: Disk, folder: str) -> Aid | None:
         size = disk.size(handle)
     finally:
         disk.close(handle)
-    return Aid(max(ends), path, size, _pieces(disk, path, max(ends)))
+    return StateSnapshot(max(ends), path, size, _pieces(disk, path, max(ends)))
 
 
 def _pieces(disk: Disk, path: str, end: int) -> Iterator[bytes]:
@@ -117,44 +123,47 @@ def _pieces(disk: Disk, path: str, end: int) -> Iterator[bytes]:
         head = disk.read_at(handle, 0, _HEAD.size + _PIECE.size)
         checksum = crc32c(head[:16])
         if len(head) != _HEAD.size + _PIECE.size or _HEAD.unpack_from(head) != (_MAGIC, end, checksum):
-            raise AidDamaged(f"{path}: its head is not that of an aid up to {end}")
+            raise SnapshotDamaged(f"{path}: its head is not that of a snapshot up to {end}")
         position, (wanted, length) = len(head), _PIECE.unpack_from(head, _HEAD.size)
         while length:
             if position + length + _PIECE.size > size:
-                raise AidDamaged(f"{path}: ends before the piece at {position} does")
+                raise SnapshotDamaged(f"{path}: ends before the piece at {position} does")
             data = disk.read_at(handle, position, length + _PIECE.size)
             piece = data[:length]
             checksum = _extend(checksum, piece)
             if checksum != wanted or len(data) != length + _PIECE.size:
-                raise AidDamaged(f"{path}: the checksum of the piece at {position} does not hold")
+                raise SnapshotDamaged(f"{path}: the checksum of the piece at {position} does not hold")
             yield piece
             position += len(data)
             wanted, length = _PIECE.unpack_from(data, length)
         if wanted != _extend(checksum, b"") or position != size:
-            raise AidDamaged(f"{path}: does not end at {position}, as it should")
+            raise SnapshotDamaged(f"{path}: does not end at {position}, as it should")
     finally:
         disk.close(handle)
 
 
 def _extend(checksum: int, piece: bytes) -> int:
-    """The length counts too: a piece can be neither cut nor left out nor moved unseen."""
+    """Extend the checksum. The length counts too: a piece can be neither cut nor left out nor moved unnoticed."""
     return crc32c(piece, crc32c(len(piece).to_bytes(4, "big"), checksum))
 
 
-def remove_aids(disk: Disk, folder: str, *, but: int | None = None, beyond: int = -1) -> bool:
-    """Remove those that speak for more than `beyond`, except that up to `but`, and what a crash left of writing one.
-    Whether any was there: then the folder is to be synced before anything relies on it.
+def remove_state_snapshots(disk: Disk, folder: str, *, but: int | None = None, beyond: int = -1) -> bool:
+    """Remove snapshots that reach beyond `beyond`, except the one up to `but`, and what a crash left of writing one.
+
+    Return true if there was any: then the folder must be synced before anything relies on it.
     """
     found = False
     for name in disk.list(folder):
-        if is_aid_file(name) and (name.endswith(_BESIDE) or (int(name[:20]) > beyond and int(name[:20]) != but)):
+        if is_state_snapshot_file(name) and (
+            name.endswith(_BESIDE) or (int(name[:20]) > beyond and int(name[:20]) != but)
+        ):
             disk.remove(f"{folder}/{name}")
             found = True
     return found
 
 
-def is_aid_file(name: str) -> bool:
-    """Whether the file is an aid, or the beginning of one."""
+def is_state_snapshot_file(name: str) -> bool:
+    """Return true for the file of a snapshot, complete or not."""
     stem, dot, kind = name.partition(".")
     return len(stem) == 20 and stem.isdecimal() and dot + kind in (_SUFFIX, _BESIDE)
 

@@ -6,35 +6,42 @@ from collections.abc import Sequence
 from partition_log.producers.producer_state import (
     NO_EPOCH,
     SEQUENCES,
-    UNKNOWN,
-    Known,
-    Mark,
+    UNKNOWN_PRODUCER,
+    BatchSequence,
+    ProducerEntry,
     Producers,
-    mark_of,
+    sequence_of,
     with_batch,
 )
 
 
-class Objection(enum.Enum):
-    """Why a batch must not be stored."""
+class SequenceRejection(enum.Enum):
+    """Reasons not to store a batch."""
 
     OLD_EPOCH = "a producer of a newer epoch has this id"
     OUT_OF_ORDER = "its first sequence does not follow the last one stored"
     TOO_MANY = "too many other producers have written to this partition in the last minutes"
 
 
-def judge(producers: Producers | None, batches: Sequence[bytes], next_offset: int) -> list[int | None] | Objection:
-    """For each of the batches that one request brings, in order: None if it is to be appended, or the base offset it
-    was stored at before. An objection to one is one to all. `producers` is what the log has, `next_offset` its end."""
-    ahead: dict[int, Known] = {}
+def validate_sequences(
+    producers: Producers | None, batches: Sequence[bytes], next_offset: int
+) -> list[int | None] | SequenceRejection:
+    """Check the batches of one request, in order. Return for each None to append it, or the offset it was stored at
+    before.
+
+    A rejection of one batch rejects all. `producers` is the state of the log, `next_offset` its end.
+    """
+    ahead: dict[int, ProducerEntry] = {}
     strangers = 0
     verdicts: list[int | None] = []
     for batch in batches:
         verdict: int | None = None
-        mark = mark_of(batch)
+        mark = sequence_of(batch)
         if mark is not None:
-            known = ahead.get(mark.producer_id) or (UNKNOWN if producers is None else producers.get(mark.producer_id))
-            strangers += known is UNKNOWN
+            known = ahead.get(mark.producer_id) or (
+                UNKNOWN_PRODUCER if producers is None else producers.get(mark.producer_id)
+            )
+            strangers += known is UNKNOWN_PRODUCER
             verdict = _stored_at(known, mark)
             if verdict is None:
                 objection = _objection(known, mark)
@@ -45,11 +52,11 @@ def judge(producers: Producers | None, batches: Sequence[bytes], next_offset: in
             next_offset += int.from_bytes(batch[23:27], "big") + 1
         verdicts.append(verdict)
     if strangers and producers is not None and not producers.has_room(strangers):
-        return Objection.TOO_MANY
+        return SequenceRejection.TOO_MANY
     return verdicts
 
 
-def _stored_at(known: Known, mark: Mark) -> int | None:
+def _stored_at(known: ProducerEntry, mark: BatchSequence) -> int | None:
     if known.epoch == mark.epoch:
         for stored in known.batches:
             if stored.first == mark.first and stored.last == mark.last:
@@ -57,11 +64,12 @@ def _stored_at(known: Known, mark: Mark) -> int | None:
     return None
 
 
-def _objection(known: Known, mark: Mark) -> Objection | None:
-    """In Kafka's order. One that is not known, or has no epoch, may begin anywhere (KIP-360)."""
+def _objection(known: ProducerEntry, mark: BatchSequence) -> SequenceRejection | None:
+    """Reject a batch, in Kafka's order of checks. A producer that is unknown or has no epoch may begin anywhere
+    (KIP-360)."""
     if mark.epoch < known.epoch:
-        return Objection.OLD_EPOCH
+        return SequenceRejection.OLD_EPOCH
     if known.epoch == NO_EPOCH:
         return None
     expected = 0 if mark.epoch > known.epoch else (known.batches[-1].last + 1) % SEQUENCES
-    return None if mark.first == expected else Objection.OUT_OF_ORDER
+    return None if mark.first == expected else SequenceRejection.OUT_OF_ORDER

@@ -1,4 +1,4 @@
-"""Every batch of a segment, one after the other, for those who read all of it: replay and compaction."""
+"""Sequential reading of all batches of a segment, for replay and compaction."""
 
 from collections.abc import Iterator
 
@@ -12,8 +12,9 @@ CHUNK_BYTES = 1024 * 1024
 def batches_of(
     segment: Segment, position: int = 0, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """From that position to what is the segment's end when it gets there, checksums and the order of offsets checked:
-    a batch's base offset lies outside of its checksum. Raises `LogDamaged`.
+    """Yield the batches from a position to the segment's end, with checksums and the order of offsets checked.
+
+    A batch's base offset lies outside of its checksum. Batches that are appended meanwhile follow. Raises `LogDamaged`.
     """
     reached = segment.base_offset
     while position < segment.size:
@@ -37,7 +38,7 @@ def batches_of(
 
 
 def _chunk(segment: Segment, position: int, chunk_bytes: int) -> memoryview:
-    """So many bytes, or the whole of one larger batch."""
+    """Read so many bytes, or the whole of one larger batch."""
     chunk = segment.read_at(position, chunk_bytes)
     if len(chunk) < HEADER_BYTES:
         raise LogDamaged(segment.path, position, None, f"{len(chunk)} bytes are no whole header", ADVICE)

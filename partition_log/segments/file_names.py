@@ -26,7 +26,7 @@ def segment_bases(names: list[str]) -> list[int]:
 
 
 class SwapName(NamedTuple):
-    """What the name of a `.swap` says: whose place it takes."""
+    """Name of a `.swap` file: the range of offsets that it stands for."""
 
     base_offset: int
     end: int
@@ -36,13 +36,13 @@ class SwapName(NamedTuple):
         return f"{self.base_offset:020d}-{self.end:020d}.swap"
 
     def replaces(self, name: str) -> bool:
-        """Whether it is a file of a segment that goes for it; the one whose name it takes has it until then."""
+        """Return true for a file of a segment that the swap replaces, except the one whose name it takes."""
         base = offset_of(name, *_KINDS_OF_SEGMENT)
         return base is not None and self.base_offset <= base < self.end and name != file_name(self.base_offset, "log")
 
 
 def swap_name(name: str) -> SwapName | None:
-    """None if it is the name of something else."""
+    """Parse the name of a `.swap` file; None for any other name."""
     numbers, _, kind = name.partition(".")
     base, _, end = numbers.partition("-")
     if kind != "swap" or len(base) != _DIGITS or len(end) != _DIGITS or not (base + end).isdecimal():
@@ -51,7 +51,7 @@ def swap_name(name: str) -> SwapName | None:
 
 
 def cleaned_name(base_offset: int) -> str:
-    """Of a segment that compaction is writing."""
+    """Name of a segment that compaction is writing."""
     return file_name(base_offset, "cleaned")
 
 

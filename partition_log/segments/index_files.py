@@ -10,7 +10,7 @@ TIME_ENTRY = Struct(">qi")
 
 
 def read_entries(disk: Disk, path: str, entry: Struct) -> list[tuple[int, int]]:
-    """All that are whole. A file that is not there, or cannot be read, has none."""
+    """Return all whole entries. A file that is absent or cannot be read has none."""
     try:
         handle = disk.open_to_read(path)
         try:
@@ -26,7 +26,7 @@ def read_entries(disk: Disk, path: str, entry: Struct) -> list[tuple[int, int]]:
 
 
 def last_entry(disk: Disk, path: str, entry: Struct) -> tuple[int, int, int] | None:
-    """How many there are, and the last; None if there is none."""
+    """Return the number of entries and the last one; None if there is none."""
     try:
         handle = disk.open_to_read(path)
         try:
@@ -42,7 +42,7 @@ def last_entry(disk: Disk, path: str, entry: Struct) -> tuple[int, int, int] | N
 
 
 def write_indexes(disk: Disk, writes: Iterable[tuple[str, int, bytes]]) -> None:
-    """Path, position and bytes of each. They are never synced: holes are found by who reads them."""
+    """Write path, position and bytes of each. Index files are never synced: their readers check for holes."""
     for path, position, data in writes:
         handle = disk.open(path)
         try:

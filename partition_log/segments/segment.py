@@ -105,14 +105,14 @@ class Segment:
         return self.size - self.written
 
     def spill(self) -> SegmentWrite:
-        """What is in memory, to be written by whoever runs the job; it can be read meanwhile."""
+        """Return the bytes in memory as a write for a job; they can be read meanwhile."""
         data = self._pending_data()
         self.spilling += 1
         self.unsynced = True
         return SegmentWrite(self.path, self.written, data)
 
     def spilled(self, write: SegmentWrite) -> None:
-        """That write is in the file now. Two jobs may have written the same bytes; they may end in any order."""
+        """Note that the write is in the file. Two jobs may have written the same bytes, and end in any order."""
         self.spilling -= 1
         end = write.position + len(write.data)
         if end > self.written:
@@ -124,16 +124,16 @@ class Segment:
         self.spilling -= 1
 
     def file_size(self) -> int:
-        """Of the file as it is found."""
+        """Return the size of the file on disk."""
         return self._files.size(self, self.path)
 
     @property
     def is_busy(self) -> bool:
-        """Whether not all of it is known to be on disk."""
+        """True unless all bytes are known to be on disk."""
         return self.unsynced or self.spilling > 0 or self.pending_bytes > 0
 
     def pin(self) -> None:
-        """It can be read until it is closed, whatever becomes of its names."""
+        """Keep the segment readable until it is closed, whatever becomes of its names."""
         self._load_if_needed()
         if self.written:
             self._files.pin(self, self.path)
@@ -145,7 +145,7 @@ class Segment:
     # ------------------------------------------------------------------------------------------------------ reading
 
     def read_at(self, position: int, size: int) -> bytes:
-        """From file and memory alike."""
+        """Read bytes, from the file and from memory alike."""
         size = min(size, self.size - position)
         if size <= 0:
             return b""
@@ -260,7 +260,7 @@ class Segment:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether its index is in memory."""
+        """True if the index is in memory."""
         return self._loaded
 
     def _load_if_needed(self) -> None:
@@ -272,8 +272,10 @@ class Segment:
             self.next_offset = end  # the last batches may have been compacted away
 
     def _damaged_after(self, position: int, size: int, end: int) -> LogDamaged:
-        """What is wrong with a closed segment whose batches do not reach its end. It must not look like a short one:
-        a reader would pass over what it held."""
+        """Return the damage of a closed segment whose batches do not reach its end.
+
+        It must not look like a short segment: a reader would skip the records that it held.
+        """
         self.size, self.written, self.next_offset, self._loaded = size, size, end, False
         try:
             for _batch in self.walk(position):
@@ -311,7 +313,7 @@ class Segment:
         self.size = self.written = stop
 
     def _whole_batches(self, start: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """As `walk`, but what stands behind the end that is looked for may be anything."""
+        """Walk the batches up to the first damaged one: anything may stand behind the end that is looked for."""
         try:
             yield from self.walk(start)
         except LogDamaged:
@@ -382,7 +384,7 @@ class Segment:
         return f"{self.path.removesuffix('log')}{kind}"
 
     def _last_offset(self, position: int) -> int | None:
-        """Of the batch there; None if none can be there."""
+        """Return the last offset of the batch at a position; None if there can be none."""
         head = self.read_at(position, HEADER_BYTES)
         try:
             return extent(head)[1] - 1 if len(head) == HEADER_BYTES else None

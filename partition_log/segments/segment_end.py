@@ -1,5 +1,7 @@
-"""Whether a closed segment reaches the next one: its last batch ends where that begins. Compaction keeps it so, with a
-batch without records where the last ones went. So a file that is gone is noticed, wherever it stood.
+"""Check that a closed segment reaches the next one: its last batch ends where that begins.
+
+Compaction keeps it so, with a batch without records where the last ones went. A missing file is thus noticed wherever
+it stood.
 """
 
 from partition_log.disk.disk import Disk
@@ -10,8 +12,10 @@ from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
 
 
 def end_of(disk: Disk, segment: Segment) -> int | None:
-    """Of its last batch, by the last entry of its index and the batches from there. None for one whose batches are
-    damaged there: that is for its readers to find."""
+    """Return the end of the segment's last batch, found by the last entry of its index.
+
+    None if the batches there are damaged, which is left to readers to report.
+    """
     reached = segment.base_offset
     try:
         for _position, _base, next_offset, _size, _timestamp in segment.walk(_last_indexed(disk, segment)):

@@ -17,8 +17,9 @@ _CHANGED = "its checksum does not hold"
 
 
 class NodeIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose data this is; in `node.toml`. `made_with`: what was settled at the first start and must not change since,
-    for whoever opens the store to compare.
+    """Identity of a data folder, in `node.toml`.
+
+    `made_with`: settings of the first start that must not change since; the opener of the store compares them.
     """
 
     cluster_id: str
@@ -32,7 +33,7 @@ def _checksum(data: bytes) -> str:
 
 
 def read_identity(disk: Disk, folder: str) -> NodeIdentity:
-    """What `node.toml` says. Raises `LogDamaged`."""
+    """Read `node.toml`. Raises `LogDamaged`."""
     path = f"{folder}/node.toml"
     if "node.toml" not in disk.list(folder):
         raise LogDamaged(path, 0, None, MISSING, ADVICE)

@@ -1,5 +1,6 @@
-"""What a store hands out to be run off the loop. A job touches nothing but the disk; what came of it is in `outcome`,
-which the store reads when the job is finished.
+"""Jobs of a store, to be run off the loop.
+
+A job touches nothing but the disk. Its result is in `outcome`, which the store reads when the job is finished.
 """
 
 from collections.abc import Mapping
@@ -12,16 +13,16 @@ from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.log.log_deletion import remove_log, remove_segment
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite, Swap
-from partition_log.producers.producer_state import Producers, Snapshot
+from partition_log.producers.producer_state import Producers, ProducersSnapshot
 from partition_log.producers.snapshot_files import remove_snapshots, write_snapshot
 from partition_log.segments.index_files import write_indexes
 from partition_log.segments.segment import Segment, SegmentWrite
 from partition_log.wal.checkpoint import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
-from partition_log.wal.wal_segment import Making, WalSegment
-from partition_log.wal.write_ahead_log import Write
+from partition_log.wal.wal_segment import WalSegment, WalSegmentMaker
+from partition_log.wal.write_ahead_log import BlockWrite
 
 
-class Outcome:
+class CheckpointOutcome:
     """`written`: how many of the spills are in their files; `cleaned`: whether the write of compaction is. `problem`:
     the disk was full; the rest was left undone."""
 
@@ -44,73 +45,74 @@ class Outcome:
 Spill = tuple[Segment, SegmentWrite]
 
 
-class Removal(msgspec.Struct, frozen=True):
-    """A log that is gone as soon as its frame, which ends at `position`, is durable."""
+class LogRemoval(msgspec.Struct, frozen=True):
+    """Removal of a log, valid as soon as its frame, which ends at `position`, is durable."""
 
     log: PartitionLog
     position: int
 
 
-class Drop(msgspec.Struct, frozen=True):
-    """A segment that its log has forgotten: the file goes when a checkpoint has noted where the log begins now."""
+class SegmentRemoval(msgspec.Struct, frozen=True):
+    """Removal of a dropped segment's file, once a checkpoint has noted the log's new start."""
 
     log: PartitionLog
     base_offset: int
 
 
-class KeptProducers(msgspec.Struct, frozen=True):
-    """What is known of a log's idempotent producers, to be written beside it. `snapshot` is None once all of them have
-    expired."""
+class ProducersSnapshotWrite(msgspec.Struct, frozen=True):
+    """Snapshot of a log's idempotent producers to be written. `snapshot` is None once all of them have expired."""
 
     producers: Producers
     folder: str
-    snapshot: Snapshot | None
+    snapshot: ProducersSnapshot | None
 
     def write(self, disk: Disk) -> None:
         if self.snapshot is not None:
             write_snapshot(disk, self.folder, self.snapshot)
 
     def remove_older(self, disk: Disk) -> None:
-        """Not before the checkpoint that goes with this one is durable: a crash falls back to the one before."""
+        """Remove older snapshots once the checkpoint is durable: before that, a crash falls back to them."""
         remove_snapshots(disk, self.folder, but=None if self.snapshot is None else self.snapshot.end)
 
 
 class FlushJob(msgspec.Struct, frozen=True):
-    """Makes the write-ahead log durable up to `up_to`."""
+    """Job that makes the write-ahead log durable up to `up_to`."""
 
     up_to: int
-    writes: tuple[Write, ...]
+    writes: tuple[BlockWrite, ...]
 
     def run(self, disk: Disk) -> None:
-        """Raises `OSError` if what was written ahead is not durable: the process must end."""
+        """Write and sync. Raises `OSError` if the frames are not durable: the process must end."""
         for write in self.writes:
             disk.write_at(write.handle, write.position, write.data)
             disk.sync(write.handle)  # each, in order: a later block must not be there without an earlier one
 
 
 class CheckpointJob(msgspec.Struct, frozen=True):
-    """Whatever of this was due. `spills` is what logs have too much of in memory, for their files. `checkpoint` is the
-    new checkpoint file's content, true when all that is `unsynced` has been synced.
+    """Everything that was due of a checkpoint's work.
+
+    `spills` are bytes that logs have too much of in memory. `checkpoint` is the content of the new checkpoint file,
+    true once everything `unsynced` has been synced.
     """
 
     folder: str
     unsynced: UnsyncedFiles
-    removals: tuple[Removal, ...]
-    drops: tuple[Drop, ...]
+    removals: tuple[LogRemoval, ...]
+    drops: tuple[SegmentRemoval, ...]
     checkpoint: bytes | None
     spills: tuple[SegmentWrite, ...]
     new_folders: tuple[str, ...]
-    kept: tuple[KeptProducers, ...]
+    kept: tuple[ProducersSnapshotWrite, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
     surplus: tuple[str, ...]
     discards: tuple[str, ...]
-    making: Making | None
+    making: WalSegmentMaker | None
     cleaned: CleanedWrite | None = None
     swap: Swap | None = None
-    outcome: Outcome = msgspec.field(default_factory=Outcome)
+    outcome: CheckpointOutcome = msgspec.field(default_factory=CheckpointOutcome)
 
     def run(self, disk: Disk) -> None:
-        """Raises `OSError` for all but a full disk: the process must end."""
+        """Do the work. Raises `OSError` for all but a full disk: the process must end."""
         for step in (
             self._remove,
             self._make_segment,
@@ -178,7 +180,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
 
 
 def end_spills(spills: list[Spill], written: int) -> None:
-    """The first so many are in their files, the others are not."""
+    """End the spills: the first so many are in their files, the others are not."""
     for index, (segment, write) in enumerate(spills):
         if index < written:
             segment.spilled(write)
@@ -186,15 +188,15 @@ def end_spills(spills: list[Spill], written: int) -> None:
             segment.not_spilled()
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """A checkpoint as it was when it began: what must reach the disk before its content is true."""
+class PreparedCheckpoint(msgspec.Struct, frozen=True):
+    """A checkpoint as it was when it began, with all that must reach the disk before its content is true."""
 
     content: bytes
     position: int
     block: int
     spills: list[Spill]
     new_folders: tuple[str, ...]
-    kept: tuple[KeptProducers, ...]
+    kept: tuple[ProducersSnapshotWrite, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
     segments: list[Segment]
     entries: list[int]
@@ -202,7 +204,7 @@ class Taken(msgspec.Struct, frozen=True):
     ends: list[tuple[PartitionLog, int]]
 
     def end(self, *, done: bool) -> None:
-        """It is true now, or the disk was full and all of it is still to do."""
+        """End the checkpoint: it is true now, or the disk was full and all of it is still to do."""
         for segment, entries in zip(self.segments, self.entries, strict=True):
             if done:
                 segment.indexed(entries)
@@ -216,8 +218,8 @@ class Taken(msgspec.Struct, frozen=True):
             kept.producers.kept_at = None if kept.snapshot is None else kept.snapshot.end
 
 
-def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: str) -> Taken:
-    """Everything that is in `logs` now."""
+def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: str) -> PreparedCheckpoint:
+    """Prepare a checkpoint of everything that is in `logs` now."""
     spills: list[Spill] = []
     segments: list[Segment] = []
     for log in logs.values():
@@ -232,7 +234,7 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         log.has_new_files = False
     known = [log for log in logs.values() if log.next_offset]
     ends = tuple(map(_end_of, known))
-    return Taken(
+    return PreparedCheckpoint(
         content=checkpoint_bytes(Checkpoint(position, block, ends)),
         position=position,
         block=block,
@@ -260,10 +262,10 @@ def _end_of(log: PartitionLog) -> LogEnd:
 
 
 def _is_due(log: PartitionLog) -> bool:
-    """Whether the snapshot on disk, if any, is not of the end that the checkpoint is about to name."""
+    """Return true unless the snapshot on disk is of the end that the checkpoint is about to name."""
     producers = log.producers
     return producers is not None and producers.kept_at != (log.next_offset if producers else None)
 
 
-def _kept(log: PartitionLog, producers: Producers) -> KeptProducers:
-    return KeptProducers(producers, log.folder, producers.snapshot(log.next_offset) if producers else None)
+def _kept(log: PartitionLog, producers: Producers) -> ProducersSnapshotWrite:
+    return ProducersSnapshotWrite(producers, log.folder, producers.snapshot(log.next_offset) if producers else None)

@@ -23,11 +23,20 @@ from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
 from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.errors import AppendError
 from partition_log.log.partition_log import PartitionLog
-from partition_log.log.state_snapshots import NewAid, write_aids
+from partition_log.log.state_snapshots import NewStateSnapshot, write_state_snapshots
 from partition_log.producers.expiration import ProducerExpiration
 from partition_log.store.identity import LOG_NAME, NodeIdentity
-from partition_log.store.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
-from partition_log.store.pending_cleaning import CleaningWork
+from partition_log.store.jobs import (
+    CheckpointJob,
+    FlushJob,
+    LogRemoval,
+    PreparedCheckpoint,
+    SegmentRemoval,
+    Spill,
+    end_spills,
+    take,
+)
+from partition_log.store.pending_cleaning import PendingCleaning
 from partition_log.store.recovery import NodeFolder, RecoveryReport
 from partition_log.wal.write_ahead_log import WriteAheadLog
 
@@ -79,7 +88,7 @@ class LogStore:
         node_id: int = 1,
         made_with: dict[str, int] | None = None,
     ) -> None:
-        """What is named here is for the first start; later the folder's own count (`identity`)."""
+        """Identity and settings are those of the first start; later the folder's own count (`identity`)."""
         keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
         self._disk = disk
         self.identity = NodeIdentity(cluster_id, node_id, made_with=made_with or {})
@@ -91,21 +100,21 @@ class LogStore:
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
         self._unflushed: list[PartitionLog] = []
-        self._removals: list[Removal] = []
-        self._drops: list[Drop] = []
-        self.cleaning = CleaningWork()
+        self._removals: list[LogRemoval] = []
+        self._drops: list[SegmentRemoval] = []
+        self.cleaning = PendingCleaning()
         self._wants_checkpoint = False
         self._flush: FlushJob | None = None
         self._flush_marks: list[tuple[PartitionLog, int]] = []
         self._to_spill: list[PartitionLog] = []
         self._spills: list[Spill] = []  # of the checkpoint job
         self._checkpoint: CheckpointJob | None = None
-        self._taken: Taken | None = None
+        self._taken: PreparedCheckpoint | None = None
         self._checkpoint_block = 0
         self._needed: list[str] = []  # write-ahead segments of before the start, until a checkpoint succeeds
         self._checkpointed = 0  # the position that the last checkpoint took
         self.disk_full = False
-        self.aids_problem = ""
+        self.snapshots_problem = ""
         self._wal_append = self._wal.append
         self._reserve = limits.wal_segment_bytes // 4
         self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
@@ -145,15 +154,16 @@ class LogStore:
         if job.outcome.problem is not None:
             raise job.outcome.problem
 
-    def close(self, aids: Iterable[NewAid] = ()) -> bool:
-        """A clean stop: what was appended is durable, and the logs are whole files. No job may be under way. False if a
-        full disk left them as a crash would: nothing is lost, the next start recovers. Beside whole logs is left what
-        a replay may begin with; if that fails, `aids_problem` says how, and nothing else does.
+    def close(self, snapshots: Iterable[NewStateSnapshot] = ()) -> bool:
+        """Stop cleanly: everything appended is durable, and the logs are whole files. No job may be under way.
+
+        Return false if a full disk left the logs as a crash would: nothing is lost, the next start recovers. State
+        snapshots are written beside whole logs; `snapshots_problem` says if that fails.
         """
         assert self._flush is None and self._checkpoint is None, "jobs come first"
         try:
             self._settle()
-            self.aids_problem = "" if self.disk_full else write_aids(self._disk, aids)
+            self.snapshots_problem = "" if self.disk_full else write_state_snapshots(self._disk, snapshots)
         finally:
             self._release()
         return not self.disk_full
@@ -177,8 +187,9 @@ class LogStore:
     # ------------------------------------------------------------------------------------------------------------ logs
 
     def log(self, name: str, policy: Policy | None = None) -> PartitionLog:
-        """The log of that name. A new one leaves no trace on disk before its first batch. A policy given replaces the
-        one the log was opened with.
+        """Return the log of that name. A new one leaves no trace on disk before its first batch.
+
+        A policy given replaces the one the log was opened with.
         """
         log = self._logs.get(name)
         if log is None:
@@ -192,12 +203,14 @@ class LogStore:
         return log
 
     def names(self) -> list[str]:
-        """Of the logs that hold or have held records, sorted."""
+        """Return the names of the logs that hold or have held records, sorted."""
         return sorted(name for name, log in self._logs.items() if log.next_offset)
 
     def remove(self, name: str) -> int | AppendError:
-        """Delete a log: the position from which on it stays deleted. Its `PartitionLog` must not be used any more; a
-        new one of this name begins at 0. Allowed while `disk_full`, since it makes room, as far as room was prepared.
+        """Delete a log. Return the position from which on it stays deleted.
+
+        Its `PartitionLog` must not be used any more; a new one of this name begins at 0. Allowed while `disk_full`,
+        since it makes room, as far as room was prepared.
         """
         log = self._logs.get(name)
         if log is None or not log.next_offset:
@@ -214,36 +227,38 @@ class LogStore:
         self.damaged.pop(name, None)
         self._drops = [drop for drop in self._drops if drop.log is not log]
         del self._logs[name]
-        self._removals.append(Removal(log, position))
+        self._removals.append(LogRemoval(log, position))
         return position
 
     def drop(self, log: PartitionLog, count: int) -> bool:
-        """Forget the log's oldest segments, so many. The next checkpoint makes that durable and removes the files;
-        after a crash before it they are back. False if some must wait for a checkpoint first, which is then due or
-        under way: ask again.
+        """Drop the log's oldest segments, so many. Return false if some must wait for a checkpoint, which is then due.
+
+        The next checkpoint makes the drop durable and removes the files; after a crash before it they are back.
         """
         if self._checkpoint is not None or self.cleaning.is_swapping_in(log):
             return False
         bases = log.drop(count)
-        self._drops += [Drop(log, base) for base in bases]
+        self._drops += [SegmentRemoval(log, base) for base in bases]
         self._wants_checkpoint |= len(bases) < count
         return len(bases) == count
 
     def want_checkpoint(self) -> None:
-        """One is due, however little was written since the last."""
+        """Make a checkpoint due, however little was written since the last."""
         self._wants_checkpoint = True
 
     @property
     def damaged(self) -> dict[str, str]:
-        """Logs that were found damaged since the start, and the sentences about them."""
+        """Logs that were found damaged since the start, and the texts about them."""
         return self._files.damaged
 
     def append(
         self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False
     ) -> Appended | AppendError:
-        """One sound batch (`check_batch`) at the log's end, stamped there. Never raises; after an `AppendError`
-        nothing has changed. With `must_fit` false only a write-ahead segment bounds the batch, not `max_batch_bytes`.
-        What `makes_room` is taken while `disk_full` too, as far as room was prepared: that a log is to be removed.
+        """Append one sound batch (`check_batch`) at the log's end, stamped there. Never raises.
+
+        After an `AppendError` nothing has changed. With `must_fit` false the batch is bounded by a write-ahead segment
+        alone, not by `max_batch_bytes`. With `makes_room` it is taken while `disk_full` too, as far as room was
+        prepared: it records the removal of a log.
         """
         length, last_offset_delta, max_timestamp_ms = _PEEK(batch)
         size = len(batch)
@@ -265,9 +280,10 @@ class LogStore:
         return Appended(base_offset, next_offset, position)
 
     def should_wait(self, size: int) -> bool:
-        """Whether so many bytes of records had better wait until the next write-ahead segment is made, which a
-        checkpoint job does: what is left until then is for what cannot wait. A full disk is not waited for; `append`
-        says so.
+        """Return true if so many bytes of records should wait for the next write-ahead segment, which a checkpoint job
+        makes.
+
+        The room left until then is for records that cannot wait. A full disk is not waited for: `append` reports it.
         """
         return not self.disk_full and self._wal.wants_segment and self._wal.room < size + self._reserve
 
@@ -275,16 +291,16 @@ class LogStore:
 
     @property
     def position(self) -> int:
-        """Of the write-ahead log after the last append; it only grows, over restarts too."""
+        """Position of the write-ahead log after the last append; it only grows, over restarts too."""
         return self._wal.position
 
     @property
     def flushed(self) -> int:
-        """What is durable: everything that was appended at or before this position."""
+        """Position up to which everything appended is durable."""
         return self._wal.flushed
 
     def begin_flush(self) -> FlushJob | None:
-        """Everything appended since the last one; `None` if that is nothing, or a flush is under way."""
+        """Return a job for everything appended since the last one; None if that is nothing, or a flush is under way."""
         if self._flush is not None or self._wal.position <= self._wal.flushed:
             return None
         up_to, writes = self._wal.take()
@@ -296,7 +312,7 @@ class LogStore:
         return self._flush
 
     def finish_flush(self, up_to: int) -> list[PartitionLog]:
-        """The job has run: `flushed` and the logs' `flushed_offset` move. Returns the logs whose did."""
+        """End the flush: `flushed` and the logs' `flushed_offset` move. Return these logs."""
         job, marks = self._flush, self._flush_marks
         assert job is not None and job.up_to == up_to, "not the flush that is under way"
         self._flush, self._flush_marks = None, []
@@ -315,9 +331,10 @@ class LogStore:
     # ---------------------------------------------------------------------------------------------------- checkpoints
 
     def begin_checkpoint(self, *, force: bool = False) -> CheckpointJob | None:
-        """What is due of: deleting removed logs, making the next write-ahead segment, spills, what cleaning wants, and
-        syncing the logs (always with `force`). `None` if nothing is, or a job is under way. Cheap to ask after every
-        step.
+        """Return a job for the work that is due; None if there is none, or a job is under way.
+
+        Work is the deletion of removed logs, the next write-ahead segment, spills, writes of cleaning, and a sync of
+        the logs (always with `force`). Cheap to call after every step.
         """
         wal = self._wal
         if self._checkpoint is not None:
@@ -357,21 +374,23 @@ class LogStore:
         return self._checkpoint
 
     def _spill(self) -> list[Spill]:
-        """What logs have too much of in memory. Not of one that is removed, or whose name an older log's files may
-        still stand under."""
+        """Return the bytes that logs have too much of in memory.
+
+        A log is skipped while it is removed, or while files of an older log of its name may still be there.
+        """
         logs, self._to_spill = dict.fromkeys(self._to_spill), []
         removed = {removal.log.name for removal in self._removals}
         if self.disk_full:
             return []
         return [spill for log in logs if log.name not in removed for spill in log.spills(self._limits.spill_bytes)]
 
-    def _take(self) -> Taken:
+    def _take(self) -> PreparedCheckpoint:
         self._wants_checkpoint = False
         self._to_spill = []
         return take(self._logs, self._wal.position, self._wal.block, self._folder.path)
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
-        """The job has run: older write-ahead segments go."""
+        """End the checkpoint: older write-ahead segments are freed."""
         assert job is self._checkpoint, "not the job that is under way"
         taken, outcome = self._taken, job.outcome
         self._checkpoint = self._taken = None

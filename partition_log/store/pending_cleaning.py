@@ -1,12 +1,12 @@
-"""What compaction wants of the disk: it waits for the next checkpoint job, the only one that touches names."""
+"""Writes and swaps of compaction that wait for the next checkpoint job, the only one that touches names."""
 
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite, Swap
 from partition_log.store.jobs import CheckpointJob
 
 
-class CleaningWork:
-    """At most one write, or one swap, at a time."""
+class PendingCleaning:
+    """Pending work of compaction: at most one write, or one swap, at a time."""
 
     __slots__ = ("_discards", "_swap", "_write")
 
@@ -16,13 +16,15 @@ class CleaningWork:
         self._discards: list[str] = []
 
     def swap(self, log: PartitionLog, swap: Swap) -> None:
-        """Put a cleaned segment in the place of others, with the next checkpoint job: then it `is_done`. It never will
-        be if what it replaces goes first."""
+        """Put a cleaned segment in the place of others with the next checkpoint job; then it `is_done`.
+
+        A swap is given up if a segment to be replaced goes first.
+        """
         assert self._swap is None, "another is under way"
         self._swap = log, swap
 
     def write(self, log: PartitionLog, write: CleanedWrite) -> None:
-        """Do it with the next checkpoint job, unless the log goes first."""
+        """Write with the next checkpoint job, unless the log is removed first."""
         assert self._write is None, "another is under way"
         self._write = log, write
 
@@ -34,12 +36,12 @@ class CleaningWork:
 
     @property
     def is_swapping(self) -> bool:
-        """Whether the last swap is neither done nor given up."""
+        """True if the last swap is neither done nor given up."""
         return self._swap is not None
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a write or a swap is neither done nor given up."""
+        """True if a write or a swap is neither done nor given up."""
         return self._swap is not None or self._write is not None
 
     def is_swapping_in(self, log: PartitionLog) -> bool:
@@ -52,7 +54,7 @@ class CleaningWork:
         return bool(self._discards) or self._next_write() is not None or self._next_swap() is not None
 
     def take(self) -> tuple[CleanedWrite | None, Swap | None, tuple[str, ...]]:
-        """What the job does; the last are files to be removed."""
+        """Return the job's work: a write, a swap, and files to be removed."""
         write, swap = self._next_write(), self._next_swap()
         if self._swap is not None and swap is not None:
             swap.is_begun = True
@@ -66,7 +68,7 @@ class CleaningWork:
         return None if self._write is None else self._write[1]
 
     def _next_swap(self) -> Swap | None:
-        """What it replaces may have gone since; what is begun is done."""
+        """Return the pending swap. It is given up if a segment to be replaced has gone; once begun it is done."""
         if self._swap is None:
             return None
         log, swap = self._swap
@@ -76,7 +78,7 @@ class CleaningWork:
         return swap
 
     def finished(self, job: CheckpointJob) -> None:
-        """The job has run. What a full disk left undone is tried again with the next one."""
+        """End the job's part of the work. After a full disk the rest is tried again with the next job."""
         if self._swap is not None and self._swap[1].is_done:
             log, swap = self._swap
             log.swapped(swap)

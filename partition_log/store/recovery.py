@@ -1,4 +1,4 @@
-"""A node's data folder as it is found at the start: whose it is, which logs it holds, what must be done again."""
+"""Recovery of a node's data folder: its identity, its logs, and the frames to append again."""
 
 from struct import error as StructError  # noqa: N812 - it is an exception's name
 
@@ -24,7 +24,7 @@ _SPILL_BYTES = 1024 * 1024
 
 
 class RecoveryReport(msgspec.Struct, frozen=True):
-    """What `LogStore.open` found. `torn` says where a torn tail of the write-ahead log was cut."""
+    """Report of `LogStore.open`. `torn` says where a torn tail of the write-ahead log was cut."""
 
     first_start: bool
     logs: int
@@ -79,7 +79,8 @@ class NodeFolder:
             self._lock = None
 
     def open(self) -> Recovered:
-        """Lock, identify, recover. The logs are whole in memory and page cache; the caller makes them a checkpoint."""
+        """Lock and identify the folder, and recover its logs, whole in memory and page cache. The caller writes a
+        checkpoint."""
         self._disk.make_folder(self.path)
         self._lock = self._disk.lock(f"{self.path}/LOCK")
         self.identity, first_start = identify(self._disk, self.path, self.identity)
@@ -95,7 +96,7 @@ class NodeFolder:
         return Recovered(self._logs, reader.free, reader.needed, self._unsynced, reader.end, reader.blocks_end, report)
 
     def _must_be_new(self, reader: WalReader) -> None:
-        """Nothing is acknowledged before the first checkpoint: without one there is no log."""
+        """Check that the folder is new: without a checkpoint nothing was acknowledged, and there is no log."""
         path = f"{self.wal}/checkpoint"
         if found := self._log_folders():
             raise LogDamaged(path, 0, None, f"{MISSING}, but there are logs, as {found[0]}", ADVICE)
@@ -108,7 +109,7 @@ class NodeFolder:
     # ------------------------------------------------------------------------------------------------------ recovering
 
     def _recover(self, checkpoint: Checkpoint, reader: WalReader) -> RecoveryReport:
-        """First everything is read and checked, then the logs are cut to their checkpoint and grow again."""
+        """Read and check everything first; then cut the logs to their checkpoint and append the frames again."""
         frames, replayed, removed = reader.scan()
         self._make_durable(reader.last_block(), must=any(noted.name in removed for noted in checkpoint.logs))
         for noted in checkpoint.logs:
@@ -130,8 +131,10 @@ class NodeFolder:
         )
 
     def _make_durable(self, last: LastBlock | None, *, must: bool) -> None:
-        """All that is done from here on relies on it, and must not outlive it: logs that go, and the next segment's
-        first block. Where a full disk forbids even that, the latter waits.
+        """Make the last block durable: everything from here on relies on it, and must not outlive it.
+
+        That is the removal of logs, and the next segment's first block. If a full disk forbids even that, the latter
+        waits.
         """
         if last is None:
             return
@@ -143,7 +146,7 @@ class NodeFolder:
             self._unsynced = last
 
     def _remove_strays(self) -> None:
-        """Logs that were removed, or begun after the checkpoint: the frames tell all there is of them."""
+        """Remove logs that were removed, or begun after the checkpoint: the frames hold all there is of them."""
         strays = [name for name in self._log_folders() if name not in self._logs]
         for name in strays:
             remove_log(self._disk, self.log_folder(name))
@@ -167,7 +170,8 @@ class NodeFolder:
             self._spill(log)
 
     def _spill(self, log: PartitionLog) -> None:
-        """What is in memory is bounded by the write-ahead log that it came from: a full disk stops nobody."""
+        """Write bytes in memory to files. A full disk is no error: memory is bounded by the write-ahead log it came
+        from."""
         try:
             for segment, write in log.spills(_SPILL_BYTES):
                 try:

@@ -10,9 +10,11 @@ from partition_log.wal.layout import FORMAT
 
 
 class LogEnd(msgspec.Struct, frozen=True):
-    """How much of a log was on disk: offsets, since cleaning moves positions. `producers`: whether it had idempotent
-    ones, which were kept beside it. `cleaned` and `horizon_ms` are what compaction knew: without them it begins anew.
-    `segment_bytes`: what recovery makes of the frames behind the end is as large as life would have made it.
+    """End of a log in its own files, in offsets since cleaning moves positions.
+
+    `producers`: the log had idempotent producers, and a snapshot of them. `cleaned` and `horizon_ms` are the state of
+    compaction; without them it begins anew. `segment_bytes` lets recovery make segments as large as they would have
+    been.
     """
 
     name: str
@@ -25,8 +27,9 @@ class LogEnd(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Every frame that ends at or before `position` is in the partition logs, and synced there. `block` is where the
-    block begins that `position` is in.
+    """Statement that every frame up to `position` is in the partition logs, and synced there.
+
+    `block` is the beginning of the block that holds `position`.
     """
 
     position: int

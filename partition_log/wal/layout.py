@@ -35,7 +35,7 @@ UINT32 = Struct(">I")
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):
-    """What a block's head says."""
+    """Fields of a block's head."""
 
     body_crc: int
     body_bytes: int
@@ -44,7 +44,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
 
 
 def block_bytes(body: bytes, position: int, previous_end: int) -> bytes:
-    """A whole block with its padding."""
+    """Return a whole block with its padding."""
     rest = BLOCK_REST.pack(crc32c(body), len(body), position, previous_end)
     padding = -(BLOCK_HEAD.size + len(body)) % SECTOR
     return b"".join((BLOCK_MAGIC, UINT32.pack(crc32c(rest)), rest, body, bytes(padding)))
@@ -60,7 +60,7 @@ def segment_path(folder: str, base: int) -> str:
 
 
 def block_at(data: bytes, at: int, base: int) -> Block | None:
-    """The head of a block of this position, if one is there; its body may not hold."""
+    """Return the head of a block of this position, if one is there; its body may be damaged."""
     if len(data) < at + BLOCK_HEAD.size or data[at : at + 4] != BLOCK_MAGIC:
         return None
     rest = data[at + 8 : at + BLOCK_HEAD.size]

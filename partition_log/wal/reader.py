@@ -1,7 +1,7 @@
-"""What a node does before it serves: read the checkpoint and the write-ahead log, and make the partition logs whole.
+"""Reading of the write-ahead log at a start: the frames after the checkpoint.
 
-A partition log is what its checkpoint says plus the frames after that. So everything on disk is first read and checked;
-only then are the logs cut to their checkpoint and the frames appended again, in order.
+A partition log is what its checkpoint says plus these frames. So everything on disk is first read and checked; only
+then are the logs cut to their checkpoint and the frames appended again, in order (`store/recovery.py`).
 """
 
 from collections.abc import Iterator
@@ -42,9 +42,10 @@ class Frame(NamedTuple):
 
 
 class WalReader:
-    """Reads the frames after a checkpoint. Once all were read, `blocks_end` is where the sound blocks end, `torn` where
-    a torn tail was found, and `needed` and `free` are the segments that another recovery from this checkpoint would and
-    would not look at.
+    """Reader of the frames after a checkpoint.
+
+    Once all were read, `blocks_end` is where the sound blocks end, and `torn` where a torn tail was found. Another
+    recovery from this checkpoint would look at the segments in `needed`, and not at those in `free`.
     """
 
     def __init__(self, disk: Disk, folder: str, checkpoint: Checkpoint) -> None:
@@ -67,15 +68,16 @@ class WalReader:
 
     @property
     def end(self) -> int:
-        """No segment reaches beyond this position."""
+        """Position beyond which no segment reaches."""
         return max((base + size for base, size in self._segments), default=0)
 
     def _is_needed(self, base: int, size: int) -> bool:
         return base <= self._reached and base + size >= self._checkpoint.block
 
     def scan(self) -> tuple[int, int, dict[str, int]]:
-        """How many frames there are, their bytes, and where each removed log was removed last. Raises `LogDamaged`
-        for anything but a torn tail.
+        """Count the frames and their bytes, and find where each removed log was removed last.
+
+        Raises `LogDamaged` for anything but a torn tail.
         """
         done = self._checkpoint.position
         frames = replayed = 0
@@ -94,7 +96,7 @@ class WalReader:
         return frames, replayed, removed
 
     def frames(self) -> Iterator[Frame]:
-        """What `scan` has found sound."""
+        """Yield the frames that `scan` has found sound."""
         done = self._checkpoint.position
         names: dict[bytes, str] = {}
         for path, base, at, body in self._bodies():
@@ -111,7 +113,7 @@ class WalReader:
                 yield Frame(name, body[begin + name_length : here], position, path, frame_at)
 
     def last_block(self) -> LastBlock | None:
-        """Of those that `scan` has found sound."""
+        """Return the last block that `scan` has found sound."""
         if self._last is None:
             return None
         path, at, size = self._last
@@ -122,7 +124,7 @@ class WalReader:
             self._disk.close(handle)
 
     def _bodies(self) -> Iterator[tuple[str, int, int, memoryview]]:
-        """Of each sound block: its segment's path and base, its place there, and its frames."""
+        """Yield each sound block: path and base of its segment, its place there, and its frames."""
         start = self._checkpoint.block
         end: int | None = None  # of the last sound block, once one was read
         follows: int | None = None  # where the next segment begins
@@ -161,7 +163,7 @@ class WalReader:
             self.blocks_end = end
 
     def first_written(self) -> str | None:
-        """The path of the first segment that a frame was ever written to, as far as can be seen."""
+        """Return the path of the first segment that a frame was ever written to, as far as can be seen."""
         for base, _size in self._segments:
             path = segment_path(self._folder, base)
             data, at = read_file(self._disk, path), SECTOR
@@ -172,7 +174,7 @@ class WalReader:
         return None
 
     def _first(self, start: int) -> tuple[str, int]:
-        """Where reading begins. The segment is there even if it has no room behind the checkpoint."""
+        """Return where reading begins. The segment is present even if it has no room behind the checkpoint."""
         for base, size in self._segments:
             if base <= start <= base + size:
                 self._reached = base
@@ -181,7 +183,7 @@ class WalReader:
         raise LogDamaged(self._folder, start, None, what, ADVICE)
 
     def _is_torn(self, data: bytes, at: int, base: int, path: str) -> bool:
-        """Where the sound blocks end. A later block means that what is here was durable, once."""
+        """Return true if the sound blocks end in a torn one. A later block means that this place was durable once."""
         later = data.find(BLOCK_MAGIC, at + 1)
         while later >= 0:
             if later % SECTOR == 0 and block_at(data, later, base) is not None:
@@ -194,7 +196,10 @@ class WalReader:
 
 
 def wal_segment_size(disk: Disk, folder: str, base: int) -> int:
-    """Of the file, as its first sector has it. A segment gets its name when that is durable: all else is damage."""
+    """Return the size of a segment's file, as its first sector states it.
+
+    A segment gets its name when that sector is durable, so anything else is damage.
+    """
     path = segment_path(folder, base)
     handle = disk.open_to_read(path)
     try:

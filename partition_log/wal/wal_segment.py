@@ -9,9 +9,10 @@ _ZEROS = bytes(1024 * 1024)
 
 
 class LastBlock(msgspec.Struct, frozen=True, gc=False):
-    """The last one that a recovery has read. Each is synced before the next is written, so it is the only one that may
-    be in the page cache alone: its process was killed before the sync, or died of one that failed, after which the
-    system takes what is not on the disk for clean.
+    """The last block that a recovery has read; it may be in the page cache alone.
+
+    Each block is synced before the next is written. The process may have been killed before the sync of this one, or
+    have ended for a failed sync, after which the system marks unwritten pages clean.
     """
 
     path: str
@@ -19,7 +20,7 @@ class LastBlock(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
     def make_durable(self, disk: Disk) -> None:
-        """Written again, and synced. Raises `OSError`."""
+        """Write the block again, and sync it. Raises `OSError`."""
         handle = disk.open(self.path, make=False)
         try:
             disk.write_at(handle, self.position, self.data)
@@ -40,9 +41,10 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
         return self.base + self.size
 
 
-class Making(msgspec.Struct, frozen=True, gc=False):
-    """How to make a segment: from a file that has served, or of zeros. It gets its name when it is whole. `first` is a
-    block that it begins with, and `last` the one that it follows, where that may not be durable.
+class WalSegmentMaker(msgspec.Struct, frozen=True, gc=False):
+    """Job that makes a segment: from a spare file, or of zeros. The file gets its name when it is whole.
+
+    `first` is a block that the segment begins with. `last` is the block before it, if that may not be durable.
     """
 
     folder: str
@@ -62,7 +64,7 @@ class Making(msgspec.Struct, frozen=True, gc=False):
             disk.sync_folder(self.folder)  # or a crash brings the old name back, for a file that begins otherwise
         handle = disk.open(making)
         try:
-            # Of one that a start before left behind nobody knows what of it is on the disk.
+            # A file that an earlier start left behind may be on the disk in part.
             if self.spare is None or disk.size(handle) != self.size:
                 self._fill(disk, handle)
             else:
@@ -77,7 +79,7 @@ class Making(msgspec.Struct, frozen=True, gc=False):
         return WalSegment(handle, path, self.base, self.size, len(self.first))
 
     def _bring_in(self, disk: Disk, handle: int) -> None:
-        """To the page cache: a flush writes half a page at each end, and the loop would wait until that was read."""
+        """Read the file into the page cache: a flush writes half a page at each end, and would wait for the read."""
         for position in range(0, self.size, len(_ZEROS)):
             disk.read_at(handle, position, len(_ZEROS))
 

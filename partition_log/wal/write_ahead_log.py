@@ -3,12 +3,12 @@
 import msgspec
 
 from partition_log.wal.layout import BLOCK_HEAD, SECTOR, UINT32, block_bytes
-from partition_log.wal.wal_segment import LastBlock, Making, WalSegment
+from partition_log.wal.wal_segment import LastBlock, WalSegment, WalSegmentMaker
 
 _length = UINT32.pack
 
 
-class Write(msgspec.Struct, frozen=True, gc=False):
+class BlockWrite(msgspec.Struct, frozen=True, gc=False):
     """Bytes for a place in a file."""
 
     handle: int
@@ -17,7 +17,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteAheadLog:
-    """The writing side. Nothing here touches the disk: blocks leave as `Write`s, segments come as what `Making` made.
+    """The writing side. Blocks leave as `BlockWrite`s; segments are made by the job `WalSegmentMaker`.
 
     `position` is the end of the last frame; `flushed` the end of what is durable, at least `position` if all is.
     """
@@ -34,7 +34,7 @@ class WriteAheadLog:
         self._active: WalSegment | None = None
         self._next: WalSegment | None = None
         self._older: list[WalSegment] = []  # may be needed by a recovery
-        self._ready: list[Write] = []  # closed blocks, before the open one
+        self._ready: list[BlockWrite] = []  # closed blocks, before the open one
         self._chunks: list[bytes] = []  # the open block's frames
         self._block = 0  # where the open block begins
         self._previous_end = 0
@@ -49,7 +49,7 @@ class WriteAheadLog:
 
     @property
     def block(self) -> int:
-        """Where the open block begins: from here on, a recovery reads."""
+        """Position where the open block begins: recovery reads from here on."""
         return self._block
 
     @property
@@ -59,7 +59,7 @@ class WriteAheadLog:
         return self._limit - self._end + ahead
 
     def append(self, name: bytes, batch: bytes) -> int:
-        """The position after the frame; 0 if there is no room, and then nothing has changed."""
+        """Append a frame. Return the position after it; 0 if there is no room, and then nothing has changed."""
         length = len(name) + len(batch)
         end = self._end + 4 + length
         if end > self._limit:
@@ -86,7 +86,7 @@ class WriteAheadLog:
             return
         assert self._active is not None
         data = block_bytes(b"".join(self._chunks), self._block, self._previous_end)
-        self._ready.append(Write(self._active.handle, self._block - self._active.base, data))
+        self._ready.append(BlockWrite(self._active.handle, self._block - self._active.base, data))
         self._chunks = []
         self._previous_end = self._block + len(data)
         self._open_block(self._previous_end)
@@ -97,8 +97,8 @@ class WriteAheadLog:
 
     # ----------------------------------------------------------------------------------------------------- flushing
 
-    def take(self) -> tuple[int, tuple[Write, ...]]:
-        """What to write and sync, one after the other, and the position that is durable then."""
+    def take(self) -> tuple[int, tuple[BlockWrite, ...]]:
+        """Return the position that will be durable, and the blocks to write and sync one after the other."""
         self._close_block()
         writes = tuple(self._ready)
         self._ready = []
@@ -110,8 +110,10 @@ class WriteAheadLog:
     # ----------------------------------------------------------------------------------------------------- segments
 
     def resume(self, base: int, previous_end: int, spares: list[str], last: LastBlock | None = None) -> None:
-        """After what was found, whose last block ends at `previous_end` and, if it is named, may not be durable:
-        segments begin at `base`. Nothing can be appended until one was `made`."""
+        """Continue after a recovery: segments begin at `base`, and the last block found ends at `previous_end`.
+
+        `last` is that block if it may not be durable. Nothing can be appended until a segment was `made`.
+        """
         self._last = last
         self.spares = spares
         self.position = self.flushed = base
@@ -129,30 +131,30 @@ class WriteAheadLog:
 
     @property
     def wants_segment(self) -> bool:
-        """Whether the next segment is missing."""
+        """True if the next segment is missing."""
         return self._next is None
 
-    def making(self) -> Making | None:
-        """How to make the next segment, if it is missing. Takes a spare."""
+    def making(self) -> WalSegmentMaker | None:
+        """Return the job that makes the next segment, if it is missing. Takes a spare."""
         if self._next is not None:
             return None
         spare = self.spares.pop() if self.spares else None
         if self._active is not None:
-            return Making(self._folder, self._active.end, self._segment_bytes, spare)
+            return WalSegmentMaker(self._folder, self._active.end, self._segment_bytes, spare)
         # The first since the start. Its base need not follow those that were found, whose last may be the spare: an
         # empty block says where they end, or the next recovery would have to take the gap for a segment that is gone.
         first = block_bytes(b"", self.position + SECTOR, self._previous_end)
-        return Making(self._folder, self.position, self._segment_bytes, spare, first, self._last)
+        return WalSegmentMaker(self._folder, self.position, self._segment_bytes, spare, first, self._last)
 
     def made(self, segment: WalSegment) -> None:
-        """It is the next one, or the first that a full disk has room for."""
+        """Take the segment as the next one, or as the first one that a full disk has room for."""
         if self._active is None:
             self.start(segment)
         else:
             self._next = segment
 
     def retire(self, block: int) -> tuple[WalSegment, ...]:
-        """Those that no recovery from `block` needs, and no flush is writing. They are spares, their handles free."""
+        """Return segments that no recovery from `block` needs and no flush writes. They become spares."""
         done = min(block, self.flushed)
         retired = tuple(segment for segment in self._older if segment.end <= done)
         self._older = self._older[len(retired) :]
@@ -160,7 +162,7 @@ class WriteAheadLog:
         return retired
 
     def surplus(self) -> tuple[str, ...]:
-        """Spares beyond what one checkpoint's worth of writing needs, to be removed."""
+        """Return spares beyond what one checkpoint's worth of writing needs, to be removed."""
         surplus = tuple(self.spares[self._keep :])
         del self.spares[self._keep :]
         return surplus

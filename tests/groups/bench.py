@@ -44,7 +44,7 @@ class MemoryLog:
         self.batches: list[bytes] = []
         self.next_offset = 0
 
-    def newest_aid(self) -> None:
+    def newest_state_snapshot(self) -> None:
         return None
 
     def batches_from(self, offset: int) -> Iterator[tuple[Any, bytes]]:

@@ -294,7 +294,7 @@ MUTANTS = (
         (
             Edit(
                 _SWAPPING,
-                "        remove_aids(disk, folder)\n        _finish(disk, folder, swap)\n",
+                "        remove_state_snapshots(disk, folder)\n        _finish(disk, folder, swap)\n",
                 '        disk.remove(f"{folder}/{swap.text}")\n',
             ),
         ),
@@ -306,7 +306,7 @@ MUTANTS = (
         (
             Edit(
                 _SWAPPING,
-                "        if remove_aids(disk, self.folder):\n            disk.sync_folder(self.folder)\n",
+                "        if remove_state_snapshots(disk, self.folder):\n            disk.sync_folder(self.folder)\n",
                 "",
             ),
         ),

@@ -34,7 +34,7 @@ def flush(store: LogStore, disk: Disk) -> list[PartitionLog]:
 
 
 def work(store: LogStore, disk: Disk, *, force: bool = False) -> bool:
-    """One checkpoint job, if one is due."""
+    """Run one checkpoint job, if one is due."""
     job = store.begin_checkpoint(force=force)
     if job is None:
         return False
@@ -44,7 +44,7 @@ def work(store: LogStore, disk: Disk, *, force: bool = False) -> bool:
 
 
 def contents(log: PartitionLog) -> bytes:
-    """All of it, by way of both readers, which must agree."""
+    """Return the content, read by both readers, which must agree."""
     replayed = b"".join(bytes(view) for _header, view in log.batches_from(log.start_offset))
     read = b""
     offset = log.start_offset

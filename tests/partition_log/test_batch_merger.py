@@ -1,5 +1,5 @@
 from partition_log.cleanup_policy import Compact
-from partition_log.compaction.batch_merger import Joiner, Kind
+from partition_log.compaction.batch_merger import BatchMerger, MergedBatchKind
 from partition_log.disk.open_files import OpenFiles
 from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.log.partition_log import PartitionLog
@@ -8,7 +8,7 @@ from protocol.record_batch import batches, decode_batch, encode_batch, read_head
 from protocol.record_keys import Keyed, keyed_records
 from tests.simulation.disk import SimDisk
 
-PLAIN = Kind(0, -1, -1)
+PLAIN = MergedBatchKind(0, -1, -1)
 
 
 def log_on(disk: SimDisk) -> PartitionLog:
@@ -25,8 +25,8 @@ def records(first: int, count: int, size: int = 10) -> list[Keyed]:
     return found
 
 
-def write(joiner: Joiner, disk: SimDisk) -> None:
-    """As a job does."""
+def write(joiner: BatchMerger, disk: SimDisk) -> None:
+    """Write as a job does."""
     unsynced = UnsyncedFiles(disk)
     if (wanted := joiner.begin_write(1)) is not None:
         wanted.run(disk, unsynced)
@@ -40,7 +40,7 @@ def written(disk: SimDisk) -> bytes:
 
 def test_records_of_one_kind_stand_in_one_batch_until_it_is_full() -> None:
     disk = SimDisk()
-    joiner = Joiner(log_on(disk), 0)
+    joiner = BatchMerger(log_on(disk), 0)
     for first in range(0, 3_000, 10):
         joiner.add(PLAIN, records(first, 10))
     joiner.finish(5_000)
@@ -54,9 +54,9 @@ def test_records_of_one_kind_stand_in_one_batch_until_it_is_full() -> None:
 
 def test_another_kind_begins_another_batch_and_order_is_kept() -> None:
     disk = SimDisk()
-    joiner = Joiner(log_on(disk), 0)
+    joiner = BatchMerger(log_on(disk), 0)
     joiner.add(PLAIN, records(0, 3))
-    joiner.add(Kind(0, -1, 9_000), records(3, 2))
+    joiner.add(MergedBatchKind(0, -1, 9_000), records(3, 2))
     joiner.add_batch(read_header(whole := encode_batch([(b"w", b"x")], timestamp_ms=1, base_offset=5)), whole)
     joiner.add(PLAIN, records(6, 1))
     joiner.finish(7)
@@ -69,7 +69,7 @@ def test_another_kind_begins_another_batch_and_order_is_kept() -> None:
 
 def test_offsets_too_far_from_each_other_do_not_share_a_batch() -> None:
     disk = SimDisk()
-    joiner = Joiner(log_on(disk), 0)
+    joiner = BatchMerger(log_on(disk), 0)
     joiner.add(PLAIN, records(0, 1))
     joiner.add(PLAIN, records(2**31, 1))
     joiner.finish(2**31 + 1)
@@ -80,11 +80,11 @@ def test_offsets_too_far_from_each_other_do_not_share_a_batch() -> None:
 def test_what_a_pass_left_unfinished_is_written_over() -> None:
     disk = SimDisk()
     log = log_on(disk)
-    first = Joiner(log, 0)
+    first = BatchMerger(log, 0)
     first.add(PLAIN, records(0, 900, 100))
     first.finish(900)
     write(first, disk)
-    again = Joiner(log, 0)
+    again = BatchMerger(log, 0)
     again.add(PLAIN, records(0, 1))
     again.finish(900)
     write(again, disk)

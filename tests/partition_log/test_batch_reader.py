@@ -1,4 +1,4 @@
-"""Those who read all of a segment: its batches with their checksums, and its index files with their holes."""
+"""Readers of a whole segment: its batches with their checksums, and its index files with their holes."""
 
 import pytest
 

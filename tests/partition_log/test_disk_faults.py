@@ -274,7 +274,7 @@ def active(disk: SimDisk) -> tuple[str, int]:
 
 
 def ahead(count: int = 3) -> FaultyDisk:
-    """So many flushes after the checkpoint."""
+    """Make so many flushes after the checkpoint."""
     disk = FaultyDisk()
     store = mount(disk, StoreLimits(65536, checkpoint_bytes=10**6, max_batch_bytes=3000))
     for number in range(count):

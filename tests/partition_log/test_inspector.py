@@ -5,8 +5,8 @@ import pytest
 
 from partition_log.cleanup_policy import Retain
 from partition_log.errors import LogDamaged
-from partition_log.inspection.batch_scan import walk_file
-from partition_log.inspection.findings import Finding, Totals, Weight
+from partition_log.inspection.batch_scan import scan_file
+from partition_log.inspection.findings import Finding, ScanTotals, Severity
 from partition_log.inspection.inspector import Inspector
 from partition_log.inspection.log_check import LogFiles
 from partition_log.store.log_store import Appended, LogStore
@@ -48,7 +48,7 @@ def checkpoint_of(disk: SimDisk) -> Checkpoint:
 
 
 def damage(disk: SimDisk) -> list[tuple[str, int | None, int | None]]:
-    return [(one.file, one.position, one.offset) for one in verify(disk) if one.weight is Weight.DAMAGE]
+    return [(one.file, one.position, one.offset) for one in verify(disk) if one.severity is Severity.DAMAGE]
 
 
 def segments(disk: SimDisk, folder: str = FLIGHTS) -> list[str]:
@@ -56,7 +56,7 @@ def segments(disk: SimDisk, folder: str = FLIGHTS) -> list[str]:
 
 
 def places(disk: SimDisk, path: str) -> list[tuple[int, int]]:
-    return [(walked.position, walked.offset) for walked in walk_file(disk, path)]
+    return [(walked.position, walked.offset) for walked in scan_file(disk, path)]
 
 
 def flip(disk: SimDisk, path: str, position: int, mask: int = 1) -> None:
@@ -175,7 +175,9 @@ def test_offsets_that_are_not_there_are_damage_unless_the_log_is_cleaned() -> No
     disk.close(handle)
     told = damage(disk)
     assert told[0] == (path, second, 2)
-    assert [one for one in Inspector(disk, "data", lambda _name: True).verify() if one.weight is Weight.DAMAGE] == []
+    assert [
+        one for one in Inspector(disk, "data", lambda _name: True).verify() if one.severity is Severity.DAMAGE
+    ] == []
 
 
 def test_an_index_that_lies_is_a_warning() -> None:
@@ -191,7 +193,7 @@ def test_an_index_that_lies_is_a_warning() -> None:
     assert verify(disk) == []
     flip(disk, path, 7)
     (finding,) = verify(disk)
-    assert (finding.weight, finding.file, finding.position) == (Weight.WARNING, path, 0)
+    assert (finding.severity, finding.file, finding.position) == (Severity.WARNING, path, 0)
     assert finding.sentence.startswith(f"{path} at position 0 (offset ")
 
 
@@ -209,7 +211,7 @@ def test_what_a_crash_left_of_cleaning_is_noted_and_a_swap_read_in_the_place_of_
     disk.close(disk.open(f"{FLIGHTS}/{7:020d}.cleaned"))
     flip(disk, first, 70)  # nobody reads it any more
     found = verify(disk)
-    assert {finding.weight for finding in found} == {Weight.NOTE}
+    assert {finding.severity for finding in found} == {Severity.NOTE}
     (flights,) = [one for one in checkpoint_of(disk).logs if one.name == "flights-0"]
     offsets = [walked.offset for walked in LogFiles(disk, "data", "flights-0", holes=False).batches(flights)]
     assert offsets == list(range(30))
@@ -222,7 +224,7 @@ def test_a_torn_tail_is_a_note() -> None:
     base = max(base for base in wal_bases(disk, "data/wal") if base <= checkpoint.block)
     flip(disk, segment_path("data/wal", base), checkpoint.block - base + 60)
     (finding,) = verify(disk)
-    assert finding.weight is Weight.NOTE
+    assert finding.severity is Severity.NOTE
     assert "torn tail" in finding.what
 
 
@@ -242,7 +244,7 @@ def test_files_behind_the_checkpoint_are_one_note_a_log_and_the_next_start_makes
     surplus = len(segments(disk)) - known
     assert surplus > 1, "the story has files that no checkpoint knows"
     (note,) = verify(disk)  # as a kill leaves it
-    assert (note.weight, note.file) == (Weight.NOTE, FLIGHTS)
+    assert (note.severity, note.file) == (Severity.NOTE, FLIGHTS)
     assert note.what.startswith(f"{surplus} files (000")
     assert note.what.endswith("the write-ahead log has these records too, and the next start writes the files anew")
     expected = everything(store)
@@ -255,8 +257,8 @@ def test_files_before_a_logs_start_are_one_note_too() -> None:
     third = int(segments(disk)[2][-24:-4])
     (flights,) = [one for one in checkpoint_of(disk).logs if one.name == "flights-0"]
     noted = msgspec.structs.replace(flights, start=third)
-    (note,) = LogFiles(disk, "data", "flights-0", holes=False).check(noted, Totals())
-    assert (note.weight, note.file, note.offset) == (Weight.NOTE, FLIGHTS, 0)
+    (note,) = LogFiles(disk, "data", "flights-0", holes=False).check(noted, ScanTotals())
+    assert (note.severity, note.file, note.offset) == (Severity.NOTE, FLIGHTS, 0)
     assert note.what.startswith("2 files (00000000000000000000.log to ")
     assert note.what.endswith("the next start removes what is left")
 

@@ -392,7 +392,7 @@ def test_a_log_is_the_same_object_and_takes_the_policy_it_is_given() -> None:
 
 
 def left_by_a_crash(disk: SimDisk) -> dict[str, bytes]:
-    """What a node held that had much to do again."""
+    """Return the content of a node that a crash left with much to do again."""
     store = mount(disk)
     for number in range(3):
         append(store, f"flights-{number}", "x" * 400)

@@ -4,7 +4,7 @@ import pytest
 
 from partition_log.cleanup_policy import Retain
 from partition_log.disk.open_files import OpenFiles
-from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.errors import LogDamaged, OffsetOutsideLog
 from partition_log.log.partition_log import PartitionLog
 from partition_log.segments.segment import INDEX_INTERVAL_BYTES, Segment
 from partition_log.store.log_store import Appended, LogStore, StoreLimits
@@ -76,9 +76,9 @@ def test_the_end_is_empty_and_beyond_it_out_of_range() -> None:
     _, store, log = filled(5)
     assert log.read(15, 100) == b""
     for offset in (-1, 16):
-        with pytest.raises(OffsetOutOfRange, match="not within 0 and 15"):
+        with pytest.raises(OffsetOutsideLog, match="not within 0 and 15"):
             log.read(offset, 100)
-        with pytest.raises(OffsetOutOfRange):
+        with pytest.raises(OffsetOutsideLog):
             next(log.batches_from(offset))
     assert store.log("empty-0").read(0, 100) == b""
     assert list(store.log("empty-0").batches_from(0)) == []

@@ -1,11 +1,11 @@
-"""What cleaning hands to the checkpoint job: done once, tried again after a full disk, or given up with its log."""
+"""Work that cleaning hands to checkpoint jobs: done once, tried again after a full disk, or given up with its log."""
 
 import errno
 
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite
 from partition_log.store.log_store import LogStore
-from partition_log.store.pending_cleaning import CleaningWork
+from partition_log.store.pending_cleaning import PendingCleaning
 from tests.partition_log.stories import contents, work
 from tests.partition_log.test_compaction import (
     NAME,
@@ -62,7 +62,7 @@ def test_what_is_discarded_was_perhaps_never_written() -> None:
 def test_a_write_for_a_log_that_is_removed_is_given_up() -> None:
     disk = SimDisk()
     store, log = written(disk)
-    waiting = CleaningWork()
+    waiting = PendingCleaning()
     waiting.write(log, CleanedWrite(PATH, 0, b"first"))
     store.remove(NAME)
     assert waiting.take() == (None, None, ())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from partition_log.cleanup_policy import Retain
-from partition_log.errors import OffsetOutOfRange
+from partition_log.errors import OffsetOutsideLog
 from partition_log.log.partition_log import PartitionLog
 from partition_log.segments.file_names import segment_bases
 from partition_log.store.log_store import LogStore, StoreLimits
@@ -16,7 +16,7 @@ from tests.simulation.disk import Crash, SimDisk
 NAME = "flights-0"
 BIG = StoreLimits(wal_segment_bytes=65536, checkpoint_bytes=200_000, max_batch_bytes=3000, spill_bytes=600)
 AT_MS = 1000
-"""When `stories.batch` was written."""
+"""Time of `stories.batch`."""
 
 
 def grown(disk: SimDisk, batches: int = 12) -> tuple[LogStore, PartitionLog]:
@@ -79,7 +79,7 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_files_after_a_che
     store, log = grown(disk)
     assert store.drop(log, 2)
     assert (log.start_offset, log.next_offset) == (6, 12)
-    with pytest.raises(OffsetOutOfRange):
+    with pytest.raises(OffsetOutsideLog):
         log.read(5, 1)
     assert [record.offset for record in decode_batch(log.read(6, 1))] == [6]
     assert bases_on_disk(disk) == [0, 3, 6, 9]

@@ -10,7 +10,7 @@ import pytest
 from partition_log.cleanup_policy import Compact
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import finish_swaps
-from partition_log.log.state_snapshots import write_aid
+from partition_log.log.state_snapshots import write_state_snapshot
 from partition_log.segments.file_names import SwapName, cleaned_name, file_name, is_cleaning_file, swap_name
 from partition_log.store.log_store import LogStore
 from tests.partition_log.stories import append, flush, work
@@ -69,7 +69,7 @@ def test_a_cleaned_file_that_no_swap_was_made_of_goes() -> None:
 
 def test_a_snapshot_does_not_outlive_a_swap() -> None:
     disk = disk_with(*logs(0, 10, 40), SwapName(0, 40).text)
-    write_aid(disk, FOLDER, 45, [b"as it was"])
+    write_state_snapshot(disk, FOLDER, 45, [b"as it was"])
     finish_swaps(disk, FOLDER)
     assert disk.list(FOLDER) == logs(0, 40)
 
@@ -88,7 +88,7 @@ class DiskFullOnce(SimDisk):
     full_at = 0
 
     def reseed(self, seed: int) -> None:
-        """What a crash leaves is drawn anew."""
+        """Draw anew what a crash leaves."""
         self._random = Random(seed)
 
     def _operation(self, name: str, what: str | int) -> None:
@@ -117,7 +117,7 @@ def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
 
 
 def swap_and_count(disk: DiskFullOnce, store: LogStore) -> int:
-    """How many operations it takes until the swap is done, or the disk crashes."""
+    """Run the swap until it is done or the disk crashes. Return the number of operations."""
     before = disk.operations
     while store.cleaning.is_swapping:
         assert work(store, disk, force=store.disk_full)

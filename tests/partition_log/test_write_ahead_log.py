@@ -10,7 +10,7 @@ from partition_log.store.log_store import StoreLimits
 from partition_log.wal.checkpoint import Checkpoint, checkpoint_path, read_checkpoint
 from partition_log.wal.layout import BLOCK_HEAD, SECTOR, block_bytes, segment_head, segment_path
 from partition_log.wal.reader import WalReader, wal_bases
-from partition_log.wal.wal_segment import Making
+from partition_log.wal.wal_segment import WalSegmentMaker
 from partition_log.wal.write_ahead_log import WriteAheadLog
 from tests.partition_log.stories import append, everything, flush, mount, work
 from tests.simulation.disk import SimDisk
@@ -229,9 +229,9 @@ def test_segments_are_written_whole_before_they_have_a_name() -> None:
     disk.make_folder(WAL)
     disk.fail_next(errno.ENOSPC, "sync")
     with pytest.raises(OSError, match="No space"):
-        Making(WAL, 0, SEGMENT, None).run(disk)
+        WalSegmentMaker(WAL, 0, SEGMENT, None).run(disk)
     assert disk.list(WAL) == ["making"]
-    segment = Making(WAL, 0, SEGMENT, None).run(disk)
+    segment = WalSegmentMaker(WAL, 0, SEGMENT, None).run(disk)
     assert disk.list(WAL) == [segment.path.rpartition("/")[2]]
     assert bytes(disk.file(segment.path).durable) == segment_head(0, SEGMENT) + bytes(SEGMENT - SECTOR)
 
@@ -239,10 +239,10 @@ def test_segments_are_written_whole_before_they_have_a_name() -> None:
 def test_a_segment_that_is_used_again_is_read_once_so_that_no_flush_waits_for_half_a_page() -> None:
     disk = SimDisk()
     disk.make_folder(WAL)
-    spare = Making(WAL, 0, SEGMENT, None).run(disk)
+    spare = WalSegmentMaker(WAL, 0, SEGMENT, None).run(disk)
     disk.close(spare.handle)
     disk.journal = []
-    segment = Making(WAL, SEGMENT, SEGMENT, spare.path).run(disk)
+    segment = WalSegmentMaker(WAL, SEGMENT, SEGMENT, spare.path).run(disk)
     assert f"read_at {segment.handle}" in disk.journal
     assert segment.base == SEGMENT
 
@@ -255,7 +255,7 @@ def test_a_block_is_whole_sectors() -> None:
 def test_an_empty_write_ahead_log_has_no_frames() -> None:
     disk = SimDisk()
     disk.make_folder(WAL)
-    Making(WAL, 0, SEGMENT, None).run(disk)
+    WalSegmentMaker(WAL, 0, SEGMENT, None).run(disk)
     reader = WalReader(disk, WAL, Checkpoint(SECTOR, SECTOR, ()))
     assert list(reader.frames()) == []
     assert reader.torn is None
