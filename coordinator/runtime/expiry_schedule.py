@@ -1,4 +1,4 @@
-"""Groups of a shard sorted by when the first of their offsets may expire: a pass visits those that are due.
+"""Groups or logs sorted by when the first of what they hold may expire: a pass visits those that are due.
 
 The time of a group is a lower bound. A visit finds the exact one; anything that may bring it forward (another state,
 another subscription, the end of a transaction) makes the group due at the next pass.

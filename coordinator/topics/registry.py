@@ -120,6 +120,7 @@ class TopicList:
             topic.logs = known.logs
             for log in topic.logs.values():
                 log.policy = topic.configs.policy
+                self._store.note_changed(log)
         self._topics[record.name] = topic
         self._names[record.topic_id] = record.name
         self._collapsed[collapsed(record.name)] = record.name

@@ -229,6 +229,14 @@ class PartitionLog:
             count += 1
         return count
 
+    def expires_ms(self, retention_ms: int) -> int | None:
+        """Return the wall time from which on the oldest segment expires by its age; None if it has no age.
+
+        It holds until the log is written again. May raise `LogDamaged`.
+        """
+        newest_ms = self.segments[0].newest_ms() if self.segments and retention_ms >= 0 else -1
+        return newest_ms + retention_ms + 1 if newest_ms >= 0 else None
+
     def drop(self, count: int) -> list[int]:
         """Drop up to so many of the oldest segments: those that are whole on disk. Return their base offsets.
 

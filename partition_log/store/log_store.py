@@ -13,13 +13,9 @@ cache holds is unknown then.
 from collections.abc import Iterable
 from struct import Struct
 
-import msgspec
-
 from partition_log.cleanup_policy import Policy, Retain
 from partition_log.disk.disk import Disk, is_disk_full
-from partition_log.disk.open_files import MOST as MOST_OPEN_FILES
 from partition_log.disk.open_files import OpenFiles
-from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
 from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.errors import AppendError
 from partition_log.log.partition_log import PartitionLog
@@ -36,43 +32,19 @@ from partition_log.store.jobs import (
     end_spills,
     take,
 )
+from partition_log.store.limits import Appended, StoreLimits
 from partition_log.store.pending_cleaning import PendingCleaning
 from partition_log.store.recovery import NodeFolder, RecoveryReport
 from partition_log.wal.write_ahead_log import WriteAheadLog
 
 __all__ = ["AppendError", "Appended", "CheckpointJob", "FlushJob", "LogStore", "PartitionLog", "StoreLimits"]
 
-MIB = 1024 * 1024
 LOG_NAME_BYTES = 255  # what file systems allow
 
 # length, last offset delta, largest timestamp; the last two fields end a batch's first 43 bytes
 _PEEK = Struct(">8xi11xi8xq").unpack_from
 _OFFSET = Struct(">q").pack
 _LEADER_EPOCH = bytes(4)
-
-
-class StoreLimits(msgspec.Struct, frozen=True):
-    """`wal_segment_bytes`: the first start writes one segment of zeros before it serves, and every segment must be
-    larger than any batch: 32 MiB is twice the largest batch and written in some 20 to 300 ms. `spill_bytes` is how
-    much of a log may stay in memory between checkpoints; `producers_per_log` how many idempotent ones are remembered;
-    `open_files` how many files of logs are kept open for readers, and `unsynced_files` for the next checkpoint's sync.
-    """
-
-    wal_segment_bytes: int = 32 * MIB
-    checkpoint_bytes: int = 64 * MIB
-    max_batch_bytes: int = 16 * MIB
-    spill_bytes: int = 64 * 1024
-    producers_per_log: int = 2_000
-    open_files: int = MOST_OPEN_FILES
-    unsynced_files: int = MOST_UNSYNCED_FILES
-
-
-class Appended(msgspec.Struct, frozen=True, gc=False):
-    """`position` is where a flush must have come for the batch to be durable."""
-
-    base_offset: int
-    next_offset: int
-    position: int
 
 
 class LogStore:
@@ -100,6 +72,7 @@ class LogStore:
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
         self._unflushed: list[PartitionLog] = []
+        self._changed: dict[PartitionLog, None] = {}
         self._removals: list[LogRemoval] = []
         self._drops: list[SegmentRemoval] = []
         self.cleaning = PendingCleaning()
@@ -130,13 +103,14 @@ class LogStore:
             recovered = self._folder.open()
             self.identity = self._folder.identity
             self._logs = recovered.logs
+            self._changed = dict.fromkeys(recovered.logs.values())
             self._needed = recovered.needed
             self._wal.resume(recovered.next_base, recovered.blocks_end, recovered.free, recovered.unsynced)
             try:
                 making = self._wal.making()
                 assert making is not None
                 self._wal.made(making.run(self._disk))
-                self._checkpoint_now()
+                _checkpoint_now(self, self._disk)
             except OSError as error:
                 if not is_disk_full(error) or not recovered.logs:
                     raise
@@ -146,14 +120,6 @@ class LogStore:
             raise
         return recovered.report
 
-    def _checkpoint_now(self) -> None:
-        job = self.begin_checkpoint(force=True)
-        assert job is not None
-        job.run(self._disk)
-        self.finish_checkpoint(job)
-        if job.outcome.problem is not None:
-            raise job.outcome.problem
-
     def close(self, snapshots: Iterable[NewStateSnapshot] = ()) -> bool:
         """Stop cleanly: everything appended is durable, and the logs are whole files. No job may be under way.
 
@@ -162,21 +128,11 @@ class LogStore:
         """
         assert self._flush is None and self._checkpoint is None, "jobs come first"
         try:
-            self._settle()
+            _settle(self, self._disk)
             self.snapshots_problem = "" if self.disk_full else write_state_snapshots(self._disk, snapshots)
         finally:
             self._release()
         return not self.disk_full
-
-    def _settle(self) -> None:
-        if (flush := self.begin_flush()) is not None:
-            flush.run(self._disk)
-            self.finish_flush(flush.up_to)
-        while (job := self.begin_checkpoint(force=True)) is not None:
-            job.run(self._disk)
-            self.finish_checkpoint(job)
-            if job.checkpoint is not None or self.disk_full:
-                break
 
     def _release(self) -> None:
         for handle in self._wal.handles():
@@ -198,9 +154,15 @@ class LogStore:
             folder = self._folder.log_folder(name)
             log = PartitionLog(self._files, folder, name, policy or Retain(), self.producer_expiration)
             self._logs[name] = log
-        elif policy is not None:
+        elif policy is not None and policy != log.policy:
             log.policy = policy
+            self.note_changed(log)
         return log
+
+    def has(self, name: str) -> bool:
+        """Return true if the log holds or has held records."""
+        log = self._logs.get(name)
+        return log is not None and log.next_offset > 0
 
     def names(self) -> list[str]:
         """Return the names of the logs that hold or have held records, sorted."""
@@ -241,6 +203,15 @@ class LogStore:
         self._drops += [SegmentRemoval(log, base) for base in bases]
         self._wants_checkpoint |= len(bases) < count
         return len(bases) == count
+
+    def note_changed(self, log: PartitionLog) -> None:
+        """Note that a log has other segments or another policy: retention looks at it again."""
+        self._changed[log] = None
+
+    def take_changed(self) -> list[PartitionLog]:
+        """Return the logs that were flushed, cleaned or given another policy since the last call, all at first."""
+        changed, self._changed = self._changed, {}
+        return [log for log in changed if not log.is_removed]
 
     def want_checkpoint(self) -> None:
         """Make a checkpoint due, however little was written since the last."""
@@ -319,6 +290,7 @@ class LogStore:
         self._wal.flushed_to(up_to)
         for log, next_offset in marks:
             log.flushed_offset = next_offset
+            self._changed[log] = None
             if log.wants_spill(self._limits.spill_bytes):
                 self._to_spill.append(log)
         self._retire()
@@ -397,7 +369,8 @@ class LogStore:
         self._removals = [removal for removal in self._removals if removal not in job.removals]
         if outcome.made is not None:
             self._wal.made(outcome.made)
-        self.cleaning.finished(job)
+        if (swapped := self.cleaning.finished(job)) is not None:
+            self.note_changed(swapped)
         end_spills(self._spills, outcome.written)
         if taken is not None:
             taken.end(done=outcome.checkpointed)
@@ -411,3 +384,24 @@ class LogStore:
         elif taken is not None:
             self.disk_full = False
         self._retire()
+
+
+def _checkpoint_now(store: LogStore, disk: Disk) -> None:
+    job = store.begin_checkpoint(force=True)
+    assert job is not None
+    job.run(disk)
+    store.finish_checkpoint(job)
+    if job.outcome.problem is not None:
+        raise job.outcome.problem
+
+
+def _settle(store: LogStore, disk: Disk) -> None:
+    """Flush and write out everything, as far as the disk has room."""
+    if (flush := store.begin_flush()) is not None:
+        flush.run(disk)
+        store.finish_flush(flush.up_to)
+    while (job := store.begin_checkpoint(force=True)) is not None:
+        job.run(disk)
+        store.finish_checkpoint(job)
+        if job.checkpoint is not None or store.disk_full:
+            break

@@ -77,11 +77,16 @@ class PendingCleaning:
             return None
         return swap
 
-    def finished(self, job: CheckpointJob) -> None:
-        """End the job's part of the work. After a full disk the rest is tried again with the next job."""
+    def finished(self, job: CheckpointJob) -> PartitionLog | None:
+        """End the job's part of the work. Return the log that has a swapped segment now.
+
+        After a full disk the rest is tried again with the next job.
+        """
+        swapped: PartitionLog | None = None
         if self._swap is not None and self._swap[1].is_done:
-            log, swap = self._swap
-            log.swapped(swap)
+            swapped, swap = self._swap
+            swapped.swapped(swap)
             self._swap = None
         if job.outcome.cleaned and self._write is not None and self._write[1] is job.cleaned:
             self._write = None
+        return swapped
