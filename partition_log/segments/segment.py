@@ -19,20 +19,17 @@ A segment's newest bytes are in memory (`pending`): the write-ahead log has them
 every append. They are written in one piece when they are many, and before every checkpoint.
 """
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from struct import Struct
 
 import msgspec
 
 from partition_log.disk.open_files import OpenFiles
 from partition_log.errors import ADVICE, LogDamaged
 from partition_log.segments.file_names import file_name
-from partition_log.segments.index_files import INDEX_ENTRY, TIME_ENTRY, last_entry, read_entries
+from partition_log.segments.index_files import INDEX_ENTRY, TIME_ENTRY, last_entry
+from partition_log.segments.sparse_index import SparseIndex
 from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
 
-INDEX_INTERVAL_BYTES = 4096
 READ_AHEAD_BYTES = 8192
 
 
@@ -50,16 +47,12 @@ class Segment:
     __slots__ = (
         "_files",
         "_first_ms",
-        "_indexed",
+        "_index",
         "_loaded",
-        "_offsets",
         "_pending",
-        "_positions",
-        "_timestamps",
         "base_offset",
         "max_timestamp_ms",
         "next_offset",
-        "next_entry",
         "path",
         "size",
         "spilling",
@@ -78,22 +71,17 @@ class Segment:
         self.max_timestamp_ms = -1
         self.spilling = 0  # jobs that are writing it
         self.unsynced = False
-        self.next_entry = INDEX_INTERVAL_BYTES  # the position from which the next batch gets an index entry
         self._pending: list[bytes] = []
-        # Entry i: a batch at positions[i] ends with offsets[i]; nothing before it is newer than timestamps[i].
-        self._offsets = array("q")
-        self._positions = array("q")
-        self._timestamps = array("q")
-        self._indexed = 0  # entries that the index files hold
+        self._index = SparseIndex()
         self._loaded = True
 
     # ---------------------------------------------------------------------------------------------------- appending
 
     def append(self, batch: bytes, base_offset: int, next_offset: int, max_timestamp_ms: int) -> None:
-        """A stamped batch, to memory."""
+        """Append a stamped batch, in memory."""
         position = self.size
-        if position >= self.next_entry:
-            self._add_entry(next_offset - 1, position)
+        if position >= self._index.next_entry:
+            self._index.add(next_offset - 1, position, self.max_timestamp_ms)
         self.size = position + len(batch)
         self.next_offset = next_offset
         if max_timestamp_ms > self.max_timestamp_ms:
@@ -161,15 +149,12 @@ class Segment:
         return self.read_at(position, in_file) + pending[: size - in_file]
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """Whole batches, from the one that holds `offset` (or the first after it) to those that begin below `up_to`;
-        the first one even if it is larger than `max_bytes`.
+        """Return whole batches, from the one that holds `offset`, or the first after it, to those below `up_to`.
+
+        The first one is returned even if it is larger than `max_bytes`.
         """
-        position = end = self.find(offset)
-        entry = bisect_right(self._positions, position + max_bytes) - 1
-        while entry >= 0 and self._positions[entry] > position and self._offsets[entry] >= up_to:
-            entry -= 1
-        if entry >= 0 and self._positions[entry] > position:
-            end = self._positions[entry]
+        position = self.find(offset)
+        end = self._index.last_position(position, position + max_bytes, up_to)
         for at, base_offset, _next, size, _timestamp in self.walk(end):
             if base_offset >= up_to or (at + size - position > max_bytes and at > position):
                 break
@@ -177,28 +162,23 @@ class Segment:
         return self.read_at(position, end - position)
 
     def find(self, offset: int) -> int:
-        """The position of the batch that holds `offset`, or of the first after it; `size` if there is none."""
+        """Return the position of the batch that holds `offset`, or of the first after it; `size` if there is none."""
         self._load_if_needed()
-        entry = bisect_right(self._offsets, offset) - 1
-        if entry < 0:
-            start = 0
-        else:
-            start = self._positions[entry]
-            if self._last_offset(start) != self._offsets[entry]:
-                self.rebuild()
-                return self.find(offset)
+        last, start = self._index.floor(offset) or (-1, 0)
+        if start and self._last_offset(start) != last:
+            self.rebuild()
+            return self.find(offset)
         for position, _base, next_offset, _size, _timestamp in self.walk(start):
             if next_offset > offset:
                 return position
         return self.size
 
     def find_time(self, timestamp_ms: int) -> int | None:
-        """The position of the first batch that has a record as new as that."""
+        """Return the position of the first batch that has a record as new as that."""
         self._load_if_needed()
         if self.max_timestamp_ms < timestamp_ms:
             return None
-        entry = bisect_left(self._timestamps, timestamp_ms) - 1
-        for position, _base, _next, _size, newest in self.walk(self._positions[entry] if entry >= 0 else 0):
+        for position, _base, _next, _size, newest in self.walk(self._index.position_before(timestamp_ms)):
             if newest >= timestamp_ms:
                 return position
         return None
@@ -216,8 +196,8 @@ class Segment:
     def _newest_by_last_entry(self) -> int | None:
         """The last entries of the index files know of all before them; None if they do not fit."""
         disk = self._files.disk
-        last = last_entry(disk, self._index_path("index"), INDEX_ENTRY)
-        times = last_entry(disk, self._index_path("timeindex"), TIME_ENTRY)
+        last = last_entry(disk, f"{self._index_stem}index", INDEX_ENTRY)
+        times = last_entry(disk, f"{self._index_stem}timeindex", TIME_ENTRY)
         if last is None or times is None:
             return None
         (count, relative, position), (same_count, newest, same) = last, times
@@ -290,13 +270,13 @@ class Segment:
         """
         self._loaded = True
         self.size = self.written = size
-        self._load_entries(end)
-        position = self._positions[-1] if self._positions else 0
-        if self._offsets and self._last_offset(position) != self._offsets[-1]:
-            self._drop_entries()
-            position = 0
-        self.next_offset = self._offsets[-1] if self._offsets else self.base_offset
-        self.max_timestamp_ms = self._timestamps[-1] if self._timestamps else -1
+        index = self._index
+        index.load(self._files.disk, self._index_stem, self.base_offset, size, end)
+        if index and self._last_offset(index.positions[-1]) != index.offsets[-1]:
+            index.clear()
+        position = index.positions[-1] if index else 0
+        self.next_offset = index.offsets[-1] if index else self.base_offset
+        self.max_timestamp_ms = index.timestamps[-1] if index else -1
         self._scan(position, end)
         return self.next_offset == end
 
@@ -305,8 +285,8 @@ class Segment:
         for position, _base, next_offset, size, timestamp in self._whole_batches(start):
             if next_offset > end or self.next_offset == end:
                 break  # behind the end may be a batch of which a crash took the offset alone
-            if position >= self.next_entry:
-                self._add_entry(next_offset - 1, position)
+            if position >= self._index.next_entry:
+                self._index.add(next_offset - 1, position, self.max_timestamp_ms)
             self.next_offset = next_offset
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
             stop = position + size
@@ -321,67 +301,29 @@ class Segment:
 
     def rebuild(self) -> None:
         """The index was wrong: make it anew from the batches."""
-        self._drop_entries()
+        self._index.clear()
+        self.max_timestamp_ms = -1
         for position, _base, next_offset, _size, timestamp in self.walk(0):
-            if position >= self.next_entry:
-                self._add_entry(next_offset - 1, position)
+            if position >= self._index.next_entry:
+                self._index.add(next_offset - 1, position, self.max_timestamp_ms)
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
 
-    def _drop_entries(self) -> None:
-        del self._offsets[:], self._positions[:], self._timestamps[:]
-        self._indexed = 0
-        self.max_timestamp_ms = -1
-        self.next_entry = INDEX_INTERVAL_BYTES
-
-    def _add_entry(self, offset: int, position: int) -> None:
-        self._offsets.append(offset)
-        self._positions.append(position)
-        self._timestamps.append(self.max_timestamp_ms)
-        self.next_entry = position + INDEX_INTERVAL_BYTES
-
-    def _load_entries(self, end: int) -> None:
-        """The files are a cache that a crash may have left with holes: what does not fit ends it."""
-        self._drop_entries()
-        times = self._entries("timeindex", TIME_ENTRY)
-        last_offset, last_position = -1, 0
-        for (relative, position), (timestamp, same) in zip(self._entries("index", INDEX_ENTRY), times, strict=False):
-            offset = self.base_offset + relative
-            if same != relative or not (last_offset < offset < end and last_position < position < self.size):
-                break
-            self._offsets.append(offset)
-            self._positions.append(position)
-            self._timestamps.append(timestamp)
-            self.next_entry = position + INDEX_INTERVAL_BYTES
-            last_offset, last_position = offset, position
-        self._indexed = len(self._offsets)
-
-    def _entries(self, kind: str, entry: Struct) -> list[tuple[int, int]]:
-        if self.size <= INDEX_INTERVAL_BYTES:
-            return []  # it has none; of thousands of small logs, that saves a start most of its work
-        return read_entries(self._files.disk, self._index_path(kind), entry)
-
     def index_writes(self) -> list[tuple[str, int, bytes]]:
-        """Path, position and bytes of what the index files lack; `indexed` when they have been written."""
-        fresh = range(self._indexed, len(self._offsets))
-        if not fresh:
-            return []
-        base = self.base_offset
-        entries = b"".join(INDEX_ENTRY.pack(self._offsets[i] - base, self._positions[i]) for i in fresh)
-        times = b"".join(TIME_ENTRY.pack(self._timestamps[i], self._offsets[i] - base) for i in fresh)
-        return [
-            (self._index_path("index"), fresh.start * INDEX_ENTRY.size, entries),
-            (self._index_path("timeindex"), fresh.start * TIME_ENTRY.size, times),
-        ]
+        """Return path, position and bytes of what the index files lack; call `indexed` when they have been written."""
+        return self._index.writes(self._index_stem, self.base_offset)
 
     def indexed(self, entries: int) -> None:
-        self._indexed = max(self._indexed, entries)
+        """Note that so many entries are in the index files."""
+        self._index.stored = max(self._index.stored, entries)
 
     @property
     def entries(self) -> int:
-        return len(self._offsets)
+        """Number of entries of the index."""
+        return len(self._index)
 
-    def _index_path(self, kind: str) -> str:
-        return f"{self.path.removesuffix('log')}{kind}"
+    @property
+    def _index_stem(self) -> str:
+        return self.path.removesuffix("log")
 
     def _last_offset(self, position: int) -> int | None:
         """Return the last offset of the batch at a position; None if there can be none."""

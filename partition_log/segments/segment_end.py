@@ -7,7 +7,8 @@ it stood.
 from partition_log.disk.disk import Disk
 from partition_log.errors import LogDamaged
 from partition_log.segments.index_files import INDEX_ENTRY, last_entry
-from partition_log.segments.segment import INDEX_INTERVAL_BYTES, Segment
+from partition_log.segments.segment import Segment
+from partition_log.segments.sparse_index import INDEX_INTERVAL_BYTES
 from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
 
 

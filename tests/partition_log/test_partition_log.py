@@ -6,7 +6,8 @@ from partition_log.cleanup_policy import Retain
 from partition_log.disk.open_files import OpenFiles
 from partition_log.errors import LogDamaged, OffsetOutsideLog
 from partition_log.log.partition_log import PartitionLog
-from partition_log.segments.segment import INDEX_INTERVAL_BYTES, Segment
+from partition_log.segments.segment import Segment
+from partition_log.segments.sparse_index import INDEX_INTERVAL_BYTES
 from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import CorruptBatch, batches, decode_batch, encode_batch, extent
 from tests.partition_log.stories import mount
