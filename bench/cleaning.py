@@ -20,8 +20,8 @@ from bench.frames import Frame, UnexpectedReply, check, commit
 from bench.load import Line
 from bench.processes import QUICK_GROUPS, Daemon
 from bench.report import Options, Sheet, Value
-from partition_log.disk import OsDisk
-from partition_log.store import LogStore, StoreLimits
+from partition_log.disk.disk import OsDisk
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.record_batch import record_bytes
 from protocol.record_keys import keyed_records
 

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.wire import Refusal, Wire, WireMember
-from partition_log.disk import ReadOnlyDisk
-from partition_log.findings import Weight
-from partition_log.inspection import Inspector
+from partition_log.disk.disk import ReadOnlyDisk
+from partition_log.inspection.findings import Severity
+from partition_log.inspection.inspector import Inspector
 
 TOPIC = "flights"
 PARTITIONS = 8
@@ -251,7 +251,7 @@ class Story:
         if self.chance.random() < self.manner.looked_at:
             self.hits["looked at from outside"] += 1
             found = Inspector(ReadOnlyDisk(), str(self.folder)).verify()
-            self.violations += [one.sentence for one in found if one.weight is Weight.DAMAGE]
+            self.violations += [one.sentence for one in found if one.severity is Severity.DAMAGE]
 
 
 def run(kills: int, seed: int, folder: Path, *, manner: Manner = CRASH, say: bool = False) -> Outcome:

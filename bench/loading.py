@@ -16,8 +16,8 @@ from coordinator.config.config import Config
 from coordinator.io.ids import RandomIds
 from coordinator.node.events import Woke
 from coordinator.node.node import Node
-from partition_log.disk import OsDisk
-from partition_log.store import LogStore, StoreLimits
+from partition_log.disk.disk import OsDisk
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 

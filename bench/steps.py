@@ -18,8 +18,8 @@ from coordinator.io.ids import RandomIds
 from coordinator.node.effects import Flush, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Opened, Received, Woke
 from coordinator.node.node import Node
-from partition_log.disk import OsDisk
-from partition_log.store import LogStore, StoreLimits
+from partition_log.disk.disk import OsDisk
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message

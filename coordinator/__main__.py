@@ -39,10 +39,10 @@ from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
 from coordinator.topics.records import TopicsCorrupt
-from partition_log.disk import OsDisk
+from partition_log.disk.disk import OsDisk
+from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
 from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
-from partition_log.store import LogStore, StoreLimits
-from partition_log.unsynced import MOST as MOST_UNSYNCED_FILES
+from partition_log.store.log_store import LogStore, StoreLimits
 
 log = structlog.get_logger()
 
@@ -220,8 +220,8 @@ async def _serve(config: Config) -> None:
     if beside is not None:
         await beside.stop()
     await server.stop()
-    if store.aids_problem:
-        log.warning("no snapshot of every shard: the next start reads more of the log", why=store.aids_problem)
+    if store.snapshots_problem:
+        log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
 
 

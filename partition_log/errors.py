@@ -1,4 +1,4 @@
-"""What can go wrong in a log, told apart by what the caller can do about it."""
+"""Errors of a log, told apart by what the caller can do about them."""
 
 import enum
 
@@ -11,10 +11,10 @@ MISSING = "the file is missing"
 
 
 class LogDamaged(Exception):
-    """What is on disk cannot be what was written: it is not guessed at. Nothing has been changed.
+    """The content of a file cannot be what was written; nothing has been changed or guessed.
 
-    `position` is a place in the file, `offset` the record it would have held, `None` where that is unknown. A `what`
-    that begins with `MISSING` is about no place in it.
+    `position` is a place in the file, `offset` the record expected there, None if it is unknown. A `what` that begins
+    with `MISSING` is about no place in the file.
     """
 
     def __init__(self, file: str, position: int, offset: int | None, what: str, advice: str) -> None:
@@ -34,17 +34,18 @@ class FolderInUse(OSError):
 
 
 class SyncFailed(OSError):
-    """A sync of a file or a folder failed, whatever the number says. Linux takes pages for clean whose writeback failed
-    and reports it once: a second sync would say that all is well, and the bytes are nowhere. So nothing may be tried
-    again: the process ends, and the next start writes from the write-ahead log what no checkpoint has.
+    """A sync of a file or a folder failed, whatever the error number. Nothing may be tried again: the process ends.
+
+    Linux marks pages clean whose writeback failed, and reports the failure once: a second sync would succeed, and the
+    bytes would be lost. The next start writes from the write-ahead log what no checkpoint has.
     """
 
     def __str__(self) -> str:
         return f"{super().__str__()}: a sync failed, and what was written may not be on the disk"
 
 
-class OffsetOutOfRange(Exception):
-    """Below the log's start, or above its end."""
+class OffsetOutsideLog(Exception):
+    """The offset is below the log's start or above its end."""
 
     def __init__(self, name: str, offset: int, start: int, end: int) -> None:
         super().__init__(f"offset {offset} of {name} is not within {start} and {end}")
@@ -54,7 +55,7 @@ class OffsetOutOfRange(Exception):
 
 
 class AppendError(enum.Enum):
-    """Why an append was refused. Nothing has changed then."""
+    """Reasons to refuse an append; nothing has changed then."""
 
     DISK_FULL = "no room on the disk for what must be written ahead"
     RECORD_TOO_LARGE = "the batch is larger than a batch may be"

@@ -48,7 +48,7 @@ from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
 from coordinator.node.effects import LogError
 from coordinator.node.node import Node
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import DescribeCluster, DescribeNode

@@ -27,9 +27,9 @@ from coordinator.topics.fetch import WaitingFetches
 from coordinator.topics.produce import ProducerIdSource
 from coordinator.topics.produce_queue import ProduceQueue
 from coordinator.topics.topics import Topics
-from partition_log.cleaner import Cleaner
-from partition_log.log import PartitionLog
-from partition_log.store import LogStore
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.log_store import LogStore
 from protocol.session import Session
 from purgatory.purgatory import DelayedOperationPurgatory
 

@@ -21,7 +21,7 @@ from coordinator.handlers.core import Core
 from coordinator.keys import FlushKey, ProduceKey
 from coordinator.tasks.scheduled_task import ScheduledTask
 from coordinator.topics.produce_queue import QueuedProduce
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProduceReply
 from protocol.refusals import REFUSE

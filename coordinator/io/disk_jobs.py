@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from coordinator.node.effects import Flush, RunJob
 from coordinator.node.events import Event, Flushed, JobDone
-from partition_log.disk import Disk
+from partition_log.disk.disk import Disk
 
 
 class Runner(Protocol):

@@ -19,9 +19,9 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from coordinator.io.exit import exit_on_error
-from partition_log.disk import Disk
-from partition_log.jobs import FlushJob
-from partition_log.wal import Write
+from partition_log.disk.disk import Disk
+from partition_log.store.jobs import FlushJob
+from partition_log.wal.write_ahead_log import BlockWrite
 
 
 class Worker(threading.Thread):
@@ -140,7 +140,7 @@ class KernelFlush:
         self._loop = loop
         loop.add_reader(self._told, self._ended)
 
-    def begin(self, write: Write, ended: Ended) -> None:
+    def begin(self, write: BlockWrite, ended: Ended) -> None:
         """Not to be called by the loop: the write, to the page cache, is done when this returns, and may wait. `ended`
         is called by the loop when it is durable, or with why it may not be. Raises OSError if it cannot be begun. One
         at a time."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import structlog
 
-from partition_log.disk import Disk
+from partition_log.disk.disk import Disk
 
 log = structlog.get_logger()
 

@@ -22,7 +22,7 @@ from coordinator.io.tls.listening import ListeningTls, listen_at
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Call, Ended, Event, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import AnyNode
-from partition_log.disk import Disk
+from partition_log.disk.disk import Disk
 from protocol.messages import Message
 
 log = structlog.get_logger()

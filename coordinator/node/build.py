@@ -28,9 +28,9 @@ from coordinator.topics.offsets_topic import offsets_topic
 from coordinator.topics.produce import ProducerIdSource
 from coordinator.topics.records import TOPICS_LOG
 from coordinator.topics.rules import OFFSETS_TOPIC
-from partition_log.cleaner import Cleaner
-from partition_log.cleaning import Compact, Retain
-from partition_log.store import LogStore
+from partition_log.cleanup_policy import Compact, Retain
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.store.log_store import LogStore
 from protocol.record_batch import decode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
@@ -70,6 +70,7 @@ def make_core(
         max_batch_bytes=config.offsets_topic_max_message_bytes,
         directory=directory,
         broker_id=config.node_id,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
     )
     own_policy = Compact(
         delete_retention_ms=config.log_cleaner_delete_retention_ms,

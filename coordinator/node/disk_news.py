@@ -2,7 +2,7 @@
 recovers."""
 
 from coordinator.node.effects import LogError
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 
 
 class DiskNews:

@@ -5,7 +5,7 @@ from typing import Literal, dataclass_transform
 
 import msgspec
 
-from partition_log.store import CheckpointJob, FlushJob
+from partition_log.store.log_store import CheckpointJob, FlushJob
 from protocol.messages import Message
 
 

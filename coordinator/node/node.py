@@ -30,8 +30,8 @@ from coordinator.runtime.snapshot import to_keep
 from coordinator.tasks.scheduled_task import TaskDue
 from coordinator.topics.embedded import FetchReady
 from coordinator.topics.offsets_topic import advanced
-from partition_log.aids import NewAid
-from partition_log.store import CheckpointJob, LogStore
+from partition_log.log.state_snapshots import NewStateSnapshot
+from partition_log.store.log_store import CheckpointJob, LogStore
 
 _CHECKPOINT, _CHECKPOINT_EVERY_MS = "checkpoint", 1_000
 
@@ -58,7 +58,7 @@ class AnyNode(Protocol):
     def step_many(self, events: Sequence[Event], moment: Moment, /) -> list[Effect]:
         """See `Node`."""
 
-    def snapshots(self) -> Iterator[NewAid]:
+    def snapshots(self) -> Iterator[NewStateSnapshot]:
         """See `Node`."""
 
 
@@ -147,7 +147,7 @@ class Node:
         self.effects.clear()
         return effects
 
-    def snapshots(self) -> Iterator[NewAid]:
+    def snapshots(self) -> Iterator[NewStateSnapshot]:
         """Snapshots for the next start, to be written once this node has stopped and its logs are whole."""
         return to_keep(self.core.shards)
 
@@ -239,7 +239,7 @@ class Node:
         """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends that state."""
         self._checkpoint(force=self.core.store.disk_full)
         self.effects += self._disk_news.report()
-        self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
+        self.core.store.producer_expiration.run(moment.wall_ms, self.core.config.producer_id_expiration_ms)
         self.core.schedule(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
 
     def _continue(self, moment: Moment) -> None:

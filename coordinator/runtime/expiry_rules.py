@@ -16,13 +16,14 @@ loads the log comes to the same result, and a clock that goes back only keeps th
 """
 
 import enum
-from collections.abc import Container, Generator
+from collections.abc import Container, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.records.records import CommittedOffset
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from protocol.consumer_protocol import PROTOCOL_TYPE
 
@@ -89,6 +90,25 @@ def expires_ms(
         return committed.expire_timestamp_ms
     since_ms = committed.commit_timestamp_ms if rule.since_ms is None else rule.since_ms
     return since_ms + retention_ms
+
+
+def earliest_expiry_ms(
+    group: Group, balanced: BalancedGroup | None, commits: Sequence[CommittedOffset], retention_ms: int
+) -> int:
+    """Return a lower bound of when one of these commits expires while the group's line of the table stays the same.
+    Subscriptions and transactions are left out, since they only keep offsets longer."""
+    since_ms = None
+    if group.state is GroupState.EMPTY:
+        rule = rule_of(group, balanced)
+        since_ms = rule.since_ms if isinstance(rule, Rule) else None
+    return min(
+        [
+            commit.expire_timestamp_ms
+            if commit.expire_timestamp_ms != _NO_RETENTION
+            else retention_ms + (commit.commit_timestamp_ms if since_ms is None else since_ms)
+            for commit in commits
+        ]
+    )
 
 
 def group_expires_ms(

@@ -17,9 +17,9 @@ from coordinator.groups.classic.state import GroupSettings
 from coordinator.topics.configs import unknown
 from coordinator.topics.registry import APPEND_ERRORS
 from coordinator.topics.rules import TopicRefusal
-from partition_log.cleaning import Compact
+from partition_log.cleanup_policy import Compact
 from partition_log.errors import AppendError
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterableConfig,

@@ -17,8 +17,8 @@ from coordinator.records.records import LogCorrupt
 from coordinator.runtime.offset_replay import CommonCommits
 from coordinator.runtime.shard import NO_PRODUCER, Shard, ShardState
 from coordinator.runtime.snapshot import SnapshotUnknown, restore
-from partition_log.aids import Aid, AidDamaged
 from partition_log.errors import LogDamaged
+from partition_log.log.state_snapshots import SnapshotDamaged, StateSnapshot
 from protocol.messages.node import LoadProgress
 from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, decode_records, record_bytes, record_slices
 
@@ -44,9 +44,11 @@ class Loading:
         self.note: LoadNote | None = None
         self.used_snapshot = False
         self.bytes_done = 0
-        self._aid = self._find_aid()
-        aid = self._aid
-        self.bytes_total = shard.log.size_bytes if aid is None else aid.size + shard.log.bytes_from(aid.end)
+        self._snapshot = self._find_snapshot()
+        snapshot = self._snapshot
+        self.bytes_total = (
+            shard.log.size_bytes if snapshot is None else snapshot.size + shard.log.bytes_from(snapshot.end)
+        )
         self._moment: Moment
         self._room = 0
         self._slices = self._run()
@@ -61,17 +63,17 @@ class Loading:
         """Abandon the load: the shard does not serve."""
         self._slices.close()
 
-    def _find_aid(self) -> Aid | None:
+    def _find_snapshot(self) -> StateSnapshot | None:
         log = self.shard.log
         try:
-            aid = log.newest_aid()
+            snapshot = log.newest_state_snapshot()
         except OSError as error:
             self._ignore(str(error))
             return None
-        if aid is not None and not log.start_offset <= aid.end <= log.next_offset:
-            self._ignore(f"{aid.path} is not of this log, which is {log.start_offset} to {log.next_offset}")
+        if snapshot is not None and not log.start_offset <= snapshot.end <= log.next_offset:
+            self._ignore(f"{snapshot.path} is not of this log, which is {log.start_offset} to {log.next_offset}")
             return None
-        return aid
+        return snapshot
 
     def _ignore(self, why: str) -> None:
         self.note = LoadNote(self.shard.index, f"snapshot ignored, the whole log is read: {why}")
@@ -94,21 +96,21 @@ class Loading:
 
     def _restore(self) -> Generator[None, None, int | None]:
         """Restore the snapshot. Return the offset from which on the log is to be read; None if all of it is."""
-        aid = self._aid
-        if aid is None:
+        snapshot = self._snapshot
+        if snapshot is None:
             return None
         try:
-            for size in restore(self.shard, aid.end, aid.pieces):
+            for size in restore(self.shard, snapshot.end, snapshot.pieces):
                 self.bytes_done += size
                 if self._spent(_PIECE + size // 40):
                     yield
-        except (AidDamaged, SnapshotUnknown, OSError) as error:
-            self._ignore(f"{aid.path}: {error}" if isinstance(error, SnapshotUnknown) else str(error))
+        except (SnapshotDamaged, SnapshotUnknown, OSError) as error:
+            self._ignore(f"{snapshot.path}: {error}" if isinstance(error, SnapshotUnknown) else str(error))
             self.shard.drop_state()
             self.bytes_total = self.bytes_done + self.shard.log.size_bytes
             return None
-        self.used_snapshot, self.shard.snapshot_end = True, aid.end
-        return aid.end
+        self.used_snapshot, self.shard.snapshot_end = True, snapshot.end
+        return snapshot.end
 
     def _spent(self, work: int) -> bool:
         """Charge the work; return true if the slice is used up."""

@@ -29,13 +29,15 @@ from coordinator.records.records import (
     ShardRecord,
     TransactionEnded,
 )
+from coordinator.runtime.expiry_rules import earliest_expiry_ms
+from coordinator.runtime.expiry_schedule import ExpirySchedule
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.group_kinds import AnyEvent, AnyGroup, append_failed, handle
 from coordinator.runtime.journal import Journal, encode_note
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
 from coordinator.runtime.outbox import Outbox
-from partition_log.log import PartitionLog
-from partition_log.store import AppendError, LogStore
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
@@ -50,6 +52,8 @@ _APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+_RULING = (GroupMetadata, MemberReplaced, OffsetTombstone, BalancedMetadata, BalancedTombstone)
+"""Records that may bring the expiry of a group or its offsets forward."""
 _TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
 
 
@@ -84,6 +88,7 @@ class ShardTools(NamedTuple):
     """Every group of the node, by id; the hot path finds a group here without hashing its id as Java does."""
     overrides: Mapping[str, GroupSettings] = {}  # of groups that do not follow `settings`
     broker_id: int = 0  # the node of every partition here
+    offsets_retention_ms: int = 0
 
 
 class Shard:
@@ -101,6 +106,7 @@ class Shard:
         """Groups that are, or were, client-balanced. Their commits and grants are in the classic group of the same id,
         which is Empty while this one has members."""
         self.offsets = OffsetTable()
+        self.expirations = ExpirySchedule()
         self.loaded_records = 0
         self.snapshot_end = -1
         """End of the snapshot from which the shard was loaded; -1: no usable one."""
@@ -128,6 +134,7 @@ class Shard:
         """Run the event on the group, and follow-up events until nothing changes any more."""
         answers: list[Answer] = []
         events: deque[AnyEvent] = deque((event,))
+        state = group.state
         for _ in range(_SETTLE_ROUNDS):
             while events:
                 self._step(group, events.popleft(), moment, events, answers)
@@ -137,6 +144,8 @@ class Shard:
                     group.phase = None
             if not events:
                 self.counts.count(group.group_id)
+                if group.state is not state and group.group_id in self.groups:
+                    self.expirations.note_change(group.group_id)
                 return EventResult(answers, self.position_of(group.group_id))
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -219,15 +228,7 @@ class Shard:
     def end_transaction(self, marker: TransactionEnded, moment: Moment) -> int | ErrorCode:
         """Append the marker and return its write-ahead position. The marker of an unknown producer changes nothing
         here, and is appended all the same: other partitions' logs may know the producer."""
-        batch = encode_batch(
-            [encode_marker(marker)],
-            timestamp_ms=moment.wall_ms,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            transactional=True,
-            control=True,
-        )
-        position = self._write(batch)
+        position = self._write(_marker_batch(marker, moment))
         if not isinstance(position, ErrorCode):
             for group_id in self.apply_marker(marker):
                 self._tools.outbox.wrote(group_id, position)
@@ -251,14 +252,9 @@ class Shard:
 
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
         """Append all records or none, as one batch. They share the position of the batch."""
-        encoded, size, most = [], 0, self._tools.max_batch_bytes
-        for record in records:
-            key, value = encode(record)
-            size += len(key) + len(value or b"")
-            if size > most:  # checked before the memory is taken
-                return _TOO_LARGE
-            encoded.append((key, value))
-        return self._write_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
+        encoded = _encoded(records, self._tools.max_batch_bytes)
+        batch = None if encoded is None else encode_batch(encoded, timestamp_ms=moment.wall_ms)
+        return _TOO_LARGE if batch is None else self._write_of(records[0].group_id, batch)
 
     def _write_of(self, group_id: str, batch: bytes) -> ErrorCode | None:
         position = self._write(batch)
@@ -309,20 +305,26 @@ class Shard:
             balanced_loading.apply(one, record)
         elif isinstance(record, BalancedTombstone):
             self.balanced.pop(record.group_id, None)
+        if type(record) in _RULING and record.group_id in self.groups:
+            self.expirations.note_change(record.group_id)
 
     def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
         """Apply commits of one group."""
         group_id = records[0].group_id
-        if group_id not in self.groups:
-            self.adopt(group or self.new_group(group_id))
+        known = self.groups.get(group_id) or self.adopt(group or self.new_group(group_id))
         if producer_id == NO_PRODUCER:
             self.offsets.set(records)
+            due_ms = earliest_expiry_ms(known, self.balanced.get(group_id), records, self._tools.offsets_retention_ms)
+            self.expirations.bring_forward(known.group_id, due_ms)
         else:
             self.offsets.set_pending(producer_id, records)
 
     def apply_marker(self, marker: TransactionEnded) -> list[str]:
         """Apply a marker: the producer's pending offsets become valid or are dropped. Return their groups."""
-        return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+        group_ids = self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+        for group_id in group_ids:
+            self.expirations.note_change(group_id)
+        return group_ids
 
     def owners_of(self, group_id: str) -> Owners:
         """Return the group's ownership registry; the group is added if it is absent."""
@@ -356,6 +358,7 @@ class Shard:
         self.groups[group.group_id] = group
         self._tools.directory[group.group_id] = (self, group)
         self.counts.count(group.group_id)
+        self.expirations.note_change(group.group_id)
         return group
 
     def remove(self, group_id: str) -> None:
@@ -367,6 +370,7 @@ class Shard:
         if group is not None:
             group.state = GroupState.DEAD
             self.counts.drop(group)
+            self.expirations.remove(group_id)
             self._tools.directory.pop(group_id, None)
         if self.offsets.holds(group_id):
             # Offsets outlive their group's record only in a log; they make a simple group
@@ -395,9 +399,33 @@ class Shard:
         self.groups.clear()
         self.balanced.clear()
         self.offsets = OffsetTable()
+        self.expirations = ExpirySchedule()
         self.counts = GroupCounts(self.groups, self.balanced)
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:
         """Write-ahead position of the group's last record: its state may be shown only when that is durable."""
         return self._tools.outbox.position_of(group_id)
+
+
+def _marker_batch(marker: TransactionEnded, moment: Moment) -> bytes:
+    return encode_batch(
+        [encode_marker(marker)],
+        timestamp_ms=moment.wall_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def _encoded(records: Sequence[ShardRecord], most_bytes: int) -> list[tuple[bytes, bytes | None]] | None:
+    """Encode the records; None if they are larger than a batch may be, found before the memory is taken."""
+    encoded, size = [], 0
+    for record in records:
+        key, value = encode(record)
+        size += len(key) + len(value or b"")
+        if size > most_bytes:
+            return None
+        encoded.append((key, value))
+    return encoded

@@ -1,8 +1,8 @@
 """Snapshot of a shard's hard state, for the next start to read in place of the log it came from.
 
-Written at a clean stop, in pieces (`partition_log.aids` keeps all of them or none), each of which is read in a few
-milliseconds at most. The content is that of the log: groups as their own records (Kafka's schema), offsets, and offsets
-pending in a transaction. The order of the log is kept.
+Written at a clean stop, in pieces (`partition_log.log.state_snapshots` keeps all of them or none), each of which is
+read in a few milliseconds at most. The content is that of the log: groups as their own records (Kafka's schema),
+offsets, and offsets pending in a transaction. The order of the log is kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from coordinator.records.codec import decode, encode
 from coordinator.records.records import BalancedMetadata, GroupMetadata, LogCorrupt, Ownership
 from coordinator.runtime.offset_table import OffsetAndMetadata, PendingPlace, PendingProducer
 from coordinator.runtime.shard import Shard
-from partition_log.aids import NewAid
+from partition_log.log.state_snapshots import NewStateSnapshot
 
 FORMAT = 1
 _OFFSETS_A_PIECE = 2_000
@@ -91,16 +91,16 @@ def pieces_of(shard: Shard) -> Iterator[bytes]:
     yield _encode(EndPiece(shard.offsets.count))
 
 
-def to_keep(shards: Iterable[Shard]) -> Iterator[NewAid]:
+def to_keep(shards: Iterable[Shard]) -> Iterator[NewStateSnapshot]:
     """Build the snapshots of the shards that need a new one: all recorded state is in memory, and differs from the
     snapshot loaded. Raises `OSError`."""
     for shard in shards:
         log = shard.log
         if shard.is_replaying or shard.failure or not log.next_offset:
             continue
-        known = log.newest_aid()
+        known = log.newest_state_snapshot()
         if known is None or not known.end == shard.snapshot_end == log.next_offset:
-            yield NewAid(log.folder, log.next_offset, pieces_of(shard))
+            yield NewStateSnapshot(log.folder, log.next_offset, pieces_of(shard))
 
 
 def _groups(shard: Shard) -> Iterator[GroupsPiece]:

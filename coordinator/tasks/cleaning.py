@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from coordinator.clock import Moment
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.topics.embedded import EmbeddedTopics
-from partition_log.cleaner import Cleaned, Cleaner
-from partition_log.log import PartitionLog
+from partition_log.compaction.cleaner import Cleaner, CleanerTotals
+from partition_log.log.partition_log import PartitionLog
 
 TASK = "compaction"
 _COUNTED = ("passes", "records_read", "records_kept", "bytes_read", "bytes_written")
@@ -21,7 +21,7 @@ def clean(cleaner: Cleaner, logs: Callable[[], Iterator[PartitionLog]], moment: 
     return delay_ms, {f"compaction_{name}": now - was for name, was, now in grown if now != was}
 
 
-def _counts(done: Cleaned) -> list[int]:
+def _counts(done: CleanerTotals) -> list[int]:
     return [getattr(done, name) for name in _COUNTED]
 
 

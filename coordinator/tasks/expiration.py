@@ -1,5 +1,5 @@
-"""Expiration of offsets and groups (docs/spec/group-protocol.md#4.4): a pass over all groups from time to time, a slice
-at a time.
+"""Expiration of offsets and groups (docs/spec/group-protocol.md#4.4): a pass from time to time over the groups that are
+due, or have changed since the last one, a slice at a time.
 
 Offsets whose tombstones the log refuses stay as they were, and the next pass finds them again. A crash between two
 slices has the same end.
@@ -15,7 +15,7 @@ from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscrip
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from coordinator.runtime.shard import Shard, ShardState
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 
 TASK = "expiry"
 SLICE_WORK = 5_000
@@ -32,7 +32,7 @@ _BUSY_BYTES = 4 * 1024 * 1024
 class _Visit:
     """A group being checked, and the offsets deleted of it, by topic."""
 
-    __slots__ = ("expired", "group_id", "places", "reading", "shard", "subscriptions")
+    __slots__ = ("due_ms", "expired", "group_id", "places", "reading", "shard", "subscriptions")
 
     def __init__(self, shard: Shard, group_id: str) -> None:
         self.shard = shard
@@ -41,6 +41,17 @@ class _Visit:
         self.expired: dict[str, int] = {}
         self.subscriptions: Subscriptions | None = None
         self.reading: Iterator[int] = iter(())
+        self.due_ms: int | None = None
+        """When the first of the offsets that stay may expire."""
+        shard.expirations.remove(group_id)  # changes during the visit put it there again
+
+    def end(self, *, is_done: bool) -> None:
+        """Schedule the next visit: at the next pass if this one is not done."""
+        if self.group_id in self.shard.groups:
+            if not is_done:
+                self.shard.expirations.note_change(self.group_id)
+            elif self.due_ms is not None:
+                self.shard.expirations.bring_forward(self.group_id, self.due_ms)
 
 
 def _places(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[Place]:
@@ -52,14 +63,14 @@ def _places(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[P
 
 class Expiry:
     """State of the pass. `due_ms` is when the next begins, or this one continues, by the monotonic clock;
-    `offsets_expired` and `groups_expired` count the deletions since the start."""
+    `offsets_expired` and `groups_expired` count the deletions since the start, `groups_visited` the visits."""
 
     def __init__(
         self, retention_ms: int, check_interval_ms: int, max_batch_bytes: int, subscriptions: SubscriptionCache
     ) -> None:
         self.retention_ms = retention_ms
         self.due_ms = 0
-        self.offsets_expired = self.groups_expired = 0
+        self.offsets_expired = self.groups_expired = self.groups_visited = 0
         self._subscriptions = subscriptions
         self._check_interval_ms = check_interval_ms
         self._batch_bytes = min(64 * 1024, max_batch_bytes // 2)
@@ -79,7 +90,7 @@ class Expiry:
 
     def _run(self, shards: Sequence[Shard], store: LogStore, moment: Moment) -> int:
         if self._visits is None:
-            self._visits = _all_groups(shards)
+            self._visits = self._due_groups(shards, moment.wall_ms)
         work = SLICE_WORK
         while work > 0 and not store.disk_full:
             if self._must_wait(store):
@@ -92,8 +103,15 @@ class Expiry:
             return _NEXT_SLICE_MS
         if self._visit is not None:
             self._note_deleted(self._visit, moment)
+            self._visit.end(is_done=False)
         self._visits = self._visit = None
         return self._check_interval_ms
+
+    def _due_groups(self, shards: Sequence[Shard], wall_ms: int) -> Iterator[_Visit]:
+        for shard in shards:
+            for group_id in shard.expirations.due(wall_ms) if shard.state is ShardState.ACTIVE else ():
+                self.groups_visited += 1
+                yield _Visit(shard, group_id)
 
     def _must_wait(self, store: LogStore) -> bool:
         """Return true if the disk is behind, or the next segment of the write-ahead log is being made."""
@@ -125,6 +143,7 @@ class Expiry:
         if places or group.group_id not in shard.groups:
             work += _WORK_AN_EVENT
         if is_over or not is_done:
+            visit.end(is_done=is_done)
             self._visit = None
         return work
 
@@ -139,7 +158,10 @@ class Expiry:
             if committed is None:
                 continue
             at_ms = expires_ms(rule, (topic, partition), committed, pending, self.retention_ms)
-            if isinstance(at_ms, KeepReason) or wall_ms < at_ms:
+            if isinstance(at_ms, KeepReason):
+                continue
+            if wall_ms < at_ms:
+                visit.due_ms = at_ms if visit.due_ms is None else min(visit.due_ms, at_ms)
                 continue
             found.append((topic, partition))
             room -= _TOMBSTONE_BYTES + _BYTES_A_CHARACTER * (len(group_id) + len(topic))
@@ -173,12 +195,6 @@ class Expiry:
         if visit.expired and group is not None:
             expired = tuple(visit.expired.items())
             visit.shard.process(group, RetentionDue(group.group_id, (), expired, True, False), moment)
-
-
-def _all_groups(shards: Sequence[Shard]) -> Iterator[_Visit]:
-    for shard in shards:
-        for group_id in list(shard.groups):
-            yield _Visit(shard, group_id)
 
 
 def _leaves_nothing(offsets: OffsetTable, group_id: str, going: int) -> bool:

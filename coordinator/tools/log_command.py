@@ -11,10 +11,10 @@ from typing import Any
 
 from coordinator.tools.log_dump import Entry, entries_of, frame_entry, text_of
 from coordinator.topics.records import TOPICS_LOG
-from partition_log.disk import ReadOnlyDisk
+from partition_log.disk.disk import ReadOnlyDisk
 from partition_log.errors import LogDamaged
-from partition_log.findings import Totals, Weight
-from partition_log.inspection import Inspector
+from partition_log.inspection.findings import ScanTotals, Severity
+from partition_log.inspection.inspector import Inspector
 
 _SOUND, _DAMAGED, _MISUSED = 0, 1, 2
 _IN_USE = "in use by another process: what it writes meanwhile may not be seen, or only in part"
@@ -96,13 +96,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verify(inspector: Inspector, given: argparse.Namespace) -> int:
-    counts = dict.fromkeys(Weight, 0)
+    counts = dict.fromkeys(Severity, 0)
     for finding in inspector.verify():
-        counts[finding.weight] += 1
+        counts[finding.severity] += 1
         if given.json:
-            _print_json({"weight": finding.weight.value, **_without_weight(finding)})
+            _print_json({"weight": finding.severity.value, **_without_weight(finding)})
         else:
-            print(f"{finding.weight.value}: {finding.sentence}")
+            print(f"{finding.severity.value}: {finding.sentence}")
     totals = inspector.totals
     read = {name: getattr(totals, name) for name in totals.__slots__}
     if given.json:
@@ -114,15 +114,15 @@ def _verify(inspector: Inspector, given: argparse.Namespace) -> int:
             f"{totals.frames:,} frames written ahead, {totals.frame_bytes:,} bytes"
         )
         print(
-            f"{counts[Weight.DAMAGE]} damaged, {counts[Weight.WARNING]} warnings, {counts[Weight.NOTE]} notes: "
-            + ("DAMAGED. Keep a copy of the folder, and restore it" if counts[Weight.DAMAGE] else "sound")
+            f"{counts[Severity.DAMAGE]} damaged, {counts[Severity.WARNING]} warnings, {counts[Severity.NOTE]} notes: "
+            + ("DAMAGED. Keep a copy of the folder, and restore it" if counts[Severity.DAMAGE] else "sound")
         )
-        if sentence := _next_start(totals, is_damaged=counts[Weight.DAMAGE] > 0, in_use=inspector.in_use):
+        if sentence := _next_start(totals, is_damaged=counts[Severity.DAMAGE] > 0, in_use=inspector.in_use):
             print(sentence)
-    return _DAMAGED if counts[Weight.DAMAGE] else _SOUND
+    return _DAMAGED if counts[Severity.DAMAGE] else _SOUND
 
 
-def _next_start(totals: Totals, *, is_damaged: bool, in_use: bool) -> str:
+def _next_start(totals: ScanTotals, *, is_damaged: bool, in_use: bool) -> str:
     """What is to be expected where nobody stopped the daemon in good order; a clean stop leaves nothing to do."""
     if is_damaged:
         return "Without a backup: docs/operations.md says under that heading what each damage costs."

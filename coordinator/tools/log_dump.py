@@ -28,8 +28,8 @@ from coordinator.records.records import (
 from coordinator.runtime.group_configs import CONFIGS_LOG
 from coordinator.runtime.journal import decode_note
 from coordinator.topics.records import TOPICS_LOG, TopicsCorrupt, decode_topic
-from partition_log.inspection import Framed
-from partition_log.walking import Walked
+from partition_log.inspection.batch_scan import ScannedBatch
+from partition_log.inspection.inspector import FramedBatch
 from protocol.record_batch import BatchHeader, CorruptBatch, Record, decode_batch
 
 NOTES_LOG, OFFSETS = "__muster_notes-0", "__consumer_offsets"
@@ -38,7 +38,7 @@ _TEXT_BYTES = 4096
 _NO_PRODUCER = -1
 
 
-def entries_of(log: str, batch: Walked, *, with_values: bool = False) -> Iterator[Entry]:
+def entries_of(log: str, batch: ScannedBatch, *, with_values: bool = False) -> Iterator[Entry]:
     """One a record. A batch that is damaged, or does not parse, is an entry of type `damaged`."""
     if batch.header is None:
         yield _damaged(batch, batch.problem)
@@ -59,7 +59,7 @@ def entries_of(log: str, batch: Walked, *, with_values: bool = False) -> Iterato
         yield entry | told | (_texts(record) if with_values else {})
 
 
-def frame_entry(framed: Framed) -> Entry:
+def frame_entry(framed: FramedBatch) -> Entry:
     """Of the write-ahead log: which batch it is for which log, or that the log is removed."""
     entry: Entry = {"wal_position": framed.position, "log": framed.log}
     batch = framed.batch
@@ -93,7 +93,7 @@ def _time(wall_ms: int) -> str:
         return str(wall_ms)
 
 
-def _damaged(batch: Walked, why: str) -> Entry:
+def _damaged(batch: ScannedBatch, why: str) -> Entry:
     return {"offset": batch.offset, "type": "damaged", "file": batch.path, "file_position": batch.position, "why": why}
 
 

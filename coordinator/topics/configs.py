@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from coordinator.topics.rules import TopicRefusal, TopicSettings
-from partition_log.cleaning import Compact, Policy, Retain
+from partition_log.cleanup_policy import Compact, Policy, Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
 from protocol.messages.topics import CreatedTopicConfig, TopicConfig

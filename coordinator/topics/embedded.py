@@ -28,8 +28,8 @@ from coordinator.topics.produce import (
 from coordinator.topics.registry import APPEND_ERRORS, Topic, TopicIdSource, TopicList
 from coordinator.topics.rules import OFFSETS_TOPIC, TopicRefusal, TopicSettings, settings_from
 from partition_log.errors import AppendError
-from partition_log.log import PartitionLog
-from partition_log.store import LogStore
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.log_store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig
 from protocol.messages.data import (

@@ -3,14 +3,13 @@
 Readers see durable records: those below the high watermark, which is the end of what the write-ahead log has synced.
 """
 
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
 from coordinator.keys import FetchKey
-from partition_log.errors import LogDamaged, OffsetOutOfRange
-from partition_log.log import PartitionLog
+from partition_log.errors import LogDamaged, OffsetOutsideLog
+from partition_log.log.partition_log import PartitionLog
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import FetchRegistered
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchTopic
@@ -49,7 +48,7 @@ def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitio
     error, data = ErrorCode.NONE, b""
     try:
         data = _read(log, wanted, room)
-    except OffsetOutOfRange:
+    except OffsetOutsideLog:
         error = ErrorCode.OFFSET_OUT_OF_RANGE
     except LogDamaged as damage:
         log.note_damage(damage)
@@ -79,22 +78,18 @@ def _next_size(log: PartitionLog, offset: int) -> int:
     """Return the size of the batch that holds the offset, or comes after it; 0 if there is none, or no such offset."""
     if not log.start_offset <= offset < log.flushed_offset:
         return 0
-    for segment in log.segments[_segment_of(log, offset) :]:
+    for segment in log.segments.starting_at(offset):
         header = segment.read_at(segment.find(offset), HEADER_BYTES)
         if len(header) == HEADER_BYTES:
             return extent(header)[2]
     return 0
 
 
-def _segment_of(log: PartitionLog, offset: int) -> int:
-    return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-
-
 def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
     """Return the size of the batches from the one that holds `offset` to those that begin below `end`, without reading
     them."""
     found = 0
-    for segment in log.segments[_segment_of(log, offset) :]:
+    for segment in log.segments.starting_at(offset):
         if segment.base_offset >= end:
             break
         last = segment.size if end >= log.next_offset else segment.find(end)

@@ -6,7 +6,7 @@ acknowledged record, whatever its `acks`.
 
 from coordinator.topics.fetch import LEADER_EPOCH
 from partition_log.errors import LogDamaged
-from partition_log.log import PartitionLog
+from partition_log.log.partition_log import PartitionLog
 from protocol.errors import ErrorCode
 from protocol.messages.data import EpochEndOffset
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsPartitionReply

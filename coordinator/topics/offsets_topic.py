@@ -12,7 +12,7 @@ from coordinator.placement import Placement
 from coordinator.topics.records import TopicRecord
 from coordinator.topics.registry import Topic
 from coordinator.topics.rules import OFFSETS_TOPIC, TopicSettings
-from partition_log.log import PartitionLog
+from partition_log.log.partition_log import PartitionLog
 
 _ID = b"muster.offsets.0"
 """Topic id: the topic exists from the start and stays, so it is the same everywhere."""

@@ -11,8 +11,8 @@ from crc32c import crc32c
 
 from coordinator.clock import Moment
 from coordinator.topics.configs import TopicConfigs
-from partition_log.log import PartitionLog
-from partition_log.producers import Objection, judge
+from partition_log.log.partition_log import PartitionLog
+from partition_log.producers.sequence_check import SequenceRejection, validate_sequences
 from protocol.errors import ErrorCode
 from protocol.record_batch import (
     HEADER_BYTES,
@@ -28,10 +28,10 @@ from protocol.record_walk import MOST_HEADERS, TooManyHeaders, oldest_timestamp,
 
 _LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, after its magic number
 _LZ4_INDEPENDENT = 0x20
-_OBJECTIONS = {
-    Objection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
-    Objection.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    Objection.TOO_MANY: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+_REJECTIONS = {
+    SequenceRejection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    SequenceRejection.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    SequenceRejection.TOO_MANY: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }
 MOST_BATCHES = 2_000
 """Largest number of batches of one partition in a request: they are appended at once. Kafka allows one."""
@@ -130,8 +130,8 @@ def check_records(
 def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | BatchError:
     """Return for each batch None if it is to be appended, or the base offset of its first copy if it is a duplicate. An
     error for a batch out of sequence or of an old producer epoch: then none may be stored."""
-    verdicts = judge(log.producers, batches, log.next_offset)
-    return BatchError(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
+    verdicts = validate_sequences(log.producers, batches, log.next_offset)
+    return BatchError(_REJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, SequenceRejection) else verdicts
 
 
 def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeader:

@@ -20,10 +20,10 @@ from coordinator.topics.rules import (
     refuse_name,
     refuse_shape,
 )
-from partition_log.cleaning import Compact
+from partition_log.cleanup_policy import Compact
 from partition_log.errors import AppendError
-from partition_log.log import PartitionLog
-from partition_log.store import LogStore
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.log_store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     NO_TOPIC_ID,
@@ -120,6 +120,7 @@ class TopicList:
             topic.logs = known.logs
             for log in topic.logs.values():
                 log.policy = topic.configs.policy
+                self._store.note_changed(log)
         self._topics[record.name] = topic
         self._names[record.topic_id] = record.name
         self._collapsed[collapsed(record.name)] = record.name

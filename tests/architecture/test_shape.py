@@ -25,12 +25,10 @@ LARGER = {
     "muster/core/fetching/fetcher.py: Fetcher": 340,
     "muster/core/producing/core.py: Producing": 325,
     "muster/streams/connector.py: StreamsConnector": 310,
-    "partition_log/log.py: PartitionLog": 335,
-    "partition_log/segment.py: Segment": 355,
-    "partition_log/store.py: LogStore": 340,
+    "partition_log/store/log_store.py: LogStore": 340,
 }
 """Classes that were larger before the rule; they may shrink, and leave this list."""
-HEAPS = {"muster", "partition_log"}
+HEAPS = {"muster"}
 """Packages to be divided."""
 TESTED = ("coordinator", "partition_log", "protocol", "purgatory")
 MACHINE = re.compile(r"(?:^|[^A-Za-z0-9_.-])/(?:work|farm|root|home|Users)/")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.io.fsync import KernelFlush, Worker, kernel_flush
-from partition_log.wal import Write
+from partition_log.wal.write_ahead_log import BlockWrite
 
 
 def test_a_worker_runs_its_jobs_in_order_and_finishes_them() -> None:
@@ -27,7 +27,7 @@ def test_a_worker_runs_its_jobs_in_order_and_finishes_them() -> None:
 
 async def _flush(kernel: KernelFlush, handle: int, data: bytes, position: int = 0) -> OSError | None:
     ended: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-    kernel.begin(Write(handle, position, data), ended.set_result)
+    kernel.begin(BlockWrite(handle, position, data), ended.set_result)
     return await asyncio.wait_for(ended, 30)
 
 
@@ -51,7 +51,7 @@ async def test_a_write_that_fails_is_heard_of(tmp_path: Path) -> None:
     kernel, path = await _kernel(), tmp_path / "log"
     path.touch()
     with path.open("rb") as file, pytest.raises(OSError, match="Bad file descriptor"):  # not for writing
-        kernel.begin(Write(file.fileno(), 0, b"x"), lambda error: None)
+        kernel.begin(BlockWrite(file.fileno(), 0, b"x"), lambda error: None)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
@@ -87,7 +87,7 @@ async def test_what_cannot_be_flushed_is_refused_and_others_are_flushed(tmp_path
     kernel = await _kernel()
     reading, writing = os.pipe()
     with pytest.raises(OSError, match=r"Illegal seek|Invalid argument|not its sync"):
-        kernel.begin(Write(writing, 0, b"x"), lambda error: None)
+        kernel.begin(BlockWrite(writing, 0, b"x"), lambda error: None)
     os.close(reading)
     os.close(writing)
     kernel.close()

@@ -202,8 +202,8 @@ def test_a_second_daemon_on_a_folder_ends_with_what_to_do(data: Path) -> None:
 def test_a_shard_whose_log_is_damaged_fails_alone_and_readyz_tells_where(data: Path) -> None:
     path = data / "__consumer_offsets-0" / f"{0:020d}.log"
     flip(path, 70)
-    for aid in (data / "__consumer_offsets-0").glob("*.groups"):
-        aid.unlink()
+    for snapshot in (data / "__consumer_offsets-0").glob("*.groups"):
+        snapshot.unlink()
     with running(data, SHARDS, with_http=True) as daemon:
         with Connection(daemon.bootstrap) as connection:
             told = {group_id: commit(connection, group_id) for group_id in ("a", "b", "c", "d")}

@@ -15,7 +15,7 @@ from coordinator.http.app import make_app, serve
 from coordinator.http.connections import HttpConnections, HttpLimits
 from coordinator.io.patient_disk import patient
 from muster.blocking import Connection
-from partition_log.disk import OsDisk
+from partition_log.disk.disk import OsDisk
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic

@@ -18,9 +18,9 @@ from coordinator.records.records import CommittedOffset, GroupTombstone, MemberR
 from coordinator.tools import log_command, log_dump
 from coordinator.topics import rules
 from muster.blocking import Connection
-from partition_log.disk import OsDisk, ReadOnlyDisk
-from partition_log.inspection import Inspector
-from partition_log.walking import Walked, checked
+from partition_log.disk.disk import OsDisk, ReadOnlyDisk
+from partition_log.inspection.batch_scan import ScannedBatch, checked
+from partition_log.inspection.inspector import Inspector
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup, SyncGroupAssignment
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -179,7 +179,7 @@ def test_a_log_that_cannot_be_read_keeps_nobody_from_the_others(
 ) -> None:
     read = Inspector.batches
 
-    def batches(self: Inspector, name: str) -> Iterator[Walked]:
+    def batches(self: Inspector, name: str) -> Iterator[ScannedBatch]:
         if name == "__muster_notes-0":
             raise OSError(errno.EIO, os.strerror(errno.EIO), "notes.log")
         return read(self, name)

@@ -11,8 +11,8 @@ from coordinator.config.config import Config
 from coordinator.io.ids import RandomIds
 from coordinator.io.server import ClientProtocol, Server, read_clock
 from coordinator.node.node import Node
-from partition_log.disk import OsDisk
-from partition_log.store import LogStore, StoreLimits
+from partition_log.disk.disk import OsDisk
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply

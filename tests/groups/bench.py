@@ -20,7 +20,7 @@ from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
-from partition_log.store import Appended
+from partition_log.store.log_store import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol, LeaveGroup, SyncGroup
@@ -28,7 +28,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, TxnOffset
 from protocol.record_batch import check_batch, read_header, stamp
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import CountingIds, check_counts, check_group, check_same
+from tests.groups.checks import CountingIds, check_counts, check_expirations, check_group, check_same
 
 WALL_MS = 1_700_000_000_000
 RANGE = (JoinProtocol("range", b"r"),)
@@ -44,7 +44,7 @@ class MemoryLog:
         self.batches: list[bytes] = []
         self.next_offset = 0
 
-    def newest_aid(self) -> None:
+    def newest_state_snapshot(self) -> None:
         return None
 
     def batches_from(self, offset: int) -> Iterator[tuple[Any, bytes]]:
@@ -219,6 +219,7 @@ class Bench:
 
     def check(self) -> None:
         check_counts(self.shard)
+        check_expirations(self.shard)
         for group in self.shard.groups.values():
             check_group(group, self.purgatory)
         noted = sum(note.times for note in self.journal.notes() if note.kind == "rebalance")

@@ -8,6 +8,7 @@ from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.keys import BalancedLeaseKey, LeaseKey, MemberKey
 from coordinator.records.records import BalancedMetadata, Ownership
+from coordinator.runtime.expiry_rules import KeepReason, expires_ms, rule_of
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.shard import Shard
 from purgatory.purgatory import DelayedOperationPurgatory
@@ -126,6 +127,39 @@ def returned(pieces: Generator[Any, Any, Any]) -> Any:
             next(pieces)
     except StopIteration as done:
         return done.value
+
+
+def check_expirations(shard: Shard, visited: str | None = None) -> None:
+    """No group expires before the schedule says so. Each is then scheduled at its exact time, as after a visit, so that
+    the next check finds every event that brings an expiry forward unnoticed."""
+    scheduled = {*shard.expirations._changed, *shard.expirations._due_ms}
+    assert scheduled <= shard.groups.keys(), "the schedule has groups that are gone"
+    for group_id, group in shard.groups.items():
+        if group_id == visited:
+            continue
+        exact_ms, known_ms = _first_expiry_ms(shard, group), shard.expirations.get(group_id)
+        if exact_ms is not None:
+            assert known_ms is not None, f"{group_id} is never visited, and is due at {exact_ms}"
+            assert known_ms <= exact_ms, f"{group_id} is visited at {known_ms}, and is due at {exact_ms}"
+        shard.expirations.remove(group_id)
+        if exact_ms is not None:
+            shard.expirations.bring_forward(group_id, exact_ms)
+
+
+def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
+    """When the first of the group's offsets expires, or the group itself if it has none; None: never as it is."""
+    rule = rule_of(group, shard.balanced.get(group.group_id))
+    if isinstance(rule, KeepReason):
+        return None
+    pending = shard.offsets.pending.of(group.group_id)
+    times = [
+        expires_ms(rule, (topic, partition), committed, pending, shard._tools.offsets_retention_ms)
+        for topic, partitions in shard.offsets.topics(group.group_id).items()
+        for partition, committed in partitions.items()
+    ]
+    if not times and group.state is GroupState.EMPTY and not shard.is_balanced(group.group_id) and not pending:
+        return 0
+    return min([at_ms for at_ms in times if not isinstance(at_ms, KeepReason)], default=None)
 
 
 def check_counts(shard: Shard) -> None:

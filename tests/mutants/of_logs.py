@@ -2,11 +2,11 @@
 
 from tests.mutants.mutant import Edit, Mutant, Test, Worlds
 
-_COMPACTION = "partition_log/compaction.py"
-_JOBS = "partition_log/jobs.py"
+_COMPACTION = "partition_log/compaction/compaction_pass.py"
+_JOBS = "partition_log/store/jobs.py"
 _DISK_JOBS = "coordinator/io/disk_jobs.py"
-_RECOVERY = "partition_log/recovery.py"
-_SWAPPING = "partition_log/swapping.py"
+_RECOVERY = "partition_log/wal/reader.py"
+_SWAPPING = "partition_log/log/segment_swap.py"
 _CRASH_FILE = "tests/partition_log/test_crashes.py"
 _CRASHES = Test(f"{_CRASH_FILE}::test_a_crash_before_any_operation_loses_nothing_that_was_acknowledged")
 _LIVES = Test("tests/node/test_any_compaction.py::test_a_life_that_is_cleaned_again_and_again_stays_what_it_was")
@@ -38,7 +38,7 @@ MUTANTS = (
         "A sync that says ENOSPC or EDQUOT is tried again, and the second one has nothing to sync",
         (
             Edit(
-                "partition_log/disk.py",
+                "partition_log/disk/disk.py",
                 " in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)\n",
                 " in (errno.ENOSPC, errno.EDQUOT)\n",
             ),
@@ -50,7 +50,7 @@ MUTANTS = (
         "A checkpoint opens anew what it syncs: a write that was lost before is not told, and the log is gone with it",
         (
             Edit(
-                "partition_log/unsynced.py",
+                "partition_log/disk/unsynced_files.py",
                 "            self._disk.sync(handle)\n",
                 "            self._disk.close(handle)\n"
                 "            handle = self._handles[path] = self._disk.open(path)\n"
@@ -109,13 +109,13 @@ MUTANTS = (
         "the log is taken for damaged",
         (
             Edit(
-                "partition_log/segment.py",
+                "partition_log/segments/segment.py",
                 "            if next_offset > end or self.next_offset == end:\n",
                 "            if next_offset > end:\n",
             ),
         ),
         Test(
-            "tests/partition_log/test_store.py::"
+            "tests/partition_log/test_log_store.py::"
             "test_a_batch_behind_the_end_whose_offset_was_lost_in_a_crash_is_cut_like_any_other"
         ),
     ),
@@ -141,14 +141,16 @@ MUTANTS = (
                 "            if later < 0:\n",
             ),
         ),
-        Test("tests/partition_log/test_wal.py::test_damage_before_a_later_flush_stops_the_start_and_names_the_place"),
+        Test(
+            "tests/partition_log/test_write_ahead_log.py::test_damage_before_a_later_flush_stops_the_start_and_names_the_place"
+        ),
     ),
     Mutant(
         "torn-body-believed",
         "A block whose head is whole is believed without a look at its body",
         (
             Edit(
-                _RECOVERY,
+                "partition_log/wal/layout.py",
                 "    return body if len(body) == block.body_bytes and crc32c(body) == block.body_crc else None\n",
                 "    return body if len(body) == block.body_bytes else None\n",
             ),
@@ -158,7 +160,13 @@ MUTANTS = (
     Mutant(
         "write-ahead-segments-freed-early",
         "A segment of the write-ahead log is used again although the last checkpoint does not cover it",
-        (Edit("partition_log/wal.py", "        done = min(block, self.flushed)\n", "        done = self.flushed\n"),),
+        (
+            Edit(
+                "partition_log/wal/write_ahead_log.py",
+                "        done = min(block, self.flushed)\n",
+                "        done = self.flushed\n",
+            ),
+        ),
         _CRASHES,
     ),
     Mutant(
@@ -166,12 +174,12 @@ MUTANTS = (
         "Compaction takes records that are not durable for the last of their keys: a crash loses both",
         (
             Edit(
-                "partition_log/log.py",
-                "        count = bisect_left(self.segments, self.checkpointed_offset, key",
-                "        count = bisect_left(self.segments, self.next_offset, key",
+                "partition_log/log/partition_log.py",
+                "        count = self.segments.count_below(self.checkpointed_offset)",
+                "        count = self.segments.count_below(self.next_offset)",
             ),
             Edit(
-                "partition_log/log.py",
+                "partition_log/log/partition_log.py",
                 "        while count > 0 and self.segments[count - 1].is_busy:\n            count -= 1\n        return",
                 "        return",
             ),
@@ -286,7 +294,7 @@ MUTANTS = (
         (
             Edit(
                 _SWAPPING,
-                "        remove_aids(disk, folder)\n        _finish(disk, folder, swap)\n",
+                "        remove_state_snapshots(disk, folder)\n        _finish(disk, folder, swap)\n",
                 '        disk.remove(f"{folder}/{swap.text}")\n',
             ),
         ),
@@ -298,7 +306,7 @@ MUTANTS = (
         (
             Edit(
                 _SWAPPING,
-                "        if remove_aids(disk, self.folder):\n            disk.sync_folder(self.folder)\n",
+                "        if remove_state_snapshots(disk, self.folder):\n            disk.sync_folder(self.folder)\n",
                 "",
             ),
         ),
@@ -309,29 +317,33 @@ MUTANTS = (
         "A snapshot with a flipped bit is read as it is",
         (
             Edit(
-                "partition_log/aids.py",
+                "partition_log/log/state_snapshots.py",
                 "            if checksum != wanted or len(data) != length + _PIECE.size:\n",
                 "            if len(data) != length + _PIECE.size:\n",
             ),
         ),
-        Test("tests/partition_log/test_aids.py::test_other_bytes_anywhere_are_noticed"),
+        Test("tests/partition_log/test_state_snapshots.py::test_other_bytes_anywhere_are_noticed"),
     ),
     Mutant(
         "believes-the-page-cache",
         "What a killed process had written and not synced is built upon, and gone when the machine stops",
-        (Edit("partition_log/folder.py", "            last.make_durable(self._disk)\n", "            pass\n"),),
+        (Edit("partition_log/store/recovery.py", "            last.make_durable(self._disk)\n", "            pass\n"),),
         Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
     ),
     Mutant(
         "believes-the-page-cache-of-a-full-disk",
         "The same after a start on a disk that was too full for a sync",
-        (Edit("partition_log/wal.py", "            self.last.make_durable(disk)\n", "            pass\n"),),
+        (Edit("partition_log/wal/wal_segment.py", "            self.last.make_durable(disk)\n", "            pass\n"),),
         Test(f"{_CRASH_FILE}::test_so_does_one_that_starts_on_a_disk_too_full_for_a_write_and_gets_room_later"),
     ),
     Mutant(
         "syncs-what-a-failed-sync-forgot",
         "What is left by a sync that failed is synced again and not written again: the system takes it for clean",
-        (Edit("partition_log/wal.py", "            disk.write_at(handle, self.position, self.data)\n", ""),),
+        (
+            Edit(
+                "partition_log/wal/wal_segment.py", "            disk.write_at(handle, self.position, self.data)\n", ""
+            ),
+        ),
         Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
     ),
     Mutant(
@@ -339,7 +351,7 @@ MUTANTS = (
         "A write-ahead segment that a start before left half made is used for what it seems to be",
         (
             Edit(
-                "partition_log/wal.py",
+                "partition_log/wal/wal_segment.py",
                 "            if self.spare is None or disk.size(handle) != self.size:\n",
                 "            if disk.size(handle) != self.size:\n",
             ),

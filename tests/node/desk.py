@@ -8,7 +8,7 @@ from coordinator.config.config import Config
 from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Opened, Received, Woke
 from coordinator.node.node import Node
-from partition_log.store import LogStore, StoreLimits
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import Answer, NativeClient

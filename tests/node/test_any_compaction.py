@@ -13,8 +13,8 @@ from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loading
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
-from partition_log.cleaner import Cleaner
-from partition_log.cleaning import Compact
+from partition_log.cleanup_policy import Compact
+from partition_log.compaction.cleaner import Cleaner
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.enumerations import share_of
 from tests.groups.checks import CountingIds

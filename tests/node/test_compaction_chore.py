@@ -7,8 +7,8 @@ from typing import Any
 from coordinator.handlers.core import Core
 from coordinator.runtime.shard import ShardState
 from coordinator.tasks.cleaning import cleanable_logs
-from partition_log.cleaning import Compact
-from partition_log.log import PartitionLog
+from partition_log.cleanup_policy import Compact
+from partition_log.log.partition_log import PartitionLog
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
     OffsetCommit,

@@ -1,7 +1,7 @@
 """What the operator is told of the disk, each once."""
 
 from coordinator.node.disk_news import DiskNews
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from tests.node.desk import LIMITS
 from tests.simulation.disk import SimDisk
 

@@ -4,8 +4,8 @@ acknowledged is lost, nothing goes back, and the node that starts there serves.
 
 import pytest
 
-from partition_log.findings import Weight
-from partition_log.inspection import Inspector
+from partition_log.inspection.findings import Severity
+from partition_log.inspection.inspector import Inspector
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.enumerations import SHARE
 from tests.node.desk import Desk
@@ -50,7 +50,7 @@ def sound(disk: SimDisk) -> bool:
     """To those who look from outside, too."""
     if "checkpoint" not in disk.list("data/wal"):
         return True  # the first start is not over
-    return not [one for one in Inspector(disk, "data").verify() if one.weight is Weight.DAMAGE]
+    return not [one for one in Inspector(disk, "data").verify() if one.severity is Severity.DAMAGE]
 
 
 def missing(found: Found, desk: Desk) -> list[str]:

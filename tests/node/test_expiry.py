@@ -9,7 +9,7 @@ from coordinator.node.events import Woke
 from coordinator.runtime import expiry_rules
 from coordinator.tasks import expiration
 from coordinator.tasks.expiration import BATCH_PLACES, SLICE_WORK
-from partition_log.store import AppendError
+from partition_log.store.log_store import AppendError
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinGroup, JoinProtocol, ListNotes, ListNotesReply, SyncGroup
 from protocol.messages.node import DescribeNode, DescribeNodeReply
@@ -288,3 +288,77 @@ def test_stable_groups_that_have_committed_nothing_cost_no_event(monkeypatch: py
     desk.wait(MINUTE_MS)
     assert desk.node.core.expiry.due_ms == desk.now_ms + MINUTE_MS
     assert happened == []
+
+
+# --- what a pass costs ---
+
+
+def visits(desk: Desk) -> int:
+    """Let an interval pass, and one pass run. How many groups it visited."""
+    before = desk.node.core.expiry.groups_visited
+    desk.wait(MINUTE_MS)
+    finish(desk)
+    return desk.node.core.expiry.groups_visited - before
+
+
+def test_a_pass_visits_the_groups_that_are_new_or_due_and_no_others() -> None:
+    desk = desk_with()
+    desk.make_topic()
+    for number in range(300):
+        commit(desk, f"g-{number}", range(2))
+        desk.now_ms += 1_000
+    finish(desk)
+    desk.wait(MINUTE_MS)
+    assert desk.node.core.expiry.groups_visited >= 300
+
+    assert [visits(desk) for _ in range(3)] == [0, 0, 0]
+    commit(desk, "g-7", range(2))
+    commit(desk, "new", range(1))
+    assert visits(desk) == 1, "the new one: a later commit brings nothing forward"
+
+    desk.now_ms += WEEK_MS - 13 * MINUTE_MS
+    assert visits(desk) == 0, "a week has not passed for any of them"
+    for _ in range(7):
+        assert visits(desk) < 130, "those of a minute or two, each a second apart"
+    assert sorted(desk.node.core.directory) == ["g-7", "new"]
+    assert counters(desk) == (2 * 299, 299)
+    assert held(desk) == 3
+
+
+def test_a_commit_with_a_short_retention_of_its_own_is_not_waited_for_until_the_others_are_due() -> None:
+    desk = desk_with()
+    desk.make_topic()
+    commit(desk, "g", range(1))
+    assert visits(desk) == 1
+    assert visits(desk) == 0
+    part = OffsetCommitPartition(3, 1)
+    desk.ask_inside(OffsetCommit("g", (OffsetCommitTopic("orders", (part,)),), retention_time_ms=90_000))
+    assert visits(desk) == 0
+    assert (visits(desk), held(desk)) == (1, 1)
+
+
+def test_a_group_that_loses_its_last_offset_goes_with_the_next_pass() -> None:
+    desk = desk_with()
+    desk.make_topic()
+    commit(desk, "g", range(1))
+    assert visits(desk) == 1
+    shard, group = desk.node.core.directory["g"]
+    assert shard.delete_offsets_of("g", "orders", [0], desk._moment()) is None
+    assert visits(desk) == 1
+    assert group.state is GroupState.DEAD
+    assert shard.expirations.get("g") is None
+
+
+def test_a_deleted_group_is_not_scheduled_any_more() -> None:
+    desk = desk_with()
+    desk.make_topic()
+    commit(desk, "g", range(1))
+    assert visits(desk) == 1
+    shard, _group = desk.node.core.directory["g"]
+    assert shard.expirations.get("g") is not None
+    shard.remove("g")
+    assert shard.expirations.get("g") == 0, "its offset makes a simple group of that name"
+    assert shard.delete_offsets_of("g", "orders", [0], desk._moment()) is None
+    shard.remove("g")
+    assert shard.expirations.get("g") is None
+    assert shard.expirations.due(2**62) == []

@@ -9,7 +9,7 @@ from coordinator.config.config import ConfigError, load_config
 from coordinator.node.events import Call, Lost, Received
 from coordinator.records.records import Note
 from coordinator.runtime.journal import encode_note
-from partition_log.store import Appended
+from partition_log.store.log_store import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (

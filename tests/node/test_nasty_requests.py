@@ -20,7 +20,7 @@ from protocol.messages.balanced import StartMember
 from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire, OffsetFetchWire
 from protocol.record_batch import encode_batch
 from tests.enumerations import share_of
-from tests.groups.checks import check_balanced, check_counts, check_group
+from tests.groups.checks import check_balanced, check_counts, check_expirations, check_group
 from tests.node.desk import WALL_MS, Desk
 
 STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", share_of(150)))
@@ -130,6 +130,7 @@ class Stranger(Desk):
         core = self.node.core
         for shard in core.shards:
             check_counts(shard)
+            check_expirations(shard)
             for group in shard.groups.values():
                 check_group(group, core.purgatory)
             for balanced in shard.balanced.values():

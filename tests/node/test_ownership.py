@@ -10,7 +10,7 @@ import pytest
 from coordinator.clock import Moment
 from coordinator.node.effects import Send
 from coordinator.node.events import Received, Stopping
-from partition_log.store import AppendError, LogStore
+from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import (

@@ -16,7 +16,7 @@ from coordinator.handlers.table import cost_of
 from coordinator.handlers.views import list_group
 from coordinator.node.events import Call, Lost, Stopping, Woke
 from coordinator.runtime.slices import SLICE_US
-from partition_log.store import StoreLimits
+from partition_log.store.log_store import StoreLimits
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -33,8 +33,8 @@ from coordinator.runtime.offset_table import OffsetAndMetadata
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from coordinator.runtime.snapshot import pieces_of, to_keep
-from partition_log.aids import write_aid
-from partition_log.store import LogStore, StoreLimits
+from partition_log.log.state_snapshots import write_state_snapshot
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.topics import NO_TOPIC_ID
 from protocol.record_batch import TRANSACTIONAL, encode_batch
@@ -142,9 +142,9 @@ class Life:
         self.store.append(self.shard.log, batch)
 
     def stop(self) -> None:
-        assert self.store.close(to_keep([self.shard])) and not self.store.aids_problem
+        assert self.store.close(to_keep([self.shard])) and not self.store.snapshots_problem
 
-    def aid(self) -> str | None:
+    def snapshot(self) -> str | None:
         names = [name for name in self.disk.list(f"data/{LOG}") if name.endswith(".groups")]
         return f"data/{LOG}/{names[0]}" if names else None
 
@@ -166,9 +166,9 @@ def state(shard: Shard) -> Any:
 
 def without_aid(life: Life) -> Any:
     """What the whole log says."""
-    aid = life.aid()
-    if aid is not None:
-        life.disk.remove(aid)
+    snapshot = life.snapshot()
+    if snapshot is not None:
+        life.disk.remove(snapshot)
         life.disk.sync_folder(f"data/{LOG}")
     life.disk.crash()
     again = Life(life.disk)
@@ -264,7 +264,7 @@ def test_a_damaged_snapshot_is_ignored_with_a_note_and_the_whole_log_is_read(dat
     life = full_life()
     lived = state(life.shard)
     life.stop()
-    path = life.aid()
+    path = life.snapshot()
     assert path is not None
     file = life.disk.file(path)
     at = data.draw(st.integers(0, len(file.data) - 1))
@@ -294,7 +294,7 @@ def test_a_sound_file_that_is_no_snapshot_of_this_format_is_ignored_too(spoilt: 
         [*pieces[:-2], b"\xc1 no message", pieces[-1]],
         [*pieces[:1], *pieces[2:]] if b"offsets" in pieces[1] else [*pieces[:2], *pieces[3:]],
     )[spoilt]
-    write_aid(life.disk, f"data/{LOG}", end, wrong)
+    write_state_snapshot(life.disk, f"data/{LOG}", end, wrong)
     again = Life(life.disk)
     assert again.loading.note is not None
     assert state(again.shard) == lived
@@ -304,10 +304,10 @@ def test_one_beyond_the_logs_end_is_never_believed() -> None:
     life = full_life()
     lived, end = state(life.shard), life.shard.log.next_offset
     life.stop()
-    write_aid(life.disk, f"data/{LOG}", end + 5, list(pieces_of(full_life().shard)))
+    write_state_snapshot(life.disk, f"data/{LOG}", end + 5, list(pieces_of(full_life().shard)))
     again = Life(life.disk)
     assert not again.loading.used_snapshot and state(again.shard) == lived
-    assert again.aid() is None, "it must not wait until the log has grown"
+    assert again.snapshot() is None, "it must not wait until the log has grown"
 
 
 def test_a_crash_at_any_operation_of_a_clean_stop_changes_nothing_but_how_long_the_start_takes() -> None:
@@ -345,7 +345,7 @@ def test_a_disk_that_takes_no_snapshot_does_not_fail_the_stop(code: int) -> None
 
     life.disk.rename = fails  # type: ignore[method-assign]
     assert life.store.close(to_keep([life.shard]))
-    assert "not now" in life.store.aids_problem
+    assert "not now" in life.store.snapshots_problem
     again = Life(life.disk)
     assert not again.loading.used_snapshot and again.loading.note is None
     assert state(again.shard) == lived
@@ -357,7 +357,7 @@ def test_a_shard_that_has_not_changed_keeps_the_snapshot_it_was_loaded_from() ->
     again = Life(life.disk)
     assert list(to_keep([again.shard])) == []
     again.do(("commit", "new", "flights", [0], 8, ""))
-    assert [aid.end for aid in to_keep([again.shard])] == [again.shard.log.next_offset]
+    assert [snapshot.end for snapshot in to_keep([again.shard])] == [again.shard.log.next_offset]
 
 
 def test_a_shard_that_failed_or_is_still_loading_leaves_none() -> None:

@@ -6,7 +6,7 @@ from coordinator.groups.classic import loading
 from coordinator.groups.classic.state import Group, GroupSettings
 from coordinator.node.events import Call, Stopping
 from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
-from partition_log.store import StoreLimits
+from partition_log.store.log_store import StoreLimits
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     Heartbeat,

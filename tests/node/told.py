@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from coordinator.handlers.core import Core
 from coordinator.node.effects import Effect, Send
 from coordinator.node.events import Stopping
-from partition_log.store import StoreLimits
-from partition_log.wal import BLOCK_HEAD, BLOCK_MAGIC
+from partition_log.store.log_store import StoreLimits
+from partition_log.wal.layout import BLOCK_HEAD, BLOCK_MAGIC
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (

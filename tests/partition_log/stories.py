@@ -1,8 +1,8 @@
 """Small nodes on a simulated disk, and what a story with crashes must keep."""
 
-from partition_log.cleaning import Retain
-from partition_log.disk import Disk
-from partition_log.store import Appended, LogStore, PartitionLog, StoreLimits
+from partition_log.cleanup_policy import Retain
+from partition_log.disk.disk import Disk
+from partition_log.store.log_store import Appended, LogStore, PartitionLog, StoreLimits
 from protocol.record_batch import batches, encode_batch
 
 LIMITS = StoreLimits(wal_segment_bytes=4096, checkpoint_bytes=6000, max_batch_bytes=3000, spill_bytes=600)
@@ -34,7 +34,7 @@ def flush(store: LogStore, disk: Disk) -> list[PartitionLog]:
 
 
 def work(store: LogStore, disk: Disk, *, force: bool = False) -> bool:
-    """One checkpoint job, if one is due."""
+    """Run one checkpoint job, if one is due."""
     job = store.begin_checkpoint(force=force)
     if job is None:
         return False
@@ -44,7 +44,7 @@ def work(store: LogStore, disk: Disk, *, force: bool = False) -> bool:
 
 
 def contents(log: PartitionLog) -> bytes:
-    """All of it, by way of both readers, which must agree."""
+    """Return the content, read by both readers, which must agree."""
     replayed = b"".join(bytes(view) for _header, view in log.batches_from(log.start_offset))
     read = b""
     offset = log.start_offset

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_log.cleaner import Cleaner, dirt_of
-from partition_log.cleaning import Compact, Retain
-from partition_log.compaction import Compaction
-from partition_log.log import PartitionLog
-from partition_log.store import Appended, LogStore, StoreLimits
-from partition_log.swapping import CleanedWrite, Swap
+from partition_log.cleanup_policy import Compact, Retain
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.compaction.compaction_pass import CompactionPass
+from partition_log.compaction.log_to_clean import log_to_clean
+from partition_log.log.partition_log import PartitionLog
+from partition_log.log.segment_swap import CleanedWrite, Swap
+from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import Record, decode_batch, encode_batch, pack_batch, read_header
 from protocol.record_writing import signed_varint
 from tests.enumerations import share_of
@@ -44,7 +45,7 @@ def clean(store: LogStore, disk: SimDisk, wall_ms: int = 10_000, cleaner: Cleane
 
 
 def clean_until_swap(store: LogStore, disk: SimDisk, cleaner: Cleaner, log: PartitionLog) -> None:
-    """With the jobs that it needs, but for the swap's."""
+    """Run the jobs that cleaning needs, but for the swap's."""
     while not store.cleaning.is_swapping:
         if store.cleaning.is_under_way:
             work(store, disk)
@@ -304,13 +305,15 @@ def test_how_dirty_a_log_is_and_what_makes_it_due() -> None:
     for number in range(40):
         put(store, [("k", "value" * 10)], wall_ms=1_000 + 100 * number)
     log = store.log(NAME)
-    assert dirt_of(log, 10_000).is_held and not dirt_of(log, 10_000).cleanable, "all of it lies above the checkpoint"
+    assert log_to_clean(log, 10_000).is_held and not log_to_clean(log, 10_000).cleanable, (
+        "all of it lies above the checkpoint"
+    )
     checkpoint(store, disk)
     closed = len(log.segments) - 1
-    assert dirt_of(log, 10_000).cleanable == closed and dirt_of(log, 10_000).ratio == 1
-    some = dirt_of(log, 7_000)
+    assert log_to_clean(log, 10_000).cleanable == closed and log_to_clean(log, 10_000).ratio == 1
+    some = log_to_clean(log, 7_000)
     assert 0 < some.cleanable < closed, "what is younger than the lag is left alone"
-    assert not dirt_of(log, 7_000).is_late and dirt_of(log, 61_001).is_late
+    assert not log_to_clean(log, 7_000).is_late and log_to_clean(log, 61_001).is_late
 
 
 def test_a_pass_says_what_it_has_come_to() -> None:
@@ -320,7 +323,7 @@ def test_a_pass_says_what_it_has_come_to() -> None:
         put(store, [(f"k{number % 3}", "value" * 10)])
     checkpoint(store, disk)
     log = store.log(NAME)
-    compaction = Compaction(log, log.cleanable(), 0, 10_000, slice_bytes=10**6, map_bytes=10**6)
+    compaction = CompactionPass(log, log.cleanable(), 0, 10_000, slice_bytes=10**6, map_bytes=10**6)
     for swap in compaction.slices():
         if swap is not None:
             hand_over(store, log, swap)
@@ -354,7 +357,7 @@ def test_a_batch_of_very_many_records_is_cleaned_in_many_slices() -> None:
         put(store, [(f"{values} alone", "x" * 60)])
     checkpoint(store, disk)
     before = records_of(log)
-    compaction = Compaction(log, log.cleanable(), 0, 10_000, slice_bytes=16_384, map_bytes=10**7)
+    compaction = CompactionPass(log, log.cleanable(), 0, 10_000, slice_bytes=16_384, map_bytes=10**7)
     slices = 0
     for swap in compaction.slices():
         slices += 1

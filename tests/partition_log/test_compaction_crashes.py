@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from partition_log.cleaner import Cleaner
-from partition_log.cleaning import Compact
-from partition_log.store import Appended, LogStore, StoreLimits
+from partition_log.cleanup_policy import Compact
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import decode_batch, encode_batch
 from tests.enumerations import SHARE, some
 from tests.partition_log.stories import contents, flush, mount, work
@@ -21,8 +21,8 @@ CHUNKS = 8
 Values = dict[bytes, bytes | None]
 
 
-class Story:
-    """What was asked, and what of it was promised."""
+class CleaningStory:
+    """Requests of a store that is cleaned, and those that were promised."""
 
     def __init__(self, disk: SimDisk, seed: int) -> None:
         self.disk = disk
@@ -73,7 +73,7 @@ class Story:
         self.cleanings += cleaner.done.passes
 
     def check(self) -> None:
-        """As of what was acknowledged, or of some of what was asked for after that."""
+        """Check that the log holds what was acknowledged, and perhaps some later requests."""
         store = self._mount()
         contents(store.log(NAME))
         found = values_of(store)
@@ -105,7 +105,7 @@ def values_of(store: LogStore) -> Values:
 def operations_of(seed: int) -> list[str]:
     disk = SimDisk(seed)
     disk.journal = []
-    story = Story(disk, seed)
+    story = CleaningStory(disk, seed)
     story.run()
     assert story.cleanings >= 3, "or the story tells nothing"
     return disk.journal
@@ -126,7 +126,7 @@ def test_a_crash_before_any_operation_loses_nothing(seed: int, chunk: int) -> No
 
 
 def crash(disk: SimDisk, seed: int, before: int) -> None:
-    story = Story(disk, seed)
+    story = CleaningStory(disk, seed)
     disk.crash_before = before
     with pytest.raises(Crash):
         story.run()

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from partition_log.errors import LogDamaged, SyncFailed
-from partition_log.store import Appended, CheckpointJob, FlushJob, LogStore
+from partition_log.store.log_store import Appended, CheckpointJob, FlushJob, LogStore
 from protocol.record_batch import decode_batch
 from tests.enumerations import SHARE, share_of
 from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
@@ -18,7 +18,7 @@ from tests.simulation.disk import Crash, SimDisk
 
 
 class Story:
-    """What was asked of a store, and what it promised. Texts are unique, so that every batch is."""
+    """Requests of a store, and its promises. Texts are unique, so that every batch is."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
@@ -84,7 +84,7 @@ def _grew(safe: list[str], texts: list[str], asked: list[str]) -> bool:
 
 
 class RandomStory(Story):
-    """As it comes: flushes and checkpoints overlap, logs are removed at any moment."""
+    """Requests at random: flushes and checkpoints overlap, logs are removed at any moment."""
 
     def __init__(self, disk: SimDisk, random: Random) -> None:
         super().__init__(disk)
@@ -205,8 +205,8 @@ def test_a_crash_while_recovering_from_a_crash_loses_nothing_either() -> None:
 @pytest.mark.parametrize("dies_of_it", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts(seed: int, dies_of_it: bool) -> None:
-    """What the first wrote and did not sync is there for the second, and may be gone for the third; also where a sync
-    that failed is what it died of, after which another has nothing to do."""
+    """Bytes that the first wrote and did not sync are there for the second, and may be gone for the third. The first
+    may have ended for a failed sync, after which another sync finds nothing to do."""
     for operation in SYNCS[seed::4] if dies_of_it else range(3 + seed, OPERATIONS, 20):
         story = killed(seed * 10_000 + operation, operation, dies_of_it=dies_of_it)
         for step in range(1 + operation % SHARE, 400, SHARE):
@@ -226,7 +226,7 @@ def test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts(see
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
 def test_any_sync_that_fails_ends_the_process_and_the_next_start_has_all_that_was_acknowledged(code: int) -> None:
-    """Of a file or a folder, whatever the number says, at a start too; and the machine may stop after that start."""
+    """Syncs of files and folders fail, with any error number, at a start too; the machine may stop after it."""
     for operation in (number for number, line in enumerate(JOURNAL, 1) if line.startswith("sync")):
         disk = SimDisk(operation)
         disk.fail_at, disk.fail_code = operation, code

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from partition_log.disk import Disk, OsDisk, is_disk_full
+from partition_log.disk.disk import Disk, OsDisk, is_disk_full
 from partition_log.errors import FolderInUse, SyncFailed
 from tests.partition_log.stories import append, everything, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk

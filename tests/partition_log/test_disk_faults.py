@@ -5,14 +5,15 @@ import os
 
 import pytest
 
-from partition_log.cleaning import Compact, Retain
+from partition_log.cleanup_policy import Compact, Retain
 from partition_log.errors import ADVICE, AppendError, FolderInUse, LogDamaged
-from partition_log.index_files import INDEX_ENTRY
-from partition_log.log import PartitionLog
-from partition_log.reaching import end_of
-from partition_log.recovery import read_checkpoint, wal_bases
-from partition_log.store import Appended, LogStore, StoreLimits
-from partition_log.wal import segment_path
+from partition_log.log.partition_log import PartitionLog
+from partition_log.segments.index_files import INDEX_ENTRY
+from partition_log.segments.segment_end import end_of
+from partition_log.store.log_store import Appended, LogStore, StoreLimits
+from partition_log.wal.checkpoint import read_checkpoint
+from partition_log.wal.layout import segment_path
+from partition_log.wal.reader import wal_bases
 from tests.partition_log.faulty_disk import FaultyDisk
 from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
 from tests.partition_log.test_compaction import NAME, checkpoint, clean, open_log, put, records_of
@@ -273,7 +274,7 @@ def active(disk: SimDisk) -> tuple[str, int]:
 
 
 def ahead(count: int = 3) -> FaultyDisk:
-    """So many flushes after the checkpoint."""
+    """Make so many flushes after the checkpoint."""
     disk = FaultyDisk()
     store = mount(disk, StoreLimits(65536, checkpoint_bytes=10**6, max_batch_bytes=3000))
     for number in range(count):

@@ -1,4 +1,4 @@
-"""How many files a store has open, and that whoever opens and closes one takes it from nobody else."""
+"""The number of files that a store has open; closing one never closes another owner's."""
 
 import errno
 import os
@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from partition_log.jobs import CheckpointJob
-from partition_log.log import PartitionLog
-from partition_log.open_files import OpenFiles
-from partition_log.store import LogStore, StoreLimits
+from partition_log.disk.open_files import OpenFiles
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.jobs import CheckpointJob
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.record_batch import decode_batch
 from tests.partition_log.stories import append, everything, flush, mount, work
 from tests.simulation.disk import SimDisk
@@ -19,8 +19,8 @@ FEW = StoreLimits(4096, checkpoint_bytes=6000, max_batch_bytes=3000, spill_bytes
 
 
 class StingyDisk(SimDisk):
-    """As a real one it gives the lowest number that is free, so many at most; `meanwhile` happens before what a job
-    asks for."""
+    """A disk with few handles, the lowest free number first, as on a real one; `meanwhile` is called before each
+    operation of a job."""
 
     def __init__(self, seed: int = 0, most: int = 1000) -> None:
         super().__init__(seed)
@@ -146,7 +146,7 @@ def test_hundreds_of_logs_need_a_dozen_open_files() -> None:
 
 
 class BusyStory:
-    """Whatever a loop may do, also before every step of a checkpoint that is under way."""
+    """Anything that a loop may do, also before every step of a checkpoint under way."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

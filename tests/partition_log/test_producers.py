@@ -1,4 +1,4 @@
-"""What a log remembers of its idempotent producers, live and after it was opened again."""
+"""State of a log's idempotent producers, live and after it was opened again."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_log.cleaning import Retain
-from partition_log.log import PartitionLog
-from partition_log.producers import PROTECTED_MS, Known, Objection, Producers, Stored, judge, mark_of, snapshot_name
-from partition_log.recovery import checkpoint_path
-from partition_log.store import Appended, CheckpointJob, LogStore, StoreLimits
+from partition_log.cleanup_policy import Retain
+from partition_log.log.partition_log import PartitionLog
+from partition_log.producers.expiration import ProducerExpiration
+from partition_log.producers.producer_state import PROTECTED_MS, ProducerEntry, Producers, StoredBatch, sequence_of
+from partition_log.producers.sequence_check import SequenceRejection, validate_sequences
+from partition_log.producers.snapshot_files import snapshot_name
+from partition_log.store.log_store import Appended, CheckpointJob, LogStore, StoreLimits
+from partition_log.wal.checkpoint import checkpoint_path
 from protocol.record_batch import encode_batch
 from tests.partition_log.stories import SMALL, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk
@@ -39,18 +42,18 @@ def put(store: LogStore, *batches: bytes, name: str = NAME) -> PartitionLog:
     return log
 
 
-def told(log: PartitionLog) -> dict[int, tuple[int, tuple[Stored, ...]]]:
-    """What is known, without when it was heard."""
+def told(log: PartitionLog) -> dict[int, tuple[int, tuple[StoredBatch, ...]]]:
+    """Return what is known of producers, without the times."""
     if log.producers is None:
         return {}
     return {key: (known.epoch, known.batches) for key, known in log.producers.snapshot(0).producers}
 
 
-def read_from_log(log: PartitionLog) -> dict[int, tuple[int, tuple[Stored, ...]]]:
+def read_from_log(log: PartitionLog) -> dict[int, tuple[int, tuple[StoredBatch, ...]]]:
     """The same, from the batches alone."""
-    anew = Producers(10_000)
+    anew = ProducerExpiration(10_000).new_producers()
     for header, data in log.batches_from(log.start_offset):
-        mark = mark_of(bytes(data))
+        mark = sequence_of(bytes(data))
         if mark is not None:
             anew.appended(mark, header.base_offset)
     return {key: (known.epoch, known.batches) for key, known in anew.snapshot(0).producers}
@@ -62,15 +65,15 @@ def snapshots(disk: SimDisk, name: str = NAME) -> list[str]:
 
 @pytest.fixture
 def producers() -> Producers:
-    return Producers(100)
+    return ProducerExpiration(100).new_producers()
 
 
-def send(producers: Producers, *batches: bytes, at: int = 0) -> list[int | None] | Objection:
+def send(producers: Producers, *batches: bytes, at: int = 0) -> list[int | None] | SequenceRejection:
     """Judge, and append what may be."""
-    verdicts = judge(producers, batches, at)
+    verdicts = validate_sequences(producers, batches, at)
     if isinstance(verdicts, list):
         for one, verdict in zip(batches, verdicts, strict=True):
-            mark = mark_of(one)
+            mark = sequence_of(one)
             if verdict is None and mark is not None:
                 producers.appended(mark, at)
             at += 0 if verdict is not None else int.from_bytes(one[23:27], "big") + 1
@@ -91,8 +94,8 @@ def test_only_the_last_five_batches_are_recognised(producers: Producers) -> None
     for number in range(7):
         assert send(producers, batch(9, number), at=number) == [None]
     assert [send(producers, batch(9, number)) for number in range(7)] == [
-        Objection.OUT_OF_ORDER,
-        Objection.OUT_OF_ORDER,
+        SequenceRejection.OUT_OF_ORDER,
+        SequenceRejection.OUT_OF_ORDER,
         [2],
         [3],
         [4],
@@ -104,30 +107,30 @@ def test_only_the_last_five_batches_are_recognised(producers: Producers) -> None
 @pytest.mark.parametrize(("first", "count"), [(0, 1), (1, 1), (1, 2), (3, 1), (0, 3)])
 def test_a_gap_and_an_overlap_are_out_of_order(producers: Producers, first: int, count: int) -> None:
     send(producers, batch(9, 0, 2))
-    assert send(producers, batch(9, first, count)) is Objection.OUT_OF_ORDER
+    assert send(producers, batch(9, first, count)) is SequenceRejection.OUT_OF_ORDER
 
 
 def test_a_new_epoch_begins_at_zero_and_ends_the_old_one(producers: Producers) -> None:
     send(producers, batch(9, 0), at=0)
-    assert send(producers, batch(9, 1, epoch=1)) is Objection.OUT_OF_ORDER
+    assert send(producers, batch(9, 1, epoch=1)) is SequenceRejection.OUT_OF_ORDER
     assert send(producers, batch(9, 0, epoch=3), at=1) == [None]
     assert send(producers, batch(9, 0, epoch=3), at=2) == [1]
-    assert send(producers, batch(9, 1, epoch=2)) is Objection.OLD_EPOCH
-    assert send(producers, batch(9, 0)) is Objection.OLD_EPOCH
+    assert send(producers, batch(9, 1, epoch=2)) is SequenceRejection.OLD_EPOCH
+    assert send(producers, batch(9, 0)) is SequenceRejection.OLD_EPOCH
 
 
 def test_a_producer_that_is_not_known_may_begin_anywhere_and_then_goes_on_in_order(producers: Producers) -> None:
     assert send(producers, batch(9, 7), at=3) == [None]
-    assert send(producers, batch(9, 6)) is Objection.OUT_OF_ORDER
+    assert send(producers, batch(9, 6)) is SequenceRejection.OUT_OF_ORDER
     assert send(producers, batch(9, 8), at=4) == [None]
     assert send(producers, batch(9, 7)) == [3]
-    assert send(producers, batch(9, 0)) is Objection.OUT_OF_ORDER
+    assert send(producers, batch(9, 0)) is SequenceRejection.OUT_OF_ORDER
 
 
 def test_sequences_begin_again_after_the_last_within_a_batch_too(producers: Producers) -> None:
     assert send(producers, batch(9, LAST - 1), at=0) == [None]
     assert send(producers, batch(9, LAST, 3), at=1) == [None]
-    assert send(producers, batch(9, 0)) is Objection.OUT_OF_ORDER
+    assert send(producers, batch(9, 0)) is SequenceRejection.OUT_OF_ORDER
     assert send(producers, batch(9, LAST, 3)) == [1]
     assert send(producers, batch(9, 2), at=4) == [None]
     assert send(producers, batch(8, LAST), at=5) == [None]
@@ -135,12 +138,12 @@ def test_sequences_begin_again_after_the_last_within_a_batch_too(producers: Prod
 
 
 def test_a_producer_without_an_epoch_may_write_anything(producers: Producers) -> None:
-    assert send(producers, batch(9, 0, epoch=-5)) is Objection.OLD_EPOCH
+    assert send(producers, batch(9, 0, epoch=-5)) is SequenceRejection.OLD_EPOCH
     assert send(producers, batch(9, 0, epoch=-1), at=0) == [None]
     assert send(producers, batch(9, 0, epoch=-1), at=1) == [0]
     assert send(producers, batch(9, 9, epoch=-1), at=1) == [None]
     assert send(producers, batch(9, 5), at=2) == [None]
-    assert send(producers, batch(9, 10, epoch=-1)) is Objection.OLD_EPOCH
+    assert send(producers, batch(9, 10, epoch=-1)) is SequenceRejection.OLD_EPOCH
 
 
 def test_several_batches_of_one_request_follow_each_other(producers: Producers) -> None:
@@ -155,63 +158,96 @@ def test_several_batches_of_one_request_follow_each_other(producers: Producers) 
 
 
 def test_an_objection_to_one_batch_is_one_to_the_request(producers: Producers) -> None:
-    assert send(producers, batch(9, 0), batch(9, 2)) is Objection.OUT_OF_ORDER
+    assert send(producers, batch(9, 0), batch(9, 2)) is SequenceRejection.OUT_OF_ORDER
     assert len(producers) == 0
 
 
 def test_batches_without_a_producer_or_without_a_sequence_leave_no_mark() -> None:
-    assert mark_of(plain()) is None
-    assert mark_of(batch(-2, 0)) is None
-    assert mark_of(batch(9, -1)) is None
+    assert sequence_of(plain()) is None
+    assert sequence_of(batch(-2, 0)) is None
+    assert sequence_of(batch(9, -1)) is None
     sealed = partial(encode_batch, timestamp_ms=5, producer_id=9, producer_epoch=0, base_sequence=0)
-    assert mark_of(sealed([(None, b"x")], transactional=True)) is None
-    assert mark_of(sealed([(None, b"x")], control=True)) is None
-    assert judge(None, [plain(), plain()], 7) == [None, None]
+    assert sequence_of(sealed([(None, b"x")], transactional=True)) is None
+    assert sequence_of(sealed([(None, b"x")], control=True)) is None
+    assert validate_sequences(None, [plain(), plain()], 7) == [None, None]
 
 
 # --- how many, how long ---
 
 
 def test_beyond_the_bound_those_not_heard_for_the_longest_time_are_forgotten() -> None:
-    producers = Producers(3)
+    expiration = ProducerExpiration(3)
+    producers = expiration.new_producers()
     for producer_id in (1, 2, 3):
         send(producers, batch(producer_id, 0))
-    producers.expire(1_000, 10 * PROTECTED_MS)
+    expiration.run(1_000, 10 * PROTECTED_MS)
     send(producers, batch(1, 1))
-    producers.expire(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
+    expiration.run(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
     send(producers, batch(4, 0))
     assert [key for key, _known in producers.snapshot(0).producers] == [3, 1, 4]
     assert send(producers, batch(2, 5), at=9) == [None], "taken at its word"
 
 
 def test_nobody_heard_in_the_last_minutes_is_forgotten_for_a_new_one() -> None:
-    producers = Producers(3)
+    expiration = ProducerExpiration(3)
+    producers = expiration.new_producers()
     for producer_id in (1, 2, 3):
         send(producers, batch(producer_id, 0))
-    assert send(producers, batch(4, 0)) is Objection.TOO_MANY
-    producers.expire(1_000, 10 * PROTECTED_MS)
-    producers.expire(999 + PROTECTED_MS, 10 * PROTECTED_MS)
-    assert send(producers, batch(4, 0)) is Objection.TOO_MANY
+    assert send(producers, batch(4, 0)) is SequenceRejection.TOO_MANY
+    expiration.run(1_000, 10 * PROTECTED_MS)
+    expiration.run(999 + PROTECTED_MS, 10 * PROTECTED_MS)
+    assert send(producers, batch(4, 0)) is SequenceRejection.TOO_MANY
     assert send(producers, batch(1, 1), at=3) == [None], "it is known"
-    producers.expire(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
+    expiration.run(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
     many = [batch(producer_id, 0) for producer_id in (4, 5, 6)]
-    assert judge(producers, many, 4) is Objection.TOO_MANY, "only two are silent"
-    assert judge(producers, many[:2], 4) == [None, None]
+    assert validate_sequences(producers, many, 4) is SequenceRejection.TOO_MANY, "only two are silent"
+    assert validate_sequences(producers, many[:2], 4) == [None, None]
 
 
-def test_producers_expire_after_their_last_batch_and_never_early(producers: Producers) -> None:
+def test_producers_expire_after_their_last_batch_and_never_early() -> None:
+    expiration = ProducerExpiration(100)
+    producers = expiration.new_producers()
     send(producers, batch(1, 0))
     send(producers, batch(2, 0))
-    producers.expire(1_000, 500)
-    producers.expire(1_400, 500)
+    expiration.run(1_000, 500)
+    expiration.run(1_400, 500)
     send(producers, batch(1, 1))
-    producers.expire(1_499, 500)
+    expiration.run(1_499, 500)
     assert len(producers) == 2
-    producers.expire(1_500, 500)
-    assert producers.get(2) == Known(-1, 0, ())
+    expiration.run(1_500, 500)
+    assert producers.get(2) == ProducerEntry(-1, 0, ())
     assert producers.get(1).batches[-1].last == 1
-    producers.expire(1_999, 500)
+    expiration.run(1_999, 500)
     assert len(producers) == 0
+
+
+def test_a_run_costs_the_logs_that_were_written_or_are_due_and_not_all_logs() -> None:
+    store = mount(SimDisk())
+    for number in range(40):
+        put(store, batch(9, 0), name=f"flights-{number}")
+    store.producer_expiration.run(1_000, 500)
+    visits = store.producer_expiration.visits
+    put(store, batch(9, 1), name="flights-7")
+    for now_ms in range(1_001, 1_400):
+        store.producer_expiration.run(now_ms, 500)
+    assert store.producer_expiration.visits == visits + 1, "the log that was written, once"
+    store.producer_expiration.run(1_500, 500)
+    assert store.producer_expiration.visits == visits + 40, "all others are due"
+    known = {name: len(told(store.log(name))) for name in store.names()}
+    assert [name for name in known if known[name]] == ["flights-7"]
+
+
+def test_a_removed_log_is_not_looked_at_again() -> None:
+    store = mount(SimDisk())
+    put(store, batch(9, 0), name="flights-1")
+    put(store, batch(9, 0), name="flights-2")
+    store.producer_expiration.run(1_000, 500)
+    visits = store.producer_expiration.visits
+    put(store, batch(9, 1), name="flights-1")
+    store.remove("flights-1")
+    store.remove("flights-2")
+    store.producer_expiration.run(9_000, 500)
+    assert store.producer_expiration.visits == visits
 
 
 def test_a_bound_holds_for_what_is_read_from_disk_too() -> None:
@@ -227,7 +263,7 @@ def test_a_bound_holds_for_what_is_read_from_disk_too() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=60), st.integers(0, LAST))
 def test_retries_in_any_order_store_nothing_twice_and_lose_nothing(sends: list[tuple[int, int]], start: int) -> None:
     """Each producer has ten batches of one record; any of them arrives at any time, as often as it likes."""
-    producers = Producers(100)
+    producers = ProducerExpiration(100).new_producers()
     stored: dict[int, list[int]] = {0: [], 1: [], 2: []}
     begun: dict[int, int] = {}
     offset, where = 0, {}
@@ -266,7 +302,7 @@ def test_a_clean_stop_keeps_what_is_known_in_one_file() -> None:
     assert store.close()
     assert snapshots(disk) == [snapshot_name(4)]
     log = mount(disk).log(NAME)
-    assert told(log) == before == {9: (0, (Stored(0, 1, 1),)), 8: (2, (Stored(5, 5, 3),))}
+    assert told(log) == before == {9: (0, (StoredBatch(0, 1, 1),)), 8: (2, (StoredBatch(5, 5, 3),))}
 
 
 def test_each_checkpoint_replaces_the_file_and_one_that_changes_nothing_writes_none() -> None:
@@ -287,8 +323,8 @@ def test_once_all_have_expired_the_file_goes() -> None:
     store = mount(disk)
     log = put(store, batch(9, 0))
     assert work(store, disk, force=True)
-    store.expire_producers(1_000, 500)
-    store.expire_producers(1_500, 500)
+    store.producer_expiration.run(1_000, 500)
+    store.producer_expiration.run(1_500, 500)
     assert told(log) == {}
     assert work(store, disk, force=True)
     assert snapshots(disk) == []
@@ -300,11 +336,11 @@ def test_when_they_were_heard_is_kept_too() -> None:
     disk = SimDisk()
     store = mount(disk)
     put(store, batch(9, 0))
-    store.expire_producers(1_000, 500)
+    store.producer_expiration.run(1_000, 500)
     put(store, batch(8, 0))
     assert store.close()
     store = mount(disk)
-    store.expire_producers(1_500, 500)
+    store.producer_expiration.run(1_500, 500)
     assert list(told(store.log(NAME))) == [8]
 
 
@@ -447,5 +483,5 @@ def test_a_crash_between_file_and_checkpoint_falls_back_to_the_checkpoint_before
     assert snapshot_name(3) in snapshots(disk)
     log = mount(disk).log(NAME)
     assert log.next_offset == 2
-    assert told(log) == {9: (0, (Stored(0, 0, 0), Stored(1, 1, 1)))}
+    assert told(log) == {9: (0, (StoredBatch(0, 0, 0), StoredBatch(1, 1, 1)))}
     assert snapshots(disk) == [snapshot_name(2)]

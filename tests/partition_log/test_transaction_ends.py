@@ -1,6 +1,6 @@
 from coordinator.records.codec import encode_marker
 from coordinator.records.records import TransactionEnded
-from partition_log.transaction_ends import TransactionEnds
+from partition_log.compaction.transaction_ends import TransactionEnds
 from protocol.record_batch import BatchHeader, encode_batch, read_header, record_bytes
 from protocol.record_keys import Keyed, keyed_records
 

@@ -13,7 +13,7 @@ from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListNotes, SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
-from tests.groups.checks import check_counts, check_group
+from tests.groups.checks import check_counts, check_expirations, check_group
 from tests.simulation.errors import Broken
 from tests.simulation.heartbeats import Heartbeats
 from tests.simulation.members import SimMember
@@ -215,6 +215,8 @@ class Checkers:
                 looks[group_id] = look
                 self._look_closely(node, group)
                 check_counts(shard)
+                visit = node.core.expiry._visit
+                check_expirations(shard, None if visit is None else visit.group_id)
 
     def _gone(self, node: AnyNode) -> None:
         """A group is deleted for nothing but this: it had no member and no offset (spec, group protocol, section 4).

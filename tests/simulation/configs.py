@@ -3,7 +3,7 @@
 from random import Random
 
 from coordinator.config.config import Config
-from partition_log.store import StoreLimits
+from partition_log.store.log_store import StoreLimits
 
 
 def draw_limits(random: Random) -> StoreLimits:

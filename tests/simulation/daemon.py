@@ -6,11 +6,11 @@ from random import Random
 from coordinator.active_clock import ActiveClock
 from coordinator.node.events import Call, Stopping, Woke
 from coordinator.node.node import AnyNode, Node
-from partition_log.disk import is_disk_full
+from partition_log.disk.disk import is_disk_full
 from partition_log.errors import LogDamaged, SyncFailed
-from partition_log.jobs import FlushJob
-from partition_log.log import PartitionLog
-from partition_log.store import Appended, AppendError, LogStore
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.jobs import FlushJob
+from partition_log.store.log_store import Appended, AppendError, LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import CorruptBatch
 from tests.simulation.disk import Crash, SimDisk

@@ -68,7 +68,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("write lost before its sync, and forgotten", "lost write", "stops because a sync failed"),
     Fault("sync that fails, ENOSPC and EDQUOT included", "lost sync", "stops because a sync failed"),
     Fault("bit flip that damages", "flip", "flipped bits that were found"),
-    Fault("bit flip in an aid or a spare", "flip", "flipped bits that did no harm"),
+    Fault("bit flip in a snapshot or a spare", "flip", "flipped bits that did no harm"),
     Fault("bit flip where nobody reads", "flip", "flipped bits that nobody read"),
     Fault("clock jumps forward", "clock", "clock jumps forward"),
     Fault("clock jumps back", "clock", "clock jumps back"),

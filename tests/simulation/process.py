@@ -15,7 +15,7 @@ from coordinator.io.disk_jobs import DiskJobs
 from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
 from coordinator.node.events import Event, Lost, Received, Woke
 from coordinator.node.node import AnyNode
-from partition_log.disk import Disk, is_disk_full
+from partition_log.disk.disk import Disk, is_disk_full
 from partition_log.errors import SyncFailed
 from tests.simulation.bounds import compare_sizes
 from tests.simulation.checkers import Checkers

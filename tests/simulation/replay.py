@@ -7,7 +7,7 @@ from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.groups.checks import balanced, members, pending
 

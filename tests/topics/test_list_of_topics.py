@@ -11,7 +11,7 @@ from coordinator.topics.embedded import TopicSettings, settings_from
 from coordinator.topics.records import TOPICS_LOG, TopicRecord, TopicsCorrupt, decode_topic, encode_topic
 from coordinator.topics.registry import TopicList
 from coordinator.topics.rules import MAX_NAME_BYTES, refuse_name
-from partition_log.cleaning import Compact, Retain
+from partition_log.cleanup_policy import Compact, Retain
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataTopic
 from protocol.record_batch import encode_batch

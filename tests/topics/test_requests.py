@@ -389,6 +389,26 @@ def test_a_pass_looks_at_very_many_partitions_in_slices() -> None:
     assert all(start_of(desk, "orders", partition) == 1 for partition in range(3 * SLICE_LOGS))
 
 
+def test_a_pass_looks_at_logs_that_changed_or_are_due_and_no_others() -> None:
+    desk = aging()
+    made(desk, "orders", 20, segment_bytes="16384", retention_ms=str(20 * EVERY_MS))
+    for partition in range(20):
+        store(desk, "orders", 1, WALL_MS, partition)
+    wait(desk, 2 * EVERY_MS)
+    checked = desk.node.core.retention.logs_checked
+    assert checked >= 20
+    wait(desk, 4 * EVERY_MS)
+    assert desk.node.core.retention.logs_checked == checked, "nothing has changed, and nothing is due"
+    store(desk, "orders", 1, WALL_MS + 10 * EVERY_MS, 3)
+    wait(desk, 2 * EVERY_MS)
+    assert desk.node.core.retention.logs_checked == checked + 1, "the one that was written"
+    wait(desk, 20 * EVERY_MS)
+    assert [start_of(desk, "orders", partition) for partition in range(20)] == [1] * 3 + [0] + [1] * 16
+    desk = restarted(desk, log_retention_check_interval_ms=EVERY_MS)
+    wait(desk, 32 * EVERY_MS)
+    assert start_of(desk, "orders", 3) == 2, "after a start all logs are looked at"
+
+
 def test_what_holds_for_a_topic_from_now_on_counts_for_its_old_records_too() -> None:
     desk = aging()
     made(desk, "orders", segment_bytes="16384")

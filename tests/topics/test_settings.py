@@ -8,7 +8,7 @@ from coordinator.topics.configs import SETTINGS, created_configs, described_conf
 from coordinator.topics.embedded import TopicSettings
 from coordinator.topics.registry import Topic
 from coordinator.topics.rules import TopicRefusal
-from partition_log.cleaning import Retain
+from partition_log.cleanup_policy import Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource
 from protocol.messages.topics import DeletableTopic, DeleteTopics

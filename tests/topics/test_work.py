@@ -2,8 +2,8 @@
 
 from coordinator.topics.find_offset import Effort, find_offset
 from coordinator.topics.rules import TopicSettings
-from partition_log.cleaning import Retain
-from partition_log.store import LogStore, StoreLimits
+from partition_log.cleanup_policy import Retain
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsetsPartition
 from protocol.messages.topics import Metadata, MetadataTopic

@@ -3,7 +3,7 @@
 from coordinator.clock import Moment
 from coordinator.placement import Placement
 from coordinator.topics.embedded import DelayedFetch, EmbeddedTopics, FetchReady, TopicSettings
-from partition_log.store import LogStore, StoreLimits
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
     Fetch,

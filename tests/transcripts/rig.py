@@ -24,8 +24,8 @@ from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
-from partition_log.log import PartitionLog
-from partition_log.store import LogStore, StoreLimits
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import NativeClient, Push

@@ -21,7 +21,7 @@ from coordinator.gateway.gateway import Gateway
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Woke
 from coordinator.node.node import AnyNode, Node
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
 from protocol.messages.configs import DescribeConfigs

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coordinator.topics.records import TOPICS_LOG, decode_topic
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.record_batch import decode_batch
 
 _FILE = "upstream-cluster-id"

@@ -8,7 +8,9 @@ from membership.topic_partition import TopicPartition
 from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
 from muster.core.producing.batch import Pending
 from muster.errors import MusterError
-from partition_log.producers import Objection, Producers, judge, mark_of
+from partition_log.producers.expiration import ProducerExpiration
+from partition_log.producers.producer_state import Producers, sequence_of
+from partition_log.producers.sequence_check import SequenceRejection, validate_sequences
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (
@@ -36,7 +38,7 @@ P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 class Log:
     leader: int = 0
     records: list[Record] = field(default_factory=list)
-    producers: Producers = field(default_factory=lambda: Producers(100))
+    producers: Producers = field(default_factory=lambda: ProducerExpiration(100).new_producers())
     most_records: int = 1_000
     refusals: list[ErrorCode] = field(default_factory=list)
 
@@ -53,15 +55,15 @@ class Log:
         header = check_batch(data)
         if header.record_count > self.most_records:
             return ProducePartitionReply(0, ErrorCode.MESSAGE_TOO_LARGE)
-        verdict = judge(self.producers, [data], len(self.records))
-        if verdict is Objection.OLD_EPOCH:
+        verdict = validate_sequences(self.producers, [data], len(self.records))
+        if verdict is SequenceRejection.OLD_EPOCH:
             return ProducePartitionReply(0, ErrorCode.INVALID_PRODUCER_EPOCH)
-        if isinstance(verdict, Objection):
+        if isinstance(verdict, SequenceRejection):
             return ProducePartitionReply(0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         stored_at = verdict[0]
         if stored_at is None:
             stored_at = len(self.records)
-            mark = mark_of(data)
+            mark = sequence_of(data)
             if mark is not None:
                 self.producers.appended(mark, stored_at)
             self.records += decode_batch(stamp(data, stored_at))

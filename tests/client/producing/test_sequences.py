@@ -6,6 +6,7 @@ import pytest
 
 from membership.events import CallFailed, NodeAddress, Replied
 from muster.errors import ClientClosed, Refused, RequestTimedOut
+from partition_log.producers.expiration import ProducerExpiration
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
 from protocol.messages.node import Refused as Refusal
@@ -190,7 +191,7 @@ def test_numbers_begin_again_after_the_largest() -> None:
     queue = stage.core._buffer._queues[P0]
     queue._next_sequence = queue._acknowledged_end = 2**31 - 2
     log = stage.brokers.logs[P0]
-    log.producers = type(log.producers)(10)
+    log.producers = ProducerExpiration(10).new_producers()
     for _ in range(2):
         stage.send("x", "y", "z")
         stage.flush()

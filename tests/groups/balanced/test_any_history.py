@@ -13,7 +13,7 @@ from protocol.messages.balanced import ConsumeFromMax, OwnedKey, ReleasedKey
 from protocol.messages.topics import CreatePartitions, GrowingTopic
 from tests.enumerations import share_of
 from tests.groups.balanced.house import Guest, House
-from tests.groups.checks import check_balanced, check_group
+from tests.groups.checks import check_balanced, check_expirations, check_group
 from tests.simulation.replay import compare_with_replay
 
 _NAMES = ("a", "b", "c", "d")
@@ -174,6 +174,7 @@ class AnyHistory(RuleBasedStateMachine):
         core = self.house.desk.node.core
         for shard in core.shards:
             assert shard.state is ShardState.ACTIVE
+            check_expirations(shard)
             for group in shard.groups.values():
                 check_group(group, core.purgatory)
             for balanced in shard.balanced.values():

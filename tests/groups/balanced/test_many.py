@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.groups.ownership import Owners
 from coordinator.records.records import BalancedMetadata
-from partition_log.store import AppendError
+from partition_log.store.log_store import AppendError
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     OwnedKey,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from coordinator.node.node import AnyNode, Node
 from coordinator.placement import AdvertisedNode, Placement
 from coordinator.topics.registry import Topic
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.simulation.daemon import TOPICS, Daemon
 from tests.simulation.ids import SimIds

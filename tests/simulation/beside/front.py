@@ -10,7 +10,7 @@ from coordinator.gateway.gateway import Gateway
 from coordinator.node.effects import Close, Effect, LogError, Pause, Resume
 from coordinator.node.events import Event, Opened
 from coordinator.node.node import AnyNode
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from tests.simulation.beside.edge import Edge
 from tests.simulation.beside.network import Between
 from tests.simulation.daemon import CLUSTER, Daemon

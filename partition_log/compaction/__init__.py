@@ -1,0 +1,1 @@
+"""Log compaction: which log is cleaned next, and one pass over it."""

@@ -1,0 +1,1 @@
+"""Files: the disk's protocol, and the files that are kept open."""

@@ -1,0 +1,1 @@
+"""Reading a data folder without changing it: `musterd log`."""

@@ -1,0 +1,87 @@
+"""One cleaned segment in the place of those it was made from, in steps that each survive a crash.
+
+    0...0.cleaned              is written, and nothing is lost if it goes
+    0...0-0...4711.swap        synced, renamed, and the name synced: from here on it stands for every segment whose base
+                               offset is at or above its first number and below the second
+    0...0.log                  once those are gone, and that they are gone is synced; the last name need not be
+
+A crash before the second leaves the old segments, one after it is finished at the next start: so no reader ever meets
+the old and the new at once. State snapshots (`state_snapshots.py`) tell of the log as it was, and go before it changes.
+"""
+
+import msgspec
+
+from partition_log.disk.disk import Disk
+from partition_log.disk.unsynced_files import UnsyncedFiles
+from partition_log.log.state_snapshots import remove_state_snapshots
+from partition_log.segments.file_names import SwapName, cleaned_name, file_name, offset_of, swap_name
+from partition_log.segments.index_files import write_indexes
+from partition_log.segments.segment import Segment
+
+
+class CleanedWrite(msgspec.Struct, frozen=True):
+    """Bytes for a file that is being cleaned; those for its beginning make it anew."""
+
+    path: str
+    position: int
+    data: bytes
+
+    def run(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
+        if self.position == 0:
+            disk.truncate(unsynced.open(self.path), 0)  # one may be left over from a pass that came to nothing
+        unsynced.write(self.path, self.position, self.data)
+
+
+class Swap:
+    """Job that puts `cleaned` in the place of `replaced`, with a checkpoint job. It touches nothing but the disk.
+
+    It may be run again after a full disk.
+    """
+
+    __slots__ = ("_indexes", "_is_placed", "cleaned", "folder", "is_begun", "is_done", "name", "replaced")
+
+    def __init__(self, folder: str, cleaned: Segment, replaced: list[Segment], end: int) -> None:
+        self.folder = folder
+        self.cleaned = cleaned
+        self.replaced = replaced
+        self.name = SwapName(cleaned.base_offset, end)
+        self.is_begun = False
+        self.is_done = False
+        self._is_placed = False  # only the indexes may lack: the cleaned file must not be looked for again
+        self._indexes = cleaned.index_writes()
+
+    def run(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
+        if not self._is_placed:
+            if self.name.text not in disk.list(self.folder):
+                self._begin(disk, unsynced)
+            _finish(disk, self.folder, self.name)
+            self._is_placed = True
+        write_indexes(disk, self._indexes)
+        self.is_done = True
+
+    def _begin(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
+        path = f"{self.folder}/{cleaned_name(self.name.base_offset)}"
+        unsynced.sync(path)
+        if remove_state_snapshots(disk, self.folder):
+            disk.sync_folder(self.folder)
+        disk.rename(path, f"{self.folder}/{self.name.text}")
+
+
+def _finish(disk: Disk, folder: str, name: SwapName) -> None:
+    """Finish a swap that was begun: the old files go, the new one takes its name."""
+    disk.sync_folder(folder)  # before anything goes: the crash may have come before its own sync
+    for stale in filter(name.replaces, disk.list(folder)):
+        disk.remove(f"{folder}/{stale}")
+    disk.sync_folder(folder)
+    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")  # or the next start does
+
+
+def finish_swaps(disk: Disk, folder: str) -> None:
+    """Finish swaps that a crash interrupted, and remove cleaned files without a swap. Called at a start."""
+    names = disk.list(folder)
+    for swap in filter(None, map(swap_name, names)):
+        remove_state_snapshots(disk, folder)
+        _finish(disk, folder, swap)
+    for name in names:
+        if offset_of(name, "cleaned") is not None:
+            disk.remove(f"{folder}/{name}")

@@ -1,0 +1,47 @@
+"""Expiration of idempotent producers, for all logs of a store. A run costs what has appended since the last one and
+what is due, not the logs there are.
+"""
+
+from operator import attrgetter
+
+from sortedcontainers import SortedKeyList
+
+from partition_log.producers.producer_state import ProducerClock, Producers
+
+
+class ProducerExpiration:
+    """Producers by log, sorted by when the first of them was last heard. `most` is the bound of each log."""
+
+    __slots__ = ("_clock", "_sorted", "most", "visits")
+
+    def __init__(self, most: int = 2_000) -> None:
+        self._clock = ProducerClock()
+        self._sorted: SortedKeyList[Producers, int] = SortedKeyList(key=attrgetter("oldest_ms"))
+        self.most = most
+        self.visits = 0
+        """Logs looked at since the start."""
+
+    def new_producers(self) -> Producers:
+        """Make the state of a log that had no producers."""
+        return Producers(self.most, self._clock)
+
+    def forget(self, producers: Producers) -> None:
+        """Stop looking at a log that is removed."""
+        self._sorted.discard(producers)
+        self._clock.fresh.pop(producers, None)
+
+    def run(self, now_ms: int, after_ms: int) -> None:
+        """Forget producers that wrote nothing for so long. To be called from time to time."""
+        self._clock.now_ms = now_ms
+        fresh, self._clock.fresh = self._clock.fresh, {}
+        for producers in fresh:
+            self._sorted.discard(producers)  # its key changes
+            producers.stamp(now_ms)
+            self._sorted.add(producers)
+        self.visits += len(fresh)
+        while self._sorted and self._sorted[0].oldest_ms <= now_ms - after_ms:
+            producers = self._sorted.pop(0)
+            self.visits += 1
+            producers.expire(now_ms - after_ms)
+            if producers:
+                self._sorted.add(producers)

@@ -1,0 +1,1 @@
+"""All logs of a data folder: appends, flushes, checkpoints and recovery."""

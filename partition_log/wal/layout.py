@@ -1,0 +1,76 @@
+"""The node's write-ahead log: the one set of files that is synced, so that a flush costs one sync for all logs.
+
+Format 1. A *segment* is a file `wal/%020d.wal` of fixed size, named by its base position; positions only grow, over
+restarts too. It begins with a sector that says so (`SEGMENT_HEAD`), then holds *blocks*. A block is what one flush
+writes; it begins at a multiple of 512, so that a write that tears never touches what an earlier flush made durable:
+
+    block   magic, crc of the rest of this head, crc of the body, bytes of the body, position, end of the block before
+    frame   length of what follows, length of the name, name of the log, a stamped batch; no batch: the log was removed
+
+The checksum is the block's and not the frame's: what one sync made durable is believed or cut as one, and an append
+costs no checksum. Segments are written full of zeros beforehand (a sync then has no metadata to write, and meets no
+full disk) and used again, old blocks and all: a block is believed only at the position that it names, and no position
+comes twice.
+
+A block that does not hold is a torn tail, and cut, unless a later block's head shows that a flush began after it:
+flushes follow each other, so what is damaged then was durable once. So was what a missing segment held, if there is one
+behind it: each begins where the one before it ends, but for the first of a start, which begins with an empty block that
+says what the next one follows. `reader.py` reads all of this.
+"""
+
+from struct import Struct
+
+import msgspec
+from crc32c import crc32c
+
+SECTOR = 512
+FORMAT = 1
+SEGMENT_MAGIC = b"MusterWA"
+BLOCK_MAGIC = b"MuBl"
+
+SEGMENT_HEAD = Struct(">8sIQQ")  # magic, format, base position, bytes of the file; then the crc of these
+BLOCK_HEAD = Struct(">4sIIIQQ")
+BLOCK_REST = Struct(">IIQQ")  # what the head's crc covers
+UINT32 = Struct(">I")
+
+
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """Fields of a block's head."""
+
+    body_crc: int
+    body_bytes: int
+    position: int
+    previous_end: int
+
+
+def block_bytes(body: bytes, position: int, previous_end: int) -> bytes:
+    """Return a whole block with its padding."""
+    rest = BLOCK_REST.pack(crc32c(body), len(body), position, previous_end)
+    padding = -(BLOCK_HEAD.size + len(body)) % SECTOR
+    return b"".join((BLOCK_MAGIC, UINT32.pack(crc32c(rest)), rest, body, bytes(padding)))
+
+
+def segment_head(base: int, size: int) -> bytes:
+    head = SEGMENT_HEAD.pack(SEGMENT_MAGIC, FORMAT, base, size)
+    return (head + UINT32.pack(crc32c(head))).ljust(SECTOR, b"\0")
+
+
+def segment_path(folder: str, base: int) -> str:
+    return f"{folder}/{base:020d}.wal"
+
+
+def block_at(data: bytes, at: int, base: int) -> Block | None:
+    """Return the head of a block of this position, if one is there; its body may be damaged."""
+    if len(data) < at + BLOCK_HEAD.size or data[at : at + 4] != BLOCK_MAGIC:
+        return None
+    rest = data[at + 8 : at + BLOCK_HEAD.size]
+    if UINT32.unpack_from(data, at + 4)[0] != crc32c(rest):
+        return None
+    block = Block(*BLOCK_REST.unpack(rest))
+    return block if block.position == base + at else None
+
+
+def body_of(data: bytes, at: int, block: Block) -> memoryview | None:
+    first = at + BLOCK_HEAD.size
+    body = memoryview(data)[first : first + block.body_bytes]
+    return body if len(body) == block.body_bytes and crc32c(body) == block.body_crc else None
