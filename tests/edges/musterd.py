@@ -59,6 +59,10 @@ class Daemon:
         self.http_port = ports.get("http", self.http_port)
         return self
 
+    def revived(self) -> "Daemon":
+        """Start it if the test before has killed it, for the next one of its module."""
+        return self if self.process is not None else self.start()
+
     def kill(self) -> None:
         """As a crash would."""
         self._end(signal.SIGKILL)
