@@ -21,14 +21,25 @@ ROOT = Path(__file__).parents[2]
 FIRST = BalancedConfig(consume_position="first", ready_wait_ms=200)
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Its rebalances are an hour away."""
-    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=3600000") as daemon:
+    with running(tmp_path_factory.mktemp("balanced") / "data", "group.initial.rebalance.delay.ms=3600000") as daemon:
         yield daemon
 
 
-def make(daemon: Daemon, partitions: int, records: int = 0, topic: str = "orders") -> None:
+@pytest.fixture
+def daemon(shared: Daemon) -> Daemon:
+    return shared.revived()
+
+
+@pytest.fixture
+def topic(name: str) -> str:
+    """The name of a group too."""
+    return name
+
+
+def make(daemon: Daemon, topic: str, partitions: int, records: int = 0) -> None:
     with Connection(daemon.bootstrap) as connection:
         connection.ask(CreateTopics((CreatableTopic(topic, partitions),)))
     if records:
@@ -38,23 +49,23 @@ def make(daemon: Daemon, partitions: int, records: int = 0, topic: str = "orders
             producer.flush()
 
 
-def started(daemon: Daemon, group: str = "g", config: BalancedConfig = FIRST, **where: int) -> ClientBalancedConsumer:
-    consumer = ClientBalancedConsumer(daemon.bootstrap, group, config)
-    said = consumer.start({"orders": None}, **where)
+def started(daemon: Daemon, topic: str, config: BalancedConfig = FIRST, **where: int) -> ClientBalancedConsumer:
+    consumer = ClientBalancedConsumer(daemon.bootstrap, topic, config)
+    said = consumer.start({topic: None}, **where)
     assert said.ok, said
     assert consumer.partition_meta().ok
     return consumer
 
 
 def test_cb1_a_record_arrives_within_a_second_of_starting_and_connecting_whatever_the_balancing_period(
-    daemon: Daemon,
+    daemon: Daemon, topic: str
 ) -> None:
-    make(daemon, 2)
+    make(daemon, topic, 2)
     began = time.monotonic()
-    with started(daemon) as consumer:
-        assert consumer.connect_partition("1:orders:1").ok
+    with started(daemon, topic) as consumer:
+        assert consumer.connect_partition(f"1:{topic}:1").ok
         with Producer(daemon.bootstrap) as producer:
-            producer.send("orders", b"hello", partition=1)
+            producer.send(topic, b"hello", partition=1)
             producer.flush()
         said = consumer.get_message()
         while not said.ok:
@@ -65,13 +76,13 @@ def test_cb1_a_record_arrives_within_a_second_of_starting_and_connecting_whateve
     assert took_s < 1
 
 
-def test_many_threads_read_one_consumer_and_each_partition_stays_in_order(daemon: Daemon) -> None:
-    make(daemon, 6, 3_000)
+def test_many_threads_read_one_consumer_and_each_partition_stays_in_order(daemon: Daemon, topic: str) -> None:
+    make(daemon, topic, 6, 3_000)
     seen: dict[str, list[int]] = {}
     in_hand: Counter[str] = Counter()
     trouble: list[str] = []
     lock = threading.Lock()
-    with started(daemon, config=BalancedConfig(consume_position="first", fetch_max_bytes=2_000)) as consumer:
+    with started(daemon, topic, config=BalancedConfig(consume_position="first", fetch_max_bytes=2_000)) as consumer:
         assert len(rebalance_once(consumer).connected) == 6
 
         def read() -> None:
@@ -95,22 +106,22 @@ def test_many_threads_read_one_consumer_and_each_partition_stays_in_order(daemon
         for thread in threads:
             thread.join(30)
         assert trouble == []
-        assert seen == {f"1:orders:{number}": list(range(500)) for number in range(6)}
+        assert seen == {f"1:{topic}:{number}": list(range(500)) for number in range(6)}
         view = consumer.describe_group().data
         assert {one.key: (one.committed, one.lag) for one in view.partitions} == dict.fromkeys(seen, (500, 0))
 
 
 def test_members_share_out_by_themselves_and_the_others_warn_while_a_node_is_missing(
-    daemon: Daemon, caplog: pytest.LogCaptureFixture
+    daemon: Daemon, caplog: pytest.LogCaptureFixture, topic: str
 ) -> None:
-    make(daemon, 8)
-    keys = [f"1:orders:{number}" for number in range(8)]
+    make(daemon, topic, 8)
+    keys = [f"1:{topic}:{number}" for number in range(8)]
     caplog.set_level(logging.INFO, "muster.balanced")
-    with started(daemon, source_count=2, node_id=0) as first, BalancedLoop(first, period_s=0.05) as loop:
+    with started(daemon, topic, source_count=2, node_id=0) as first, BalancedLoop(first, period_s=0.05) as loop:
         assert within(5, lambda: set(first.registered_partitions()) == hash_mod(keys, 2, 0))
         assert within(5, lambda: loop.shortfall.missing_nodes == (1,))
         assert set(loop.shortfall.unread) == hash_mod(keys, 2, 1)
-        with started(daemon, source_count=2, node_id=1) as second, BalancedLoop(second, period_s=0.05):
+        with started(daemon, topic, source_count=2, node_id=1) as second, BalancedLoop(second, period_s=0.05):
             assert within(5, lambda: set(second.registered_partitions()) == hash_mod(keys, 2, 1))
             assert within(5, lambda: not loop.shortfall)
             assert set(first.registered_partitions()) == hash_mod(keys, 2, 0)
@@ -120,10 +131,10 @@ def test_members_share_out_by_themselves_and_the_others_warn_while_a_node_is_mis
 
 
 def test_a_daemon_that_is_killed_and_started_again_finds_its_members_owning_what_they_owned(
-    daemon: Daemon, caplog: pytest.LogCaptureFixture
+    daemon: Daemon, caplog: pytest.LogCaptureFixture, topic: str
 ) -> None:
-    make(daemon, 3, 30)
-    with started(daemon, config=BalancedConfig(consume_position="first", fetch_max_bytes=1)) as consumer:
+    make(daemon, topic, 3, 30)
+    with started(daemon, topic, config=BalancedConfig(consume_position="first", fetch_max_bytes=1)) as consumer:
         rebalance_once(consumer)
         seen: Counter[tuple[str, int]] = Counter()
         for turn in range(200):
@@ -139,7 +150,7 @@ def test_a_daemon_that_is_killed_and_started_again_finds_its_members_owning_what
         assert len(consumer.registered_partitions()) == 3
         assert len(seen) == 30
         assert sum(seen.values()) <= 31  # a batch whose confirmation was cut off comes again
-        with started(daemon) as other:
+        with started(daemon, topic) as other:
             assert {other.connect_partition(key).code for key in consumer.registered_partitions()} == {410}
     assert [record.message for record in caplog.records if "lost" in record.message] == []
 
@@ -147,14 +158,14 @@ def test_a_daemon_that_is_killed_and_started_again_finds_its_members_owning_what
 class Readers:
     """Members in processes of their own, and what each batch was, by who had it."""
 
-    def __init__(self, daemon: Daemon, folder: Path, count: int) -> None:
-        self._daemon, self._folder, self._count = daemon, folder, count
+    def __init__(self, daemon: Daemon, topic: str, folder: Path, count: int) -> None:
+        self._daemon, self._topic, self._folder, self._count = daemon, topic, folder, count
         self._processes: dict[int, subprocess.Popen[str]] = {}
         for node in range(count):
             self.start(node)
 
     def start(self, node: int) -> None:
-        command = [sys.executable, "-m", "tests.edges.balanced_reader", self._daemon.bootstrap]
+        command = [sys.executable, "-m", "tests.edges.balanced_reader", self._daemon.bootstrap, self._topic]
         self._processes[node] = subprocess.Popen(
             [*command, str(self._count), str(node), str(self._folder / f"node-{node}")],
             stdin=subprocess.PIPE,
@@ -191,14 +202,14 @@ class Readers:
 
 
 def test_members_are_killed_again_and_again_and_nothing_is_missing_and_only_a_batch_a_kill_comes_twice(
-    daemon: Daemon, tmp_path: Path
+    daemon: Daemon, tmp_path: Path, topic: str
 ) -> None:
     count, kills = 30_000, 4
-    make(daemon, 6)
-    readers = Readers(daemon, tmp_path, 2)
+    make(daemon, topic, 6)
+    readers = Readers(daemon, topic, tmp_path, 2)
     with Producer(daemon.bootstrap) as producer:
         for number in range(count):
-            producer.send("orders", b"%0100d" % number, partition=number % 6)
+            producer.send(topic, b"%0100d" % number, partition=number % 6)
             if number % (count // kills) == count // kills - 1:
                 killed = number // (count // kills) % 2
                 readers.kill(killed)
@@ -209,7 +220,7 @@ def test_members_are_killed_again_and_again_and_nothing_is_missing_and_only_a_ba
     assert len(read) == count
     longest = max(end - first for _, first, end in readers.batches())
     assert sum(read.values()) - count <= kills * longest
-    with started(daemon, source_count=2, node_id=0) as consumer:
+    with started(daemon, topic, source_count=2, node_id=0) as consumer:
         view = consumer.describe_group().data
         assert sum(one.lag for one in view.partitions) == 0
 
@@ -226,21 +237,21 @@ def test_nobody_there_is_a_result_and_the_consumer_can_be_started_later(tmp_path
         daemon.port = port
         daemon.start()
         try:
-            make(daemon, 1)
+            make(daemon, "orders", 1)
             assert consumer.start({"orders": None}).ok
         finally:
             consumer.shutdown()
             daemon.kill()
 
 
-def test_with_fetches_that_wait_a_record_comes_as_soon_as_it_is_written(daemon: Daemon) -> None:
-    make(daemon, 1)
+def test_with_fetches_that_wait_a_record_comes_as_soon_as_it_is_written(daemon: Daemon, topic: str) -> None:
+    make(daemon, topic, 1)
     config = BalancedConfig(fetch_wait_ms=5_000, not_found_wait_ms=5_000)
-    with started(daemon, config=config) as consumer, Producer(daemon.bootstrap) as producer:
-        assert consumer.connect_partition("1:orders:0").ok
+    with started(daemon, topic, config=config) as consumer, Producer(daemon.bootstrap) as producer:
+        assert consumer.connect_partition(f"1:{topic}:0").ok
         took_s = []
         for _ in range(3):
-            writer = threading.Timer(0.1, lambda: producer.send("orders", b"%d" % time.monotonic_ns(), partition=0))
+            writer = threading.Timer(0.1, lambda: producer.send(topic, b"%d" % time.monotonic_ns(), partition=0))
             writer.start()
             said = consumer.get_message()
             writer.join()
@@ -249,9 +260,9 @@ def test_with_fetches_that_wait_a_record_comes_as_soon_as_it_is_written(daemon: 
     assert max(took_s) < 1
 
 
-def test_shutting_down_wakes_every_thread_that_waits(daemon: Daemon) -> None:
-    make(daemon, 1)
-    consumer = started(daemon, config=BalancedConfig(ready_wait_ms=-1))
+def test_shutting_down_wakes_every_thread_that_waits(daemon: Daemon, topic: str) -> None:
+    make(daemon, topic, 1)
+    consumer = started(daemon, topic, config=BalancedConfig(ready_wait_ms=-1))
     said: list[int] = []
     threads = [threading.Thread(target=lambda: said.append(consumer.get_message().code)) for _ in range(3)]
     for thread in threads:
@@ -264,12 +275,12 @@ def test_shutting_down_wakes_every_thread_that_waits(daemon: Daemon) -> None:
     assert not consumer.partitions_ready(10_000)
 
 
-def test_the_example_reads_its_share_and_says_what_it_does(daemon: Daemon) -> None:
-    make(daemon, 4, 40)
+def test_the_example_reads_its_share_and_says_what_it_does(daemon: Daemon, topic: str) -> None:
+    make(daemon, topic, 4, 40)
     program = str(ROOT / "examples" / "consume_client_balanced.py")
     nodes = [
         subprocess.Popen(
-            [sys.executable, program, daemon.bootstrap, "g", "orders", "2", str(node), "3"],
+            [sys.executable, program, daemon.bootstrap, topic, topic, "2", str(node), "3"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -278,7 +289,7 @@ def test_the_example_reads_its_share_and_says_what_it_does(daemon: Daemon) -> No
     ]
     said = [process.communicate(timeout=30)[0].splitlines() for process in nodes]
     assert [process.returncode for process in nodes] == [0, 0], said
-    keys = [f"1:orders:{number}" for number in range(4)]
+    keys = [f"1:{topic}:{number}" for number in range(4)]
     for node, lines in enumerate(said):
         assert f"connected {' '.join(sorted(hash_mod(keys, 2, node)))}" in lines
     values = [line.rpartition(" ")[2] for lines in said for line in lines if line.startswith("1:")]
