@@ -32,7 +32,7 @@ def group_of(item: pytest.Item) -> str | None:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """Return a name for a topic and a group that no other test uses; a topic of client-balanced groups has 64 characters."""
+    """Return a name for a topic and a group that no other test uses, short enough for client-balanced groups."""
     return f"{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:40]}-{secrets.token_hex(3)}"
 
 

@@ -100,9 +100,15 @@ def free_port() -> int:
     """One that nobody listens on at the moment, below those that the system gives whoever names none."""
     while True:
         port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        if is_free(port):
             return port
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe, suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def within(seconds: float, holds: object, *, every_s: float = 0.02) -> bool:

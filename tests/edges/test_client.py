@@ -346,8 +346,8 @@ def test_a_record_that_arrives_while_polling_is_returned_at_once(daemon: Daemon,
     with Consumer(daemon.bootstrap, topic, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([topic])
         consumer.poll(1)
-        threading.Timer(0.3, produce, (daemon, 1, topic)).start()
         started = time.monotonic()
+        threading.Timer(0.3, produce, (daemon, 1, topic)).start()
         assert len(consumer.poll(10)) == 1
         assert 0.2 < time.monotonic() - started < 3
 

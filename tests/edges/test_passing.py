@@ -303,7 +303,7 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
                 front.transport.write(given)
                 await loop.sock_sendall(broker, b"passing")
                 front.let_pass(7)
-                await asyncio.sleep(0.05)
+                await until(lambda: front.twin is not None and front.twin._passing is not None)
                 assert front.twin is not None
                 assert front.twin._passing is not None
                 assert front.twin._passing._held == 0
