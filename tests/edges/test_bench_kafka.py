@@ -10,7 +10,8 @@ from bench.builds import NotHere
 from bench.report import Options
 
 FEW = [test for test in kafka.REQUESTS if test.connections < 500]
-SHORT = ("--seconds", "0.1", "--warmup", "0.05")
+SHORT = (0.1, 2.0)
+"""Seconds: a busy machine may answer nothing in a moment."""
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,13 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Bench]:
     "test", [test for test in kafka.REQUESTS if test.connections < 500], ids=lambda test: test.name
 )
 def test_every_answer_to_a_load_is_what_it_must_be(bench: kafka.Bench, test: kafka.Test) -> None:
-    answer = bench.ask(bench.servers[0], test.scenario, "--conns", str(test.connections), *SHORT, *test.arguments)
+    for seconds in SHORT:
+        timing = ("--seconds", str(seconds), "--warmup", "0.05")
+        answer = bench.ask(bench.servers[0], test.scenario, "--conns", str(test.connections), *timing, *test.arguments)
+        assert answer["errors"] == 0
+        if answer["requests"]:
+            break
     assert answer["requests"] > 0
-    assert answer["errors"] == 0
     assert answer["server_us_per_req"] > 0
 
 

@@ -349,7 +349,7 @@ def test_a_record_that_arrives_while_polling_is_returned_at_once(daemon: Daemon,
         started = time.monotonic()
         threading.Timer(0.3, produce, (daemon, 1, topic)).start()
         assert len(consumer.poll(10)) == 1
-        assert 0.2 < time.monotonic() - started < 3
+        assert 0.2 < time.monotonic() - started < 9
 
 
 def test_a_consumer_closed_and_opened_again_goes_on_where_it_was(daemon: Daemon, topic: str) -> None:

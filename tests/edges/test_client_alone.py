@@ -173,7 +173,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(silent: str) -> N
     member = GroupMember(silent, "g", ["t"])
     assert not member.poll(0.3)
     member.close(timeout_s=0.5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_closing_twice_is_fine_and_using_after_it_is_not(nobody: str) -> None:

@@ -148,7 +148,7 @@ def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(daemon: Daemon) -> 
         timer.start()
         with pytest.raises(WokenUp):
             consumer.poll(20)
-        assert 0.1 <= time.monotonic() - began < 5
+        assert 0.1 <= time.monotonic() - began < 15
         timer.join()
         assert consumer.poll(0) == []  # raised once
 
@@ -354,6 +354,6 @@ def test_closing_while_the_coordinator_is_dead_takes_as_long_as_it_may(daemon: D
     daemon.kill()
     began = time.monotonic()
     consumer.close(2.0)
-    assert 1.5 < time.monotonic() - began < 4
+    assert 1.5 < time.monotonic() - began < 10
     assert told == [ALL]
     consumer.close()

@@ -69,7 +69,6 @@ def values(daemon: Daemon, partition: int, topic: str) -> list[bytes | None]:
     return [record.value for record in log(daemon, partition, topic)]
 
 
-@pytest.mark.timeout(90)
 @pytest.mark.parametrize("dialect", ["native", "kafka"])
 def test_a_daemon_killed_three_times_has_each_record_once_and_in_order(
     daemon: Daemon, dialect: str, topic: str

@@ -33,7 +33,8 @@ def has_members(daemon: Daemon) -> bool:
 def test_nobody_is_evicted_whose_heartbeats_lay_in_sockets_while_the_process_was_stopped(daemon: Daemon) -> None:
     assert daemon.process is not None
     with ExitStack() as stack:
-        wires = [stack.enter_context(Wire(("127.0.0.1", daemon.port))) for _ in range(5)]  # all have joined well within a session
+        wires = [stack.enter_context(Wire(("127.0.0.1", daemon.port))) for _ in range(5)]
+        # So few that the last has joined well before the first one's session ends.
         members = [WireMember(wire, f"g{n}", session_timeout_ms=SESSION_MS) for n, wire in enumerate(wires)]
         for member in members:
             member.join()

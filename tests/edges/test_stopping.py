@@ -53,7 +53,7 @@ def test_producers_that_never_pause_do_not_keep_the_daemon_from_stopping(tmp_pat
         assert daemon.process is not None
         daemon.process.send_signal(signal.SIGTERM)
         assert daemon.stop() == 0, "told twice"
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 40
         for wire in wires:
             wire.close()
         daemon.start()
