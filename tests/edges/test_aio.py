@@ -578,7 +578,7 @@ async def test_closing_without_a_coordinator_tells_the_application_and_ends_in_t
         assert [len(one) for one in told] == [2]
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(consumers[1].close(), 0.5)
-        assert loop.time() - began < 5
+        assert loop.time() - began < 20
         with pytest.raises(ClientClosed):
             await consumers[1].poll()
 

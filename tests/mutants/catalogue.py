@@ -1,4 +1,4 @@
-"""All deliberate bugs: in the write rule (logs, offsets) and the state tables (members, owners, client-balanced groups).
+"""All deliberate bugs: of the write rule (logs, offsets) and the state tables (members, owners, balanced groups).
 
 Change the code that one of them changes, and `test_catalogue.py` says so.
 """
