@@ -27,8 +27,6 @@ from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
-from coordinator.http.app import make_app, serve
-from coordinator.http.connections import KEEPALIVE_S, HttpLimits
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
 from coordinator.io.ids import RandomIds
@@ -247,6 +245,10 @@ async def _serve_http(
     config: Config, address: Address, server: Server, tls: ListeningTls | None
 ) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
     """Bind the HTTP listener. Return its address and a function that closes it. Raises OSError."""
+    # aiohttp takes a third of a daemon's start, and many daemons have no HTTP listener.
+    from coordinator.http.app import make_app, serve
+    from coordinator.http.connections import KEEPALIVE_S, HttpLimits
+
     keepalive_s = KEEPALIVE_S
     if config.connections_max_idle_ms >= 0:
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)

@@ -1,6 +1,6 @@
 """A member of a client-balanced group in a process of its own, which may be killed at any moment:
-`python -m tests.edges.balanced_reader BOOTSTRAP SOURCE_COUNT NODE_ID FILE`. Each batch is written there as a line, its
-key, first and next offset, before it is confirmed. Ends when its input does.
+`python -m tests.edges.balanced_reader BOOTSTRAP TOPIC SOURCE_COUNT NODE_ID FILE`; the group has the topic's name.
+Each batch is written there as a line, its key, first and next offset, before it is confirmed. Ends when its input does.
 """
 
 import os
@@ -13,7 +13,7 @@ from muster.balanced import BalancedConfig, BalancedLoop
 FETCH_BYTES = 20_000
 
 
-def main(bootstrap: str, source_count: int, node_id: int, path: str) -> None:
+def main(bootstrap: str, topic: str, source_count: int, node_id: int, path: str) -> None:
     is_over = threading.Event()
 
     def end_with_input() -> None:
@@ -29,8 +29,8 @@ def main(bootstrap: str, source_count: int, node_id: int, path: str) -> None:
         not_found_wait_ms=50,
     )
     out = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    with ClientBalancedConsumer(bootstrap, "g", config) as consumer:
-        said = consumer.start({"orders": None}, source_count, node_id)
+    with ClientBalancedConsumer(bootstrap, topic, config) as consumer:
+        said = consumer.start({topic: None}, source_count, node_id)
         assert said.ok, said
         with BalancedLoop(consumer, period_s=0.5):
             while not is_over.is_set():
@@ -42,4 +42,4 @@ def main(bootstrap: str, source_count: int, node_id: int, path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

@@ -1,11 +1,39 @@
 """Fixtures that tests with real processes share."""
 
+import re
+import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_muster.session import local_session
+
+HERE = Path(__file__).parent
+SLOW = ("spark",)
+"""Groups that begin first, the longest before the others, so that no worker is left alone with one at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a module on one worker, where its tests share one daemon."""
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in ours:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(HERE).with_suffix("").as_posix()))
+    items.sort(key=lambda item: SLOW.index(group_of(item)) if group_of(item) in SLOW else len(SLOW))
+
+
+def group_of(item: pytest.Item) -> str | None:
+    marker = item.get_closest_marker("xdist_group")
+    return None if marker is None else str(marker.args[0])
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Return a name for a topic and a group that no other test uses, short enough for client-balanced groups."""
+    return f"{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:40]}-{secrets.token_hex(3)}"
 
 
 @pytest.fixture(scope="session")

@@ -578,7 +578,7 @@ async def test_closing_without_a_coordinator_tells_the_application_and_ends_in_t
         assert [len(one) for one in told] == [2]
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(consumers[1].close(), 0.5)
-        assert loop.time() - began < 5
+        assert loop.time() - began < 20
         with pytest.raises(ClientClosed):
             await consumers[1].poll()
 
@@ -670,7 +670,7 @@ async def test_a_poll_that_waits_hears_of_a_partition_that_another_task_resumes(
         polling = asyncio.create_task(consumer.poll(10))
         await asyncio.sleep(0.01)
         consumer.resume(zero)
-        async with asyncio.timeout(0.6):
+        async with asyncio.timeout(5):  # a fetch would wait four times as long
             assert len(await polling) == 10
 
 

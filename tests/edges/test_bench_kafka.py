@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,6 @@ from bench.builds import NotHere
 from bench.report import Options
 
 FEW = [test for test in kafka.REQUESTS if test.connections < 500]
-SHORT = ("--seconds", "0.1", "--warmup", "0.05")
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,18 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Bench]:
         yield kafka.Bench(generator, [server], Options(rounds=1, seconds=0.1))
 
 
+def loaded(bench: kafka.Bench, test: kafka.Test, seconds: float) -> dict[str, Any]:
+    timing = ("--seconds", str(seconds), "--warmup", "0.05")
+    return bench.ask(bench.servers[0], test.scenario, "--conns", str(test.connections), *timing, *test.arguments)
+
+
 @pytest.mark.parametrize(
     "test", [test for test in kafka.REQUESTS if test.connections < 500], ids=lambda test: test.name
 )
 def test_every_answer_to_a_load_is_what_it_must_be(bench: kafka.Bench, test: kafka.Test) -> None:
-    answer = bench.ask(bench.servers[0], test.scenario, "--conns", str(test.connections), *SHORT, *test.arguments)
+    answer = loaded(bench, test, 0.1)
+    if not (answer["requests"] and answer["server_us_per_req"]):  # a moment of a busy machine: no tick of its clock
+        answer = loaded(bench, test, 2.0)
     assert answer["requests"] > 0
     assert answer["errors"] == 0
     assert answer["server_us_per_req"] > 0

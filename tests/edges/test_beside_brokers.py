@@ -55,14 +55,27 @@ class Both:
         return [group.group_id for group in admin.list_consumer_groups().result(10).valid]
 
 
-@pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
+@contextlib.contextmanager
+def pair(folder: Path) -> Iterator[Both]:
     listener = free_port()
     settings = ("group.initial.rebalance.delay.ms=0", "upstream.refresh.ms=200", f"upstream.listener.ports={listener}")
-    with running(tmp_path / "broker", "message.max.bytes=2000000", with_kafka=True) as broker:
+    with running(folder / "broker", "message.max.bytes=2000000", with_kafka=True) as broker:
         upstream = f"upstream.servers=127.0.0.1:{broker.kafka_port}"
-        with running(tmp_path / "front", *settings, upstream, with_http=True, with_kafka=True) as front:
+        with running(folder / "front", *settings, upstream, with_http=True, with_kafka=True) as front:
             yield Both(broker, front, listener)
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Both]:
+    with pair(tmp_path) as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def unharmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """For tests that end with both as they were."""
+    with pair(tmp_path_factory.mktemp("pair")) as both:
+        yield both
 
 
 def make_topic(both: Both, name: str, partitions: int = 2) -> None:
@@ -245,20 +258,20 @@ def _gauge(both: Both, name: str) -> float:
     return float(line.split()[1])
 
 
-def test_who_reads_nothing_takes_no_memory_and_holds_nobody_up(both: Both) -> None:
-    make_topic(both, "big", 1)
-    produce(both, "big", [os.urandom(MIB - 1_000) for _ in range(8)], **{"message.max.bytes": 2_000_000})
-    with socket.create_connection(("127.0.0.1", both.listener)) as slow:
-        before = resident_bytes(both.front)
+def test_who_reads_nothing_takes_no_memory_and_holds_nobody_up(unharmed: Both) -> None:
+    make_topic(unharmed, "big", 1)
+    produce(unharmed, "big", [os.urandom(MIB - 1_000) for _ in range(8)], **{"message.max.bytes": 2_000_000})
+    with socket.create_connection(("127.0.0.1", unharmed.listener)) as slow:
+        before = resident_bytes(unharmed.front)
         part = FetchPartition(0, 0, partition_max_bytes=8 * MIB)
         fetch = Fetch((FetchTopic("big", (part,)),), max_bytes=8 * MIB, max_wait_ms=0)
         for number in range(40):
             slow.sendall(encode_request(fetch, 12, number, "slow"))
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
-            assert read_metadata(both).topics[0].name == "big"
+            assert read_metadata(unharmed).topics[0].name == "big"
             time.sleep(0.05)
-        assert resident_bytes(both.front) - before < 16 * SEND_BACKLOG_BYTES
+        assert resident_bytes(unharmed.front) - before < 16 * SEND_BACKLOG_BYTES
         assert len(slow.recv(1_000)) == 1_000
 
 
@@ -278,11 +291,11 @@ def read_metadata(both: Both) -> MetadataReply:
     [pack(">i", -1), pack(">i", 2**31 - 1), b"GET / HTTP/1.1\r\n\r\n", pack(">ihhih", 10, 999, 0, 1, 0)],
     ids=["negative", "huge", "http", "unknown api"],
 )
-def test_garbage_closes_its_connection_and_no_other(both: Both, garbage: bytes) -> None:
+def test_garbage_closes_its_connection_and_no_other(unharmed: Both, garbage: bytes) -> None:
     client = KafkaClient("good", MIB)
     with (
-        socket.create_connection(("127.0.0.1", both.listener)) as good,
-        socket.create_connection(("127.0.0.1", both.listener)) as bad,
+        socket.create_connection(("127.0.0.1", unharmed.listener)) as good,
+        socket.create_connection(("127.0.0.1", unharmed.listener)) as bad,
     ):
         bad.sendall(garbage)
         bad.settimeout(5)

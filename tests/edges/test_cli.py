@@ -22,9 +22,9 @@ class Shell:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._environment = {**os.environ, "MUSTER_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
 
-    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def start(self, *arguments: str, program: tuple[str, ...] = ("-m", "muster.cli")) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [sys.executable, "-m", "muster.cli", *arguments],
+            [sys.executable, *program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -33,7 +33,7 @@ class Shell:
 
     def run(self, *arguments: str, typed: str = "", code: int = 0) -> tuple[str, str]:
         with self.start(*arguments) as process:
-            out, complaints = process.communicate(typed.encode(), timeout=30)
+            out, complaints = process.communicate(typed.encode(), timeout=100)
         assert process.returncode == code, (process.returncode, out, complaints)
         return out.decode(), complaints.decode()
 
@@ -101,7 +101,7 @@ def test_a_group_can_be_deleted_once_its_members_have_left(shell: Shell) -> None
         assert process.stdout.readline() == b"1\n"
         assert "group 'done' has members" in shell.run("groups", "delete", "done", code=1)[1]
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=100)
 
     assert shell.run("groups", "delete", "done") == ("Deleted group done.\n", "")
     assert shell.run("groups", "delete", "done", code=1)[1].startswith("muster: there is no group 'done'")
@@ -121,7 +121,7 @@ def test_ctrl_c_ends_a_member_quietly_and_takes_it_out_of_its_group(shell: Shell
 
         assert within(20, has_both)
         process.send_signal(signal.SIGINT)
-        out, complaints = process.communicate(timeout=20)
+        out, complaints = process.communicate(timeout=100)
 
     assert (process.returncode, out, complaints) == (130, b"", b"")
     assert shell.json("groups", "describe", "watchers")["state"] == "Empty"
@@ -141,7 +141,7 @@ def test_a_member_says_when_the_daemon_goes_away_and_when_it_is_back(tmp_path: P
             daemon.start()
             back = process.stderr.readline().decode()
             shell.run("produce", "t", typed="2\n")
-            out, complaints = process.communicate(timeout=30)
+            out, complaints = process.communicate(timeout=100)
 
     assert gone.startswith(f"muster: cannot connect to {daemon.bootstrap}: Connection refused.")
     assert (back, out, complaints) == ("muster: connected again.\n", b"2\n", b"")
@@ -154,7 +154,7 @@ def test_a_line_typed_is_a_record_before_the_next_is(shell: Shell) -> None:
         process.stdin.write(b"first\n")
         process.stdin.flush()
         out, _ = shell.run("consume", "typed", "--from-beginning", "--max", "1")
-        process.communicate(timeout=20)
+        process.communicate(timeout=100)
 
     assert out == "first\n"
 
@@ -179,10 +179,10 @@ def test_a_producer_whose_node_is_away_says_what_it_waits_for_and_ends_soon(
             began = time.monotonic()
             process.send_signal(number)
             first = process.stderr.readline().decode()
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 4.5, "before it gives up"
             if number == signal.SIGINT:  # a second one gives up at once
                 process.send_signal(number)
-            out, rest = process.communicate(timeout=20)
+            out, rest = process.communicate(timeout=100)
             took = time.monotonic() - began
 
     assert first.startswith("muster: stopping: 2 records not acknowledged yet; waiting 5 s at most")
@@ -191,11 +191,15 @@ def test_a_producer_whose_node_is_away_says_what_it_waits_for_and_ends_soon(
     assert took < 4 if number == signal.SIGINT else 4 < took < 12
 
 
+PATIENT = "from muster.cli import main, stopping; stopping.PATIENCE_S = 60.0; raise SystemExit(main())"
+"""The command, which waits for a node as long as one may take to start on a busy machine."""
+
+
 def test_a_producer_that_is_stopped_while_its_node_comes_back_loses_nothing(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
         shell = Shell(daemon.bootstrap)
         shell.run("topics", "create", "t", "--partitions", "1")
-        with shell.start("produce", "t") as process:
+        with shell.start("produce", "t", program=("-c", PATIENT)) as process:
             assert process.stdin is not None
             assert process.stderr is not None
             process.stdin.write(b"first\n")
@@ -208,7 +212,7 @@ def test_a_producer_that_is_stopped_while_its_node_comes_back_loses_nothing(tmp_
             process.send_signal(signal.SIGTERM)
             assert b"stopping: 1 record not acknowledged yet" in process.stderr.readline()
             daemon.start()
-            _, rest = process.communicate(timeout=20)
+            _, rest = process.communicate(timeout=100)
         assert (process.returncode, rest) == (130, b"muster: all records are acknowledged\n")
         assert shell.run("consume", "t", "--from-beginning", "--max", "2")[0] == "first\nsecond\n"
 
@@ -221,7 +225,7 @@ def test_a_producer_with_nothing_on_its_way_ends_quietly(shell: Shell) -> None:
         process.stdin.flush()
         shell.run("consume", "idle", "--from-beginning", "--max", "1")
         process.send_signal(signal.SIGTERM)
-        out, complaints = process.communicate(timeout=20)
+        out, complaints = process.communicate(timeout=100)
     assert (process.returncode, out, complaints) == (130, b"", b"")
 
 

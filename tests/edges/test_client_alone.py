@@ -24,7 +24,7 @@ from muster import (
 )
 from muster.blocking import Connection
 from protocol.messages.node import DescribeNode
-from tests.edges.musterd import free_port
+from tests.edges.musterd import free_port, within
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(silent: str) -> N
     member = GroupMember(silent, "g", ["t"])
     assert not member.poll(0.3)
     member.close(timeout_s=0.5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_closing_twice_is_fine_and_using_after_it_is_not(nobody: str) -> None:
@@ -188,7 +188,7 @@ def test_a_second_thread_is_turned_away(silent: str) -> None:
     member = GroupMember(silent, "g", ["t"])
     inside = threading.Thread(target=lambda: member.poll(1.0))
     inside.start()
-    time.sleep(0.2)
+    assert within(5, lambda: member._runner.guard._user == inside.ident)
     with pytest.raises(ConcurrentUse, match="in use by another thread"):
         member.poll(0)
     inside.join()

@@ -129,8 +129,8 @@ def test_h45_a_poll_from_a_second_thread_is_refused_and_the_first_is_not_disturb
         handed_out: list[list[ConsumerRecord]] = []
         first = threading.Thread(target=lambda: handed_out.append(consumer.poll(20)))
         first.start()
+        assert within(5, lambda: consumer._runner.guard._user == first.ident)
         for call in (lambda: consumer.poll(0), lambda: consumer.commit({ALL[0]: 0}), consumer.close):
-            time.sleep(0.05)
             with pytest.raises(ConcurrentUse, match="in use by another thread"):
                 call()
         assert first.is_alive()
@@ -144,11 +144,11 @@ def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(daemon: Daemon) -> 
         consumer.subscribe(["flights"])
         steady(consumer)
         timer = threading.Timer(0.2, consumer.wakeup)
-        timer.start()
         began = time.monotonic()
+        timer.start()
         with pytest.raises(WokenUp):
             consumer.poll(20)
-        assert 0.1 <= time.monotonic() - began < 5
+        assert 0.1 <= time.monotonic() - began < 15
         timer.join()
         assert consumer.poll(0) == []  # raised once
 
@@ -354,6 +354,6 @@ def test_closing_while_the_coordinator_is_dead_takes_as_long_as_it_may(daemon: D
     daemon.kill()
     began = time.monotonic()
     consumer.close(2.0)
-    assert 1.5 < time.monotonic() - began < 4
+    assert 1.5 < time.monotonic() - began < 10
     assert told == [ALL]
     consumer.close()

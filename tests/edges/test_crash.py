@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from bench import crash
 
 
-@pytest.mark.timeout(90)
 def test_five_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_path: Path) -> None:
     outcome = crash.run(5, seed=20, folder=tmp_path / "data")
     assert outcome.violations == []
@@ -16,7 +13,6 @@ def test_five_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_
     assert outcome.generations > 0, "nothing was tested"
 
 
-@pytest.mark.timeout(90)
 def test_kills_at_any_phase_of_small_segments_and_much_cleaning_lose_nothing_either(tmp_path: Path) -> None:
     manner = crash.TORTURE._replace(in_start=0.3, looked_at=1.0)
     outcome = crash.run(6, seed=3, folder=tmp_path / "data", manner=manner)

@@ -122,7 +122,7 @@ def test_the_exit_codes_are_those_of_sysexits() -> None:
 def start(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "coordinator", "--data-dir", str(folder), "--native", "127.0.0.1:0"]
     command += ["--http", "off", "--kafka", "off", "--set", SHARDS]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_without_a_tool_it_is_skipped_with_its_name(monkeypatch: pytest.MonkeyPa
 
 def test_a_world_that_is_none_is_refused_with_those_there_are() -> None:
     command = [sys.executable, "-m", "bench.faults", "thaws"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 2
     assert "there is no world 'thaws'; there are fills, fails," in ended.stderr
 

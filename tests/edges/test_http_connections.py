@@ -63,7 +63,7 @@ async def test_who_says_nothing_or_half_a_head_is_closed_in_time() -> None:
         for reader, _writer in (silent, half):
             assert await asyncio.wait_for(_end_of(reader), 5) == b""
         assert time.monotonic() - began >= HEAD_S
-        assert listener.gauges["http_connections"] == 0
+        assert await _becomes(listener, 0)
 
 
 async def _end_of(reader: asyncio.StreamReader) -> bytes:
@@ -96,7 +96,7 @@ async def test_between_requests_a_connection_is_kept_but_not_with_half_a_head() 
         assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
         writer.write(b"GET /")
         assert await asyncio.wait_for(_end_of(reader), 5) != GET
-        assert listener.gauges["http_connections"] == 0
+        assert await _becomes(listener, 0)
 
 
 async def test_a_request_that_takes_long_is_answered() -> None:
@@ -120,24 +120,24 @@ async def test_beyond_the_most_who_has_waited_longest_for_a_request_makes_room()
         third, _writer = await listener.open(GET)
         assert b"200 OK" in await asyncio.wait_for(third.readuntil(b"\r\n\r\n"), 5)
         assert await asyncio.wait_for(_end_of(first[0]), 5) == b""
-        assert listener.gauges["http_connections"] == 2
+        assert await _becomes(listener, 2)
         assert listener.counted == ["http_connections_over_limit"]
 
 
 async def test_where_all_are_served_a_newcomer_is_told_to_come_again() -> None:
     coordinator = ScriptedCoordinator()
-    go_on = asyncio.Event()
+    is_asked, go_on = asyncio.Event(), asyncio.Event()
     ask = coordinator.ask
 
     async def held(message: Message) -> Message:
+        is_asked.set()
         await go_on.wait()
         return await ask(message)
 
     coordinator.ask = held  # type: ignore[method-assign]
     async with listening(coordinator, max_connections=1) as listener:
         busy, _writer = await listener.open(GET)
-        assert await _becomes(listener, 1)
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(is_asked.wait(), 5)
         late, _other = await listener.open(GET)
         answer = await asyncio.wait_for(late.read(), 5)
         head, _, body = answer.partition(b"\r\n\r\n")

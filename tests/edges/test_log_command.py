@@ -230,7 +230,7 @@ def test_after_a_kill_the_folder_is_said_to_be_in_order(tmp_path: Path, capsys: 
 def test_the_daemons_command_has_it_and_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     command = f"{sys.executable} -m coordinator log dump {folder} | head -n 1"
     root = Path(__file__).parents[2]
-    ended = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True, timeout=20, check=True)
+    ended = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True, timeout=100, check=True)
     assert ended.stdout == "--- __consumer_offsets-0\n"
     assert ended.stderr == ""
 

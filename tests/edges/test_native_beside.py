@@ -60,7 +60,7 @@ def both(tmp_path: Path) -> Iterator[Both]:
 
 def command(both: Both, *words: str) -> str:
     asked = [sys.executable, "-m", "muster.cli", "--bootstrap", both.front.bootstrap, *words]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -305,7 +305,7 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
                 proxied.transport.write(given)
                 await loop.sock_sendall(broker, b"passing")
                 proxied.splice_next(7)
-                await asyncio.sleep(0.05)
+                await until(lambda: proxied.upstream is not None and proxied.upstream._transfer is not None)
                 assert proxied.upstream is not None
                 assert proxied.upstream._transfer is not None
                 assert proxied.upstream._transfer._piped == 0

@@ -73,7 +73,7 @@ def test_heartbeats_are_answered_while_the_file_system_stands_still_and_commits_
                 waiting = pool.submit(commit, bootstrap)
                 until = time.monotonic() + 1.5
                 while time.monotonic() < until:
-                    assert isinstance(connection.ask(Heartbeat("none", 1, "nobody"), 1.0), HeartbeatReply)
+                    assert isinstance(connection.ask(Heartbeat("none", 1, "nobody"), 10.0), HeartbeatReply)
                 assert not waiting.done(), "it is not durable"
                 frozen.unlink()
                 assert waiting.result(20) is ErrorCode.NONE

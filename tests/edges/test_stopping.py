@@ -14,7 +14,7 @@ import msgpack
 from muster.blocking import Connection
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import encode_batch
-from tests.edges.musterd import Daemon, running
+from tests.edges.musterd import Daemon, running, within
 
 
 def _connect(daemon: Daemon) -> socket.socket:
@@ -53,7 +53,7 @@ def test_producers_that_never_pause_do_not_keep_the_daemon_from_stopping(tmp_pat
         assert daemon.process is not None
         daemon.process.send_signal(signal.SIGTERM)
         assert daemon.stop() == 0, "told twice"
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 40
         for wire in wires:
             wire.close()
         daemon.start()
@@ -66,8 +66,8 @@ def test_sighup_stops_nothing(tmp_path: Path) -> None:
             for _ in range(3):
                 daemon.process.send_signal(signal.SIGHUP)
                 client.ask(CreateTopics((CreatableTopic("made-before", 1),)))
-        log = (tmp_path / "data.log").read_text()
-        assert "SIGHUP is ignored: there are no certificates to read anew" in log
+        log = tmp_path / "data.log"
+        assert within(10, lambda: "SIGHUP is ignored: there are no certificates to read anew" in log.read_text())
         assert daemon.stop() == 0
 
 
@@ -112,10 +112,7 @@ def test_one_that_is_closed_for_nonsense_and_reads_nothing_loses_its_socket(tmp_
             # More answers than the kernel takes, and fewer than make the daemon stop reading before the nonsense.
             asked = b"".join(msgpack.packb([0, number, "DescribeNode", [{}]]) for number in range(1_000))
             wire.sendall(asked + b"\xc1")
-        ends = time.monotonic() + 10
-        while _sockets(daemon) and time.monotonic() < ends:
-            time.sleep(0.1)
-        assert _sockets(daemon) == 0
+        assert within(10, lambda: _sockets(daemon) == 0, every_s=0.1)
         wire.close()
 
 

@@ -92,7 +92,7 @@ def test_h76_a_stream_without_messages_times_out_and_can_be_iterated_again(daemo
             began = time.monotonic()
             with pytest.raises(ConsumerTimeout, match="200 ms"):
                 next(stream)
-            assert 0.19 <= time.monotonic() - began < 1.0
+            assert 0.19 <= time.monotonic() - began < 10
         _send(daemon, 1, range(3))
         got: list[int] = []
         while len(got) < 3:  # on a machine that is busy with other things
@@ -299,7 +299,7 @@ def test_the_example_reads_in_threads_and_goes_on_from_what_was_committed(daemon
     for _ in range(2):
         command = [sys.executable, str(ROOT / "examples" / "consume_streams.py"), daemon.bootstrap, "g", "t", "2", "2"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         said.append(done.stdout.splitlines())
     first, second = said

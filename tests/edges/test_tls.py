@@ -192,7 +192,7 @@ def test_handshakes_that_are_never_finished_hold_nobody_up_and_end(daemon: Daemo
             half.close()
         began = time.monotonic()
         assert all(is_closed(half) for half in halves[100:])
-        assert time.monotonic() - began < 14
+        assert time.monotonic() - began < 30
     assert within(5, lambda: "did not finish" in log_of(daemon))
     assert "Traceback" not in log_of(daemon)
 
@@ -354,7 +354,7 @@ def test_a_stop_ends_in_good_order_whoever_is_connected(daemon: Daemon, folder: 
         half.sendall(b"\x16")
         began = time.monotonic()
         assert daemon.stop() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
     consumer.close()
     assert "Traceback" not in log_of(daemon)
     assert '"level": "error"' not in log_of(daemon)

@@ -31,7 +31,7 @@ def refused(folder: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "coordinator", "--data-dir", str(folder), "--native", "127.0.0.1:0", *arguments]
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     return ended.stderr.splitlines()[-1]
 
@@ -130,6 +130,6 @@ def test_without_a_listener_for_kafkas_clients_there_is_no_standing_beside_broke
         command = [sys.executable, "-m", "coordinator", "--data-dir", str(tmp_path / "second"), "--native", "off"]
         command += ["--http", "off", "--kafka", taken, "--upstream", f"127.0.0.1:{free_port()}"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=False)
     assert ended.returncode == 1
     assert "(--kafka HOST:PORT chooses another address)" in ended.stderr

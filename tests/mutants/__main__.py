@@ -1,6 +1,6 @@
 """Puts each deliberate bug into a copy of the tree and lets its check run there, two at a time:
 
-python -m tests.mutants [NAME ...]     ends with a table; a bug that is not caught is a failure; 'h4*' names several
+python -m tests.mutants [NAME ...]     ends with a table; a bug that is not caught is a failure; 'cb4*' names several
 python -m tests.mutants --markdown < docs/testing.md
 python -m tests.mutants --rules > docs/rules.md
 

@@ -50,15 +50,13 @@ def _is_miscount(error: BaseException) -> bool:
     return trace is not None and Path(trace.tb_frame.f_code.co_filename).name.startswith("test_")
 
 
-def worlds(first: int, count: int, *, is_beside: bool = False) -> Verdict:
+def worlds(first: int, count: int) -> Verdict:
     """Until one of them breaks."""
-    from tests.simulation.beside.world import BesideWorld  # half a second, which tests need not wait for
-    from tests.simulation.world import World
+    from tests.simulation.world import World  # half a second, which tests need not wait for
 
-    kind = BesideWorld if is_beside else World
     for seed in range(first, first + count):
         try:
-            kind(seed).run()
+            World(seed).run()
         except Broken as broken:
             cause = broken.__cause__ or broken
             return msgspec.structs.replace(verdict_of(cause), reason=str(broken)[:300])
@@ -93,7 +91,7 @@ def main(words: list[str]) -> Verdict:
     assert Path(str(coordinator.__file__)).is_relative_to(Path.cwd()), "another tree than this one would be judged"
     if words[0] == "test":
         return test(*words[1:])
-    return worlds(int(words[1]), int(words[2]), is_beside=words[0] == "beside")
+    return worlds(int(words[1]), int(words[2]))
 
 
 if __name__ == "__main__":

@@ -39,21 +39,18 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 class Worlds(msgspec.Struct, frozen=True):
-    """Seeds of the simulation, `count` of them from `first` on; one of them must break. `is_beside`: worlds beside
-    brokers."""
+    """Seeds of the simulation, `count` of them from `first` on; one of them must break."""
 
     count: int = 80
     first: int = 0
-    is_beside: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
-        return ("beside" if self.is_beside else "worlds", str(self.first), str(self.count))
+        return ("worlds", str(self.first), str(self.count))
 
     @property
     def told(self) -> str:
-        what = "worlds beside brokers" if self.is_beside else "simulation"
-        return f"{what}, seeds {self.first} to {self.first + self.count - 1}"
+        return f"simulation, seeds {self.first} to {self.first + self.count - 1}"
 
 
 class Test(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Scenarios as checks: a number such as `H12` stands for the one test that bears it."""
+"""Scenarios as checks: a number such as `CB12` stands for the one test that bears it."""
 
 import re
 from collections import defaultdict

@@ -4,7 +4,6 @@ rule out which a scenario shows.
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
-from tests.mutants.of_clients import EXCUSED
 from tests.mutants.scenario import Scenario
 
 BEGIN, END = "<!-- mutants -->", "<!-- end of mutants -->"
@@ -30,15 +29,14 @@ def rules() -> str:
     lines = [
         "# Rules taken out",
         "",
-        "Printed by `python -m tests.mutants --rules`. Each scenario of [scenarios.md](scenarios.md) has a test, and",
-        "this is the bug with which that test was seen to fail: the rule is taken out of the code, and the test alone",
-        "must say so with an assertion. `make mutants` tries them all, `make mutants ARGS=h12` one.",
+        "Printed by `python -m tests.mutants --rules`. These are rules of client-balanced groups. Each is taken out of",
+        "the code, and the test of its scenario, alone, must say so with an assertion. `make mutants` tries them all,",
+        "`make mutants ARGS=cb12` one.",
         "",
         "| # | the rule taken out | in | found by |",
         "|---|---|---|---|",
     ]
     lines += [_row(one, one.check) for one in MUTANTS if isinstance(one.check, Scenario)]
-    lines += [f"| {number} | none: {reason} | | |" for number, reason in EXCUSED.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -5,8 +5,6 @@ what keeps tests apart; what needs the native protocol beside is left out there.
 """
 
 import os
-import re
-import secrets
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -37,12 +35,6 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Where]:
         return
     with running(tmp_path_factory.mktemp("client-kafka") / "data", *SETTINGS, with_kafka=True) as daemon:
         yield Where(f"kafka://127.0.0.1:{daemon.kafka_port}", daemon.bootstrap)
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Nobody else's: of a topic, of a group."""
-    return f"{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:60]}-{secrets.token_hex(3)}"
 
 
 @pytest.fixture

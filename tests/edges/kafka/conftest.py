@@ -4,8 +4,6 @@
 """
 
 import os
-import re
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -46,12 +44,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def library(request: pytest.FixtureRequest) -> Library:
     chosen: Library = request.param
     return chosen
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Nobody else's: of a topic, of a group."""
-    return f"{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:60]}-{secrets.token_hex(3)}"
 
 
 class Stage:

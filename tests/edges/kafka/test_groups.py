@@ -149,4 +149,4 @@ def test_the_first_members_of_a_group_share_it_within_moments(stage: Stage, name
     began = time.monotonic()
     members = [stage.member(CONFLUENT, Membership(name), name) for _ in range(2)]
     assert within(WITHIN_S, shared(name, members), every_s=0.005)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 15.0

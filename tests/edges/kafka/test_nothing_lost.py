@@ -5,6 +5,7 @@
 
 import os
 import time
+from itertools import count
 
 import pytest
 
@@ -43,6 +44,10 @@ class Flock:
         self.dead.append(victim)
         self.living[number] = self._one_of(number)
 
+    @property
+    def next_has_read(self) -> bool:
+        return bool(self.living[len(self.dead) % len(LIBRARIES)].got)
+
     def read(self) -> set[tuple[Part, int]]:
         return {each for member in (*self.living, *self.dead) for each in list(member.got)}
 
@@ -55,20 +60,22 @@ def test_every_record_of_an_idempotent_producer_is_read_although_members_die(sta
     assert within(WITHIN_S, shared(name, flock.living, PARTITIONS)), [member.said for member in flock.living]
 
     producer = stage.producer(CONFLUENT, idempotent=True)
-    began = time.monotonic()
-    for number in range(RECORDS):
+    began, sent = time.monotonic(), 0
+    for number in count():
+        if number >= RECORDS and len(flock.dead) >= 3:
+            break
+        sent = number + 1
         producer.send(name, b"%d" % number, key=b"%d" % number)
         if number % 100 == 0:
             time.sleep(max(0.0, began + number / A_SECOND - time.monotonic()))
-            if time.monotonic() - began > DIES_EVERY_S * (len(flock.dead) + 1):
+            if time.monotonic() - began > DIES_EVERY_S * (len(flock.dead) + 1) and flock.next_has_read:
                 flock.kill_one()
     written = set(producer.flush())
 
-    assert len(flock.dead) >= 3
-    assert len(written) == RECORDS
+    assert len(written) == sent
     # Nothing was written twice either.
     bounds = stage.consumer(CONFLUENT)
-    assert sum(high - low for low, high in (bounds.bounds((name, each)) for each in range(PARTITIONS))) == RECORDS
+    assert sum(high - low for low, high in (bounds.bounds((name, each)) for each in range(PARTITIONS))) == sent
     assert within(60.0, lambda: flock.read() >= written, every_s=0.2), sorted(written - flock.read())[:20]
     assert all(member.got for member in flock.dead)
     assert [member.stop() for member in flock.living] == [0, 0, 0], [member.said for member in flock.living]
