@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from muster.blocking.cluster import Cluster, expect
+from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, Complaint, coordinator, not_served, reaching
 from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
@@ -24,7 +24,7 @@ from protocol.messages.balanced import (
 CLIENT_BALANCED = "client-balanced"
 
 
-def describe_balanced(cluster: Cluster, group_id: str, *, as_json: bool) -> None:
+def describe_balanced(cluster: ClusterClient, group_id: str, *, as_json: bool) -> None:
     """Members with their numbers, every configured partition, and what nobody reads. Raises Complaint, or Refused."""
     answer = cluster.ask(DescribeBalanced((group_id,)), node=coordinator(cluster, group_id))
     (view,) = expect(DescribeBalancedReply, answer).groups

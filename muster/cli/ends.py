@@ -5,7 +5,7 @@ from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import Cluster, expect
+from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import topology
 from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
 
@@ -22,14 +22,14 @@ class End(NamedTuple):
     age_ms: int | None = None
 
 
-def is_beside(cluster: Cluster) -> bool:
+def is_beside(cluster: ClusterClient) -> bool:
     """Tell whether partitions are those of brokers that musterd stands beside."""
     return any(broker.speaks for broker in topology(cluster, topics=False).brokers)
 
 
-def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, End]:
+def ends_of(cluster: ClusterClient, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, End]:
     """Beside brokers musterd is asked, which knows what it last heard of those that do not answer; what it never heard
-    of is left out. Else every partition's node, as `Cluster.offsets`."""
+    of is left out. Else every partition's node, as `ClusterClient.offsets`."""
     wanted = sorted(set(partitions))
     if not wanted or not is_beside(cluster):
         return {one: End(offset) for one, offset in cluster.offsets(wanted, timestamp).items()}
@@ -40,7 +40,7 @@ def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: i
     return found
 
 
-def _told(cluster: Cluster, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, End]:
+def _told(cluster: ClusterClient, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, End]:
     topics = tuple(
         ListOffsetsTopic(name, tuple(ListOffsetsPartition(one.partition, timestamp) for one in ones))
         for name, ones in groupby(partitions, key=lambda one: one.topic)

@@ -9,7 +9,7 @@ import typer
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import Cluster, expect, until
+from muster.blocking.cluster import ClusterClient, expect, until
 from muster.cli.asking import (
     Bootstrap,
     Complaint,
@@ -104,7 +104,7 @@ def hand_back(
         _write(there, group, changes)
 
 
-def _write(there: Cluster, group: str, changes: Kept) -> None:
+def _write(there: ClusterClient, group: str, changes: Kept) -> None:
     """Says of each what became of it. Raises Complaint unless all that the cluster has a partition for were written."""
     refused = _commit(there, group, changes)
     went = sorted(one for one, code in refused.items() if code is _GONE)
@@ -129,7 +129,7 @@ def _write(there: Cluster, group: str, changes: Kept) -> None:
     )
 
 
-def _absent(there: Cluster, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
+def _absent(there: ClusterClient, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return those that the cluster says it does not have; where it says anything else, writing will show."""
     names = sorted({one.topic for one in wanted})
     reply = expect(MetadataReply, there.ask(Metadata(tuple(map(MetadataTopic, names)))))
@@ -157,7 +157,7 @@ def _numbers(ones: Iterable[TopicPartition]) -> str:
     return " ".join(str(one.partition) for one in ones)
 
 
-def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
+def _cluster(here: ClusterClient, to: str | None, said: Servers) -> Servers:
     """The brokers, reached as Muster is unless said otherwise."""
     security = said.broker_security or said.security
     if to is not None:
@@ -168,7 +168,7 @@ def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
     return Servers(f"kafka://{found}", security)
 
 
-def _brokers(here: Cluster) -> list[NodeAddress]:
+def _brokers(here: ClusterClient) -> list[NodeAddress]:
     """Return those that musterd names, at their own addresses."""
     return [node for node in nodes_of(topology(here, topics=False)).values() if node.speaks]
 
@@ -177,7 +177,7 @@ def _written(node: NodeAddress) -> str:
     return f"[{node.host}]:{node.port}" if ":" in node.host else str(node)
 
 
-def _refuse_ourselves(here: Cluster, there: Cluster, group_id: str, to: str | None) -> None:
+def _refuse_ourselves(here: ClusterClient, there: ClusterClient, group_id: str, to: str | None) -> None:
     """Refuse listeners of Muster's own: what is written there is written here. Raises CannotConnect at once where
     nobody is.
     """
@@ -192,12 +192,12 @@ def _refuse_ourselves(here: Cluster, there: Cluster, group_id: str, to: str | No
     raise Complaint(f"{named} is a listener of Muster's: name a broker{advice}")
 
 
-def _offers_transactions(there: Cluster, node: NodeAddress | None) -> bool:
+def _offers_transactions(there: ClusterClient, node: NodeAddress | None) -> bool:
     reply = expect(ApiVersionsReply, there.ask(ApiVersions("muster-cli", "1"), _GREETING_S, node=node))
     return not _OF_TRANSACTIONS.isdisjoint(one.api_key for one in reply.api_keys)
 
 
-def _described(cluster: Cluster, group_id: str) -> DescribedGroup:
+def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     def ask() -> DescribedGroup | None:
         answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
         found = expect(DescribeGroupsReply, answer).groups[0]
@@ -220,7 +220,7 @@ def _refuse_members(group: DescribedGroup, where: str) -> None:
         )
 
 
-def _offsets(cluster: Cluster, group_id: str) -> Kept:
+def _offsets(cluster: ClusterClient, group_id: str) -> Kept:
     wanted = OffsetFetch((OffsetFetchGroup(group_id),), require_stable=True)
 
     def ask() -> Kept | None:
@@ -245,7 +245,7 @@ def _offset(part: OffsetFetchPartitionReply | None) -> int | None:
     return None if part is None or part.committed_offset < 0 else part.committed_offset
 
 
-def _commit(cluster: Cluster, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
+def _commit(cluster: ClusterClient, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
     """Commit; return those that were refused, and why."""
     topics: dict[str, list[OffsetCommitPartition]] = {}
     for one, part in changes.items():

@@ -13,7 +13,7 @@ import typer
 
 from membership.topic_partition import TopicPartition
 from muster.blocking import Consumer, Producer, RangeReader
-from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.blocking.sent import Sent
 from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching_topics, servers
 from muster.cli.showing import counted, show_json
@@ -186,7 +186,9 @@ def _trouble(one: TopicPartition, offset: int, code: ErrorCode) -> str:
     return f"{one} at offset {offset}: {code.name}" + (f": {told}" if code == ErrorCode.KAFKA_STORAGE_ERROR else "")
 
 
-def _read(cluster: Cluster, topic: str, from_beginning: bool, timeout_s: float | None, troubles: _Troubles) -> Records:
+def _read(
+    cluster: ClusterClient, topic: str, from_beginning: bool, timeout_s: float | None, troubles: _Troubles
+) -> Records:
     """All partitions, without a group."""
     partitions = [TopicPartition(topic, number) for number in range(cluster.partition_count(topic))]
     positions = dict(cluster.offsets(partitions, EARLIEST if from_beginning else LATEST))

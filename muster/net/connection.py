@@ -14,6 +14,15 @@ class ConnectionState:
         self.tunnel = tunnel
         self.out = bytearray()
         """What was given and is not handed to the socket yet."""
+        self.is_open = False
+        """True once the socket is connected."""
+        self.up_by_ms: int | None = None
+        """The time by which it must be up; None once it is."""
+
+    @property
+    def is_up(self) -> bool:
+        """True if it is connected, and TLS is agreed on."""
+        return self.is_open and (self.tunnel is None or self.tunnel.is_up)
 
     @property
     def unsent(self) -> int:

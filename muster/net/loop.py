@@ -233,6 +233,7 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
         if self._is_closed:
             self._transport.abort()
             return
+        self.is_open = True
         self._transport.set_write_buffer_limits(high=0)  # to be told as soon as all is written
         self.give(b"")
         self.write_out()

@@ -7,7 +7,7 @@ import pytest
 from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import FetchSettings, Isolation
-from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
+from muster.core.lookups import BEGIN, END, LookedUp, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -105,7 +105,7 @@ def test_a_topic_has_as_many_partitions_as_it_is_said_to_have() -> None:
     assert not stage.core.is_over(number)
     stage.answer(metadata({0: 0, 1: 1, 2: 0}))
     assert stage.core.is_over(number)
-    assert stage.core.take(number) == FoundOffsets({"t": 3}, {})
+    assert stage.core.take(number) == LookedUp({"t": 3}, {}, {})
     assert stage.core.next_deadline_ms is None
 
 

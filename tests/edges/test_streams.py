@@ -17,7 +17,7 @@ import pytest
 
 from membership.events import Effect, MemberEvent, Woke
 from muster import Producer
-from muster.blocking.cluster import Cluster
+from muster.blocking.cluster import ClusterClient
 from muster.errors import ConsumerTimeout, GroupRefused
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
@@ -39,7 +39,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def _topic(daemon: Daemon, partitions: int, messages: int = 0) -> None:
-    cluster = Cluster(daemon.bootstrap)
+    cluster = ClusterClient(daemon.bootstrap)
     cluster.ask(CreateTopics((CreatableTopic("t", partitions),)))
     cluster.close()
     _send(daemon, partitions, range(messages))
