@@ -4,10 +4,12 @@ For clients that only ask (the command line, a range of a Spark task): nothing g
 has to be ended, and an answer is in the hands of its caller without passing through another thread.
 """
 
+import contextlib
+
 from muster.net.bootstrap import Bootstrap
 from muster.net.driver import CONNECT_MS
 from muster.net.fork_guard import ClientCondition
-from muster.net.sockets import SocketDriver
+from muster.net.sockets import SocketConnection, SocketDriver
 
 
 class CallerCondition(ClientCondition):
@@ -53,6 +55,13 @@ class CallerDriver(SocketDriver):
         """Notice what servers have closed since somebody waited last, as brokers do with idle connections."""
         if self._connections:
             self.serve(0.0)
+
+    def _send_out(self, connection: SocketConnection) -> None:
+        """Send at once what the socket takes: whoever asks is about to wait for the answer."""
+        if connection.is_open and connection.out:
+            with contextlib.suppress(OSError):  # a full socket; of any other error the selector tells
+                del connection.out[: connection.socket.send(connection.out)]
+        super()._send_out(connection)
 
     def _disconnect(self) -> None:
         for connection in tuple(self._connections.values()):
