@@ -22,7 +22,7 @@ from protocol.messages.topics import MetadataReply
 COORDINATOR_GONE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
-"""What makes a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
+"""Errors that make a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
 
 
 class State(enum.Enum):
@@ -181,9 +181,9 @@ class Member:
     member_id: str = ""
     generation_id: int = NO_GENERATION
     held: tuple[TopicPartition, ...] = ()
-    """What the application holds, or was not yet told it lost."""
+    """Partitions that the application holds, or was not yet told it lost."""
     releasing: tuple[TopicPartition, ...] = ()
-    """What of it the application was told to let go, and has not yet."""
+    """Partitions that the application was told to let go, and has not yet."""
     last_assigned: tuple[TopicPartition, ...] = ()
     last_generation_id: int = NO_GENERATION
     """The newest assignment there was, and its generation: what sticky assignors go by."""
@@ -204,7 +204,7 @@ class Member:
     is_leader: bool = False
     roster: tuple[JoinGroupMember, ...] = ()
     plan: tuple[SyncGroupAssignment, ...] | None = None
-    """What to bring along in SyncGroup; None while the leader has still to work it out."""
+    """Assignments to send in SyncGroup; None while the leader has still to work it out."""
     watched: dict[str, int] | None = None
     """Leader only: the partition counts its assignment was made for."""
     join_failures: int = 0
@@ -257,7 +257,7 @@ class Member:
         self.channel.stop_asking(*kinds)
 
     def forget_coordinator(self) -> None:
-        """It is elsewhere, or gone: what it was asked fails; who this member is stays."""
+        """Forget the coordinator, which has moved or gone: what it was asked fails; who this member is stays."""
         if self.coordinator is None:
             return
         self.effects.append(HangUp(self.coordinator))
@@ -314,7 +314,7 @@ class Member:
             self.arm(Timer.RETRY, delay_ms)
 
     def unjoin(self) -> None:
-        """Out of the group until the next poll."""
+        """Leave the group until the next poll."""
         self.state = State.UNJOINED
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
 
@@ -329,7 +329,7 @@ class Member:
         self.effects.append(Revoked(partitions))
 
     def released(self) -> None:
-        """It has."""
+        """Note that the application has let go."""
         gone = set(self.releasing)
         self.held = tuple(one for one in self.held if one not in gone)
         self.releasing = ()

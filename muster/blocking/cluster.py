@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from random import random
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+from membership.channel import CoordinatorChannel
 from membership.events import NodeAddress, Woke
 from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
@@ -22,7 +23,7 @@ from muster.net.dialects import dialect_of
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply
+from protocol.messages.node import FindCoordinatorReply
 from protocol.messages.node import Refused as WhollyRefused
 
 RETRY_S = 0.1
@@ -66,19 +67,23 @@ class ClusterClient(TopicProcedures):
             raise Refused(reply.error_code, f"{type(message).__name__} was refused: {said}")
         return reply
 
+    def ask_coordinator(self, kind: type[M], group_id: str, message: Message) -> M:
+        """The reply of the group's coordinator, as what it must be. Raises as `ask`, `coordinator` and `expect` do."""
+        return expect(kind, self.ask(message, node=self.coordinator(group_id)))
+
     def coordinator(self, group_id: str, timeout_s: float = 30.0) -> NodeAddress:
-        """Return who coordinates the group; waits while nobody does. Raises `Refused`, `RequestTimedOut`."""
+        """Return who coordinates the group; waits while nobody does, not while nobody answers. Raises `Refused`,
+        `CannotConnect`, `RequestTimedOut`.
+        """
+        channel: CoordinatorChannel[Any] = CoordinatorChannel(group_id, lambda _failures: 0)
 
         def find() -> NodeAddress | None:
-            reply = expect(FindCoordinatorReply, self.ask(FindCoordinator((group_id,)), timeout_s))
-            found = reply.coordinators[0]
-            if found.error_code == ErrorCode.NONE:
-                return NodeAddress(found.host, found.port, found.node_id)
-            if found.error_code.retriable:
-                return None
-            raise Refused(found.error_code, found.error_message or f"no coordinator: {found.error_code.name}")
+            code, sentence = channel.hear_lookup(expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s)))
+            if code != ErrorCode.NONE and not code.retriable:
+                raise Refused(code, sentence or f"no coordinator: {code.name}")
+            return channel.coordinator
 
-        return until(find, timeout_s, f"nobody coordinates group {group_id}")
+        return until(find, timeout_s, f"nobody coordinates group {group_id}", also_if_lost=False)
 
     def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
         """Waits for a topic that is being made. Raises `Refused` for a topic that does not exist, `CannotConnect`,
@@ -169,14 +174,16 @@ def expect(kind: type[M], reply: Message) -> M:
     return reply
 
 
-def until(attempt: Callable[[], T | None], timeout_s: float, sentence: str) -> T:
-    """Try until there is something, also after a lost connection, until time is over."""
+def until(attempt: Callable[[], T | None], timeout_s: float, sentence: str, *, also_if_lost: bool = True) -> T:
+    """Try until there is something. A lost connection is tried again too, unless told otherwise, until time is over."""
     deadline = time.monotonic() + timeout_s
     while True:
         failure: MusterError
         try:
             result = attempt()
         except CannotConnect as lost:
+            if not also_if_lost:
+                raise
             failure = lost
         else:
             if result is not None:

@@ -13,7 +13,7 @@ from muster.client.consumer import ConsumerProcedures
 from muster.core.fetching import ConsumerRecord
 
 _LOOK_S = 1.0
-"""Of one poll of iteration."""
+"""The wait of one poll of iteration."""
 
 
 class Consumer(ThreadTopics, ConsumerProcedures):

@@ -174,19 +174,10 @@ def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
     return sorted(found, key=lambda group: group.group_id)
 
 
-def coordinator(cluster: ClusterClient, group_id: str) -> NodeAddress:
-    """Return who coordinates the group. Raises CannotConnect at once: only where somebody answers is waiting worth
-    while.
-    """
-    topology(cluster, topics=False)
-    return cluster.coordinator(group_id)
-
-
 def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
     with _answering_for(group_id):
-        answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
-        group = expect(DescribeGroupsReply, answer).groups[0]
+        group = cluster.ask_coordinator(DescribeGroupsReply, group_id, DescribeGroups((group_id,))).groups[0]
         code = ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == _DEAD else group.error_code
         if code:
             raise Refused(code, group.error_message or f"group {group_id!r}: {code.name}")
@@ -195,8 +186,8 @@ def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
 
 def committed_offsets(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, int]:
     with _answering_for(group_id):
-        answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=coordinator(cluster, group_id))
-        group = expect(OffsetFetchReply, answer).groups[0]
+        wanted = OffsetFetch((OffsetFetchGroup(group_id),))
+        group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         if group.error_code:
             raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
     return {
@@ -211,13 +202,12 @@ def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpi
     """Return what is said of the group, and of all its partitions. Raises Complaint, or Refused."""
     offsets: list[ExpiringOffset] = []
     with _answering_for(group_id):
-        node = coordinator(cluster, group_id)
-        first = reply = expect(DescribeExpiryReply, cluster.ask(DescribeExpiry(group_id), node=node))
+        first = reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, DescribeExpiry(group_id))
         offsets += reply.offsets
         while reply.has_more:
             last = offsets[-1]
             more = DescribeExpiry(group_id, after_topic=last.topic, after_partition=last.partition_index)
-            reply = expect(DescribeExpiryReply, cluster.ask(more, node=node))
+            reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, more)
             offsets += reply.offsets
     return first, offsets
 
@@ -225,9 +215,7 @@ def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpi
 def describe_ownership(cluster: ClusterClient, group_id: str) -> tuple[OwnedPartition, ...]:
     """The grants that hold now, by partition. Raises Complaint, or Refused."""
     with _answering_for(group_id):
-        reply = expect(
-            DescribeOwnershipReply, cluster.ask(DescribeOwnership(group_id), node=coordinator(cluster, group_id))
-        )
+        reply = cluster.ask_coordinator(DescribeOwnershipReply, group_id, DescribeOwnership(group_id))
         if reply.error_code:
             raise Refused(reply.error_code, f"the owners of {group_id!r}: {reply.error_code.name}")
     return reply.items
@@ -245,16 +233,14 @@ def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[Dele
     """Return what became of each, in order."""
     found: list[DeletedGroup] = []
     for group_id in group_ids:
-        answer = cluster.ask(DeleteGroups((group_id,)), node=coordinator(cluster, group_id))
-        found += expect(DeleteGroupsReply, answer).results
+        found += cluster.ask_coordinator(DeleteGroupsReply, group_id, DeleteGroups((group_id,))).results
     return found
 
 
 def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[ListedNote]:
     """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
     with _answering_for(group_id):
-        node = coordinator(cluster, group_id)
-        notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
+        notes = cluster.ask_coordinator(ListNotesReply, group_id, ListNotes(group_id, limit=newest)).notes
     if not notes:
         describe_group(cluster, group_id)
     return list(notes)

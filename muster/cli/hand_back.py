@@ -14,7 +14,6 @@ from muster.cli.asking import (
     Bootstrap,
     Complaint,
     Servers,
-    coordinator,
     describe_group,
     reaching,
     reaching_servers,
@@ -182,7 +181,7 @@ def _refuse_ourselves(here: ClusterClient, there: ClusterClient, group_id: str, 
     nobody is.
     """
     is_kafka = _offers_transactions(there, None)
-    node = coordinator(there, group_id)
+    node = there.coordinator(group_id)
     brokers = _brokers(here)
     is_known = (node.host, node.port) in {(broker.host, broker.port) for broker in brokers}
     if is_known or _offers_transactions(there, node):
@@ -199,8 +198,7 @@ def _offers_transactions(there: ClusterClient, node: NodeAddress | None) -> bool
 
 def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     def ask() -> DescribedGroup | None:
-        answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
-        found = expect(DescribeGroupsReply, answer).groups[0]
+        found = cluster.ask_coordinator(DescribeGroupsReply, group_id, DescribeGroups((group_id,))).groups[0]
         if found.error_code.retriable:  # coordinators move
             return None
         if found.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -224,8 +222,7 @@ def _offsets(cluster: ClusterClient, group_id: str) -> Kept:
     wanted = OffsetFetch((OffsetFetchGroup(group_id),), require_stable=True)
 
     def ask() -> Kept | None:
-        answer = cluster.ask(wanted, node=coordinator(cluster, group_id))
-        group = expect(OffsetFetchReply, answer).groups[0]
+        group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         errors = [group.error_code, *(part.error_code for topic in group.topics for part in topic.partitions)]
         refused = next((code for code in errors if code), None)
         if refused is not None and refused.retriable:
@@ -253,7 +250,7 @@ def _commit(cluster: ClusterClient, group_id: str, changes: Kept) -> dict[TopicP
             OffsetCommitPartition(one.partition, part.committed_offset, part.committed_leader_epoch, part.metadata)
         )
     message = OffsetCommit(group_id, tuple(OffsetCommitTopic(name, tuple(parts)) for name, parts in topics.items()))
-    reply = expect(OffsetCommitReply, cluster.ask(message, node=coordinator(cluster, group_id)))
+    reply = cluster.ask_coordinator(OffsetCommitReply, group_id, message)
     return {
         TopicPartition(topic.name, answer.partition_index): answer.error_code
         for topic in reply.topics

@@ -260,7 +260,7 @@ def _read_as_member(
     )
     with consumer:
         consumer.subscribe([topic])
-        watch = _Watch(consumer)
+        watch = _DaemonWatch(consumer)
         heard_s = time.monotonic()
         while timeout_s is None or time.monotonic() - heard_s < timeout_s:
             records = consumer.poll(_POLL_S)[:most]
@@ -276,7 +276,7 @@ def _read_as_member(
                         return
 
 
-class _Watch:
+class _DaemonWatch:
     """A line when the daemon goes away, one when it is back: silence would look like a topic where nothing happens."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -293,7 +293,7 @@ class _Watch:
         return not self._trouble
 
 
-def _commit(consumer: Consumer, records: list[ConsumerRecord], watch: _Watch) -> None:
+def _commit(consumer: Consumer, records: list[ConsumerRecord], watch: _DaemonWatch) -> None:
     """Waits while the daemon is away, and `_COMMIT_S` for one that is there."""
     offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
     deadline_s = time.monotonic() + _COMMIT_S

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from membership.core import Membership
 from membership.events import (
@@ -24,11 +24,11 @@ from membership.events import (
 from membership.member import MemberOptions, MemberSettings, assignor_names
 from membership.topic_partition import TopicPartition
 from muster.client.operations import Operations
-from muster.client.runner import CoreDriver
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
 from muster.core.completions import Completion, Partitions, RebalanceQueue, found, stored, to_commit, without
 from muster.errors import GroupRefused, WokenUp
 from muster.net.cores import Driven
+from muster.net.driver import Driver
 
 Listener = Callable[[Partitions], object]
 
@@ -68,12 +68,14 @@ def member_settings_of(group_id: str, rack_id: str | None, options: MemberOption
 class MemberProcedures:
     """The procedures of a group's member. Guarded as its core is."""
 
-    def __init__(self, driver: CoreDriver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
+    def __init__(
+        self, driver: Driver[Any], settings: MemberSettings, topics: Iterable[str], audience: Audience
+    ) -> None:
         self.settings = settings
         self.membership = Membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
         self.assignment: Partitions = ()
-        """What the application was told last that it has, less what was taken away since."""
+        """Partitions that the application was last told it has, less those taken away since."""
         self._driver = driver
         self._driven = Driven(self.membership, self._take)
         driver.add(self._driven)

@@ -112,7 +112,7 @@ class Lookups:
         return LookedUp(question.counts, offsets, {one: question.leaders[one] for one in question.led})
 
     def forget(self, number: int) -> None:
-        """Nobody wants to know any more."""
+        """Drop a question that nobody waits for any more."""
         self._end(number)
 
     def _end(self, number: int) -> _Question:

@@ -19,7 +19,7 @@ class Requests:
     """Requests, each with its number, until they are taken or forgotten. Driven as `Fetcher` is."""
 
     next_deadline_ms = None
-    """Whoever asks knows how long to wait."""
+    """Nothing is timed here: callers know how long to wait."""
 
     def __init__(self) -> None:
         self._open: dict[int, _OpenRequest] = {}
@@ -39,7 +39,7 @@ class Requests:
         return self._open.pop(number).reply
 
     def forget(self, number: int) -> list[Effect]:
-        """Nobody waits any more. What is not answered by now might hold up what is asked next: hang up."""
+        """Drop a request that nobody waits for. Unanswered, it might hold up what is asked next: hang up."""
         request = self._open.pop(number)
         return [HangUp(request.node)] if request.is_sent and not request.is_over else []
 

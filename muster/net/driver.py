@@ -58,13 +58,25 @@ class Driver(Generic[C]):
         self._driven: list[Driven] = []
         self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
-        """What cores have yet to hear, when they are not in the middle of something else."""
+        """Events for cores, which hear them when they are not in the middle of something else."""
         self._held: list[tuple[int, Driven, Call, NodeAddress]] = []
         """Calls to nodes that may be connected to again at that time."""
 
     @abstractmethod
+    def time(self) -> float:
+        """Seconds of a clock that goes on, whatever happens to the wall's."""
+
+    @abstractmethod
     def now_ms(self) -> int:
         """Milliseconds of the clock that cores are told."""
+
+    @abstractmethod
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        """Tell a core what happened. Raises ClientFailed."""
+        self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
     @abstractmethod
     def _open(self, way: ConnectionKey) -> C:
@@ -149,7 +161,7 @@ class Driver(Generic[C]):
         return Exchange(self._where.open_session(address, self._client_id, nonce))
 
     def _tunnel(self, address: NodeAddress) -> Tunnel | None:
-        """For a node that is reached over TLS. Raises OSError, ValueError."""
+        """Return the tunnel to a node that is reached over TLS. Raises OSError, ValueError."""
         context = self._where.security_of(address).context()
         return Tunnel(context, address.host) if context is not None else None
 
@@ -286,5 +298,5 @@ class Driver(Generic[C]):
 
 
 def nonce() -> str:
-    """For one login."""
+    """Return the nonce of one login."""
     return token_urlsafe(_NONCE_BYTES)

@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 
-from membership.events import Effect, MemberEvent, NodeAddress
+from membership.events import Effect, NodeAddress
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
 from muster.net.cores import ConnectionKey, Driven
@@ -77,9 +77,7 @@ class SocketDriver(Driver[SocketConnection]):
         """Names of which another address is tried at once, without a pause."""
         self._selector: selectors.BaseSelector | None = None
 
-    @staticmethod
-    def time() -> float:
-        """Seconds of a clock that goes on, whatever happens to the wall's."""
+    def time(self) -> float:
         return time.monotonic()
 
     def now_ms(self) -> int:
@@ -90,12 +88,7 @@ class SocketDriver(Driver[SocketConnection]):
         with self.changed:
             return super().trouble
 
-    def feed(self, driven: Driven, event: MemberEvent) -> None:
-        """Tell a core what happened. Raises ClientFailed."""
-        self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
-
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
         with self.changed:
             self.refusals.raise_failure()
             self._start()

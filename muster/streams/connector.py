@@ -28,7 +28,7 @@ from muster.streams.events import (
     Begin,
     CommitEnded,
     CommitWanted,
-    Fetch,
+    FetchWanted,
     ListenerDone,
     Owned,
     Report,
@@ -52,7 +52,7 @@ _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
 
 Name = str | None
-"""Of a topic; None for what is shared by all that match."""
+"""The name of a topic; None for what all that match share."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -308,7 +308,7 @@ class StreamsConnector:
         match effect:
             case TellMember():
                 self._tell_member(effect.event)
-            case Fetch():
+            case FetchWanted():
                 self._go_on_fetching()
             case TellReleasing():
                 self._tell_listener(lambda listener: listener.before_releasing(effect.owned))

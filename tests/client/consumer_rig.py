@@ -294,7 +294,7 @@ class ConsumerRig:
             self._now(max(at_ms, self.now_ms))
             happens()
 
-    def after(self, milliseconds: int, happens: Callable[[], None]) -> None:
+    def after(self, milliseconds: int, happens: Callable[[], object]) -> None:
         self._counted += 1
         heapq.heappush(self._coming, (self.now_ms + milliseconds, self._counted, happens))
 

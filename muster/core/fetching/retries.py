@@ -28,6 +28,6 @@ class Retries:
         position.failures += 1
 
     def elsewhere(self, one: TopicPartition, position: Position) -> None:
-        """It may have another leader by now: look, and ask again after a pause."""
+        """Look for another leader, and ask again after a pause."""
         self._leaders.doubt(one)
         self.later(position)
