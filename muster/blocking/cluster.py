@@ -49,7 +49,7 @@ class ClusterClient(TopicProcedures):
     ) -> None:
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         driver = CallerDriver(where, client_id, int(connect_timeout_s * 1000))
-        super().__init__(ThreadRunner(where, client_id, "connection", driver), Lookups(FetchSettings(), random))
+        super().__init__(ThreadRunner(where, client_id, "client", driver), Lookups(FetchSettings(), random))
         self._dialect = where.dialect
         self._requests = Requests()
         self._asking = Driven(self._requests, ignore)

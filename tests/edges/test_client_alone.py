@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -174,6 +174,29 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(silent: str) -> N
     assert not member.poll(0.3)
     member.close(timeout_s=0.5)
     assert time.monotonic() - started < 5
+
+
+def test_asking_needs_no_thread_and_leaves_nothing_open_after_an_interrupt(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threading.active_count()
+    with ClusterClient(silent) as client:
+        with pytest.raises(RequestTimedOut):
+            client.ask(DescribeNode(), timeout_s=0.1)
+        assert threading.active_count() == threads
+
+        def interrupt(_timeout_s: float | None) -> NoReturn:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client._driver._sockets, "select", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                client.ask(DescribeNode(), timeout_s=5)
+        assert client._driver._connections == {}
+        with pytest.raises(RequestTimedOut):
+            client.ask(DescribeNode(), timeout_s=0.1)
+    with pytest.raises(ClientClosed, match="this client was closed"):
+        client.ask(DescribeNode())
 
 
 def test_closing_twice_is_fine_and_using_after_it_is_not(nobody: str) -> None:
