@@ -10,6 +10,7 @@ from typing import Protocol, TypedDict
 import msgspec
 
 from membership.assignors import RebalanceProtocol, common_protocol
+from membership.backoff import backoff_ms
 from membership.channel import CoordinatorChannel
 from membership.events import Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
 from membership.nodes import Nodes
@@ -273,10 +274,8 @@ class Member:
             self.timers.pop(timer, None)
 
     def backoff_ms(self, failures: int) -> int:
-        """See docs/spec/consumer-client.md#A1: min(max, base * 2^n * U(0.8, 1.2))."""
         settings = self.settings
-        delay = settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self.jitter())
-        return min(settings.retry_backoff_max_ms, int(delay))
+        return backoff_ms(settings.retry_backoff_ms, settings.retry_backoff_max_ms, failures, self.jitter())
 
     def deadlines(self) -> Iterator[int]:
         yield from self.timers.values()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from membership.backoff import backoff_ms
 from membership.checks import MOST_64, check_number
 from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from membership.nodes import nodes_of
@@ -159,8 +160,10 @@ class Lookups:
         elif reply is None and sent.node is None:
             self._effects.append(HangUp(None))  # the next is asked of somebody else
         if not (question.calls or question.is_over):
-            delay_ms = self._settings.retry_backoff_ms * 2 ** min(question.failures, 30) * (0.8 + 0.4 * self._jitter())
-            question.retry_at_ms = self._now_ms + int(min(delay_ms, self._settings.retry_backoff_max_ms))
+            settings = self._settings
+            question.retry_at_ms = self._now_ms + backoff_ms(
+                settings.retry_backoff_ms, settings.retry_backoff_max_ms, question.failures, self._jitter()
+            )
             question.failures += 1
 
     def _hear_metadata(self, question: _Question, reply: MetadataReply) -> None:
