@@ -135,24 +135,28 @@ class MemberOptions(TypedDict, total=False):
     metadata_max_age_ms: int
 
 
-class PendingOperation(Protocol):
+@dataclass(slots=True)
+class PendingOperation:
     """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
 
     number: int
     deadline_ms: int
-    retry_at_ms: int
-    failures: int
-    call: int | None
-    error_code: ErrorCode
+    retry_at_ms: int = field(default=0, kw_only=True)
+    failures: int = field(default=0, kw_only=True)
+    call: int | None = field(default=None, kw_only=True)
+    error_code: ErrorCode = field(default=ErrorCode.REQUEST_TIMED_OUT, kw_only=True)
 
-    def may_go(self, m: "Member") -> bool:
+    def may_go(self, _m: "Member") -> bool:
         """Tell whether nothing keeps it but the time until it is tried again."""
+        return self.call is None
 
     def request(self, m: "Member") -> Message | None:
         """Return what to send now; None if the operation ended instead."""
+        raise NotImplementedError
 
     def end(self, m: "Member", error_code: ErrorCode) -> None:
         """Tell the application."""
+        raise NotImplementedError
 
 
 class SentCall(msgspec.Struct, frozen=True):

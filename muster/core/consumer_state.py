@@ -148,7 +148,6 @@ class ConsumerState:
         self.kind = SubscriptionKind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
         """Records that were taken and not handed out: no position counts them as done."""
-        self._reset = fetch.reset
         self._commits = commits
         self._commit_at_ms = 0
         self._asked: frozenset[TopicPartition] = frozenset()
