@@ -2,11 +2,12 @@
 
 from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
 from muster.core.requests import Requests
+from protocol.errors import ErrorCode
 from protocol.messages.node import ApiVersions, DescribeNode, Refused
 
 HERE = NodeAddress("here", 1)
 WHO, WHAT = DescribeNode(), ApiVersions("test", "1")
-ANSWER = Refused(35)
+ANSWER = Refused(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def test_what_is_asked_is_sent_once_and_answered_by_its_number() -> None:
