@@ -16,7 +16,7 @@ from demo.sink import Contents, contents
 from demo.spark_member import NAME as SPARK
 from demo.spark_member import Session, SparkMember
 from muster import GroupMember, Producer, Refused, TopicPartition
-from muster.blocking.cluster import Cluster, expect
+from muster.blocking.cluster import ClusterClient, expect
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
@@ -52,7 +52,7 @@ class Setting(Struct, frozen=True):
 
 def load(setting: Setting, lines: Sequence[bytes], show: Show) -> None:
     """All flights into the topic, which must be new. Raises `Ended` if it is not."""
-    cluster = Cluster(setting.bootstrap)
+    cluster = ClusterClient(setting.bootstrap)
     wanted = CreateTopics((CreatableTopic(setting.topic, setting.partitions),))
     made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
     cluster.close()
@@ -76,7 +76,7 @@ class Story:
         self.total = total
         self.show = show
         self._ends = ends
-        self._cluster = Cluster(setting.bootstrap)
+        self._cluster = ClusterClient(setting.bootstrap)
         ends.callback(self._cluster.close)
         self._asking = GroupMember(setting.bootstrap, setting.group, [setting.topic])  # never polled: it only asks
         ends.callback(self._asking.close)

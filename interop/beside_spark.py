@@ -29,7 +29,7 @@ from interop.beside import Watch
 from interop.beside_rows import Place, mark, mend, read, written_bytes
 from interop.server import Musterd, apache_kafka
 from muster import GroupMember, Producer, TopicPartition
-from muster.blocking.cluster import Cluster, expect
+from muster.blocking.cluster import ClusterClient, expect
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from pyspark_muster.decode import read_range
 from tests.edges.musterd import free_port
@@ -252,7 +252,7 @@ def speed(front: Musterd) -> None:
 
 
 def _make(native: str, topics: dict[str, int]) -> None:
-    cluster = Cluster(native)
+    cluster = ClusterClient(native)
     wanted = CreateTopics(tuple(CreatableTopic(name, count, 1) for name, count in topics.items()))
     made = expect(CreateTopicsReply, cluster.ask(wanted)).topics
     assert not any(one.error_code for one in made), made

@@ -13,8 +13,8 @@ from protocol.consumer_protocol import PROTOCOL_TYPE
 
 __all__ = [
     "PROTOCOL_TYPE",
-    "Assignment",
-    "Subscription",
+    "ConsumerAssignment",
+    "ConsumerSubscription",
     "decode_assignment",
     "decode_subscription",
     "encode_assignment",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class ConsumerSubscription(msgspec.Struct, frozen=True):
     """A member's word about itself when it joins."""
 
     topics: tuple[str, ...]
@@ -32,14 +32,14 @@ class Subscription(msgspec.Struct, frozen=True):
     rack_id: str | None = None
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class ConsumerAssignment(msgspec.Struct, frozen=True):
     """The partitions that the leader gives a member."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
 
 
-def encode_subscription(subscription: Subscription) -> bytes:
+def encode_subscription(subscription: ConsumerSubscription) -> bytes:
     """The newest version, sorted."""
     return wire.encode_subscription(
         wire.Subscription(
@@ -52,24 +52,24 @@ def encode_subscription(subscription: Subscription) -> bytes:
     )
 
 
-def decode_subscription(data: bytes) -> Subscription:
+def decode_subscription(data: bytes) -> ConsumerSubscription:
     """Decode any version. Raises ProtocolViolation."""
     read = wire.decode_subscription(data)
     owned = _single(read.owned_partitions)
-    return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
+    return ConsumerSubscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
 
 
-def encode_assignment(assignment: Assignment) -> bytes:
+def encode_assignment(assignment: ConsumerAssignment) -> bytes:
     """The newest version, sorted."""
     return wire.encode_assignment(wire.Assignment(_grouped(assignment.partitions), assignment.user_data))
 
 
-def decode_assignment(data: bytes) -> Assignment:
+def decode_assignment(data: bytes) -> ConsumerAssignment:
     """Decode any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
     ProtocolViolation.
     """
     read = wire.decode_assignment(data)
-    return Assignment(_single(read.partitions), read.user_data)
+    return ConsumerAssignment(_single(read.partitions), read.user_data)
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> tuple[wire.TopicPartitions, ...]:

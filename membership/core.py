@@ -52,7 +52,7 @@ from membership.replies import (
     OffsetsAnswered,
     PollOverdue,
     ReleaseAnswered,
-    SessionOverdue,
+    SessionTimedOut,
     SyncAnswered,
     answered,
     unanswered,
@@ -74,7 +74,7 @@ E = TypeVar("E")
 Action = Callable[[Member, E], None]
 
 
-class Row(NamedTuple):
+class MembershipRow(NamedTuple):
     """The actions of an event, state by state."""
 
     event: type
@@ -96,9 +96,9 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
         syncing: Action[E],
         steady: Action[E],
         leaving: Action[E],
-    ) -> Row:
+    ) -> MembershipRow:
         cells = (unjoined, releasing, joining, syncing, steady, leaving)
-        return Row(self.event, dict(zip(State, cells, strict=True)))
+        return MembershipRow(self.event, dict(zip(State, cells, strict=True)))
 
 
 def nothing(_m: Member, _event: object) -> None:
@@ -152,7 +152,7 @@ TABLE = {row.event: row.cells for row in (
     on(HeartbeatAnswered)(
         unjoined=nothing, releasing=heartbeats.hear_heartbeat, joining=nothing, syncing=heartbeats.hear_heartbeat,
         steady=heartbeats.hear_heartbeat, leaving=nothing),
-    on(SessionOverdue)(
+    on(SessionTimedOut)(
         unjoined=nothing, releasing=heartbeats.doubt_coordinator, joining=nothing,
         syncing=heartbeats.doubt_coordinator, steady=heartbeats.doubt_coordinator, leaving=nothing),
     on(PollOverdue)(
@@ -197,8 +197,8 @@ TABLE = {row.event: row.cells for row in (
 )}
 # fmt: on
 
-_OVERDUE = {Timer.SESSION: SessionOverdue(), Timer.POLL: PollOverdue()}
-"""What a timer turns into; the others only hold something back until they have run out."""
+_OVERDUE = {Timer.SESSION: SessionTimedOut(), Timer.POLL: PollOverdue()}
+"""Events that timers turn into; the others only hold something back until they have run out."""
 _BEATING = frozenset({State.RELEASING, State.SYNCING, State.STEADY})
 _IN_TOUCH = _BEATING | {State.JOINING}
 

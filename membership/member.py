@@ -10,6 +10,7 @@ from typing import Protocol, TypedDict
 import msgspec
 
 from membership.assignors import RebalanceProtocol, common_protocol
+from membership.backoff import backoff_ms
 from membership.channel import CoordinatorChannel
 from membership.events import Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
 from membership.nodes import Nodes
@@ -22,7 +23,7 @@ from protocol.messages.topics import MetadataReply
 COORDINATOR_GONE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
-"""What makes a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
+"""Errors that make a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
 
 
 class State(enum.Enum):
@@ -134,24 +135,28 @@ class MemberOptions(TypedDict, total=False):
     metadata_max_age_ms: int
 
 
-class PendingOperation(Protocol):
+@dataclass(slots=True)
+class PendingOperation:
     """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
 
     number: int
     deadline_ms: int
-    retry_at_ms: int
-    failures: int
-    call: int | None
-    error_code: ErrorCode
+    retry_at_ms: int = field(default=0, kw_only=True)
+    failures: int = field(default=0, kw_only=True)
+    call: int | None = field(default=None, kw_only=True)
+    error_code: ErrorCode = field(default=ErrorCode.REQUEST_TIMED_OUT, kw_only=True)
 
-    def may_go(self, m: "Member") -> bool:
+    def may_go(self, _m: "Member") -> bool:
         """Tell whether nothing keeps it but the time until it is tried again."""
+        return self.call is None
 
     def request(self, m: "Member") -> Message | None:
         """Return what to send now; None if the operation ended instead."""
+        raise NotImplementedError
 
     def end(self, m: "Member", error_code: ErrorCode) -> None:
         """Tell the application."""
+        raise NotImplementedError
 
 
 class SentCall(msgspec.Struct, frozen=True):
@@ -181,9 +186,9 @@ class Member:
     member_id: str = ""
     generation_id: int = NO_GENERATION
     held: tuple[TopicPartition, ...] = ()
-    """What the application holds, or was not yet told it lost."""
+    """Partitions that the application holds, or was not yet told it lost."""
     releasing: tuple[TopicPartition, ...] = ()
-    """What of it the application was told to let go, and has not yet."""
+    """Partitions that the application was told to let go, and has not yet."""
     last_assigned: tuple[TopicPartition, ...] = ()
     last_generation_id: int = NO_GENERATION
     """The newest assignment there was, and its generation: what sticky assignors go by."""
@@ -204,7 +209,7 @@ class Member:
     is_leader: bool = False
     roster: tuple[JoinGroupMember, ...] = ()
     plan: tuple[SyncGroupAssignment, ...] | None = None
-    """What to bring along in SyncGroup; None while the leader has still to work it out."""
+    """Assignments to send in SyncGroup; None while the leader has still to work it out."""
     watched: dict[str, int] | None = None
     """Leader only: the partition counts its assignment was made for."""
     join_failures: int = 0
@@ -257,7 +262,7 @@ class Member:
         self.channel.stop_asking(*kinds)
 
     def forget_coordinator(self) -> None:
-        """It is elsewhere, or gone: what it was asked fails; who this member is stays."""
+        """Forget the coordinator, which has moved or gone: what it was asked fails; who this member is stays."""
         if self.coordinator is None:
             return
         self.effects.append(HangUp(self.coordinator))
@@ -273,10 +278,8 @@ class Member:
             self.timers.pop(timer, None)
 
     def backoff_ms(self, failures: int) -> int:
-        """See docs/spec/consumer-client.md#A1: min(max, base * 2^n * U(0.8, 1.2))."""
         settings = self.settings
-        delay = settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self.jitter())
-        return min(settings.retry_backoff_max_ms, int(delay))
+        return backoff_ms(settings.retry_backoff_ms, settings.retry_backoff_max_ms, failures, self.jitter())
 
     def deadlines(self) -> Iterator[int]:
         yield from self.timers.values()
@@ -314,7 +317,7 @@ class Member:
             self.arm(Timer.RETRY, delay_ms)
 
     def unjoin(self) -> None:
-        """Out of the group until the next poll."""
+        """Leave the group until the next poll."""
         self.state = State.UNJOINED
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
 
@@ -329,7 +332,7 @@ class Member:
         self.effects.append(Revoked(partitions))
 
     def released(self) -> None:
-        """It has."""
+        """Note that the application has let go."""
         gone = set(self.releasing)
         self.held = tuple(one for one in self.held if one not in gone)
         self.releasing = ()

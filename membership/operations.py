@@ -31,26 +31,15 @@ NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 
 
 @dataclass(slots=True)
-class PendingCommit:
+class PendingCommit(PendingOperation):
     """A commit of the generation it was asked in: in another one, the partitions may have been others' meanwhile."""
 
-    number: int
-    deadline_ms: int
     offsets: Mapping[TopicPartition, OffsetToCommit]
     generation_id: int
     once: bool = False
-    retry_at_ms: int = 0
-    failures: int = 0
-    call: int | None = None
-    error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
-
-    def may_go(self, _m: Member) -> bool:
-        return self.call is None
 
     def request(self, m: Member) -> OffsetCommit | None:
-        refusal = may_commit(m)
-        if refusal == ErrorCode.NONE and self.generation_id != m.generation_id:
-            refusal = ErrorCode.ILLEGAL_GENERATION
+        refusal = may_commit_in(m, self.generation_id)
         if refusal != ErrorCode.NONE:
             self.end(m, refusal)
             return None
@@ -78,14 +67,8 @@ class PendingCommit:
 
 
 @dataclass(slots=True)
-class PendingOffsetFetch:
-    number: int
-    deadline_ms: int
+class PendingOffsetFetch(PendingOperation):
     partitions: tuple[TopicPartition, ...]
-    retry_at_ms: int = 0
-    failures: int = 0
-    call: int | None = None
-    error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
     def may_go(self, m: Member) -> bool:
         """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
@@ -105,7 +88,7 @@ class PendingOffsetFetch:
 
 
 def may_commit(m: Member) -> ErrorCode:
-    """Nothing is sent from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
+    """Refuse what comes from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
     if m.fenced:
         return ErrorCode.FENCED_INSTANCE_ID
     if m.is_by_hand:
@@ -115,6 +98,13 @@ def may_commit(m: Member) -> ErrorCode:
     if m.generation_id == NO_GENERATION or m.state is State.UNJOINED:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return ErrorCode.NONE
+
+
+def may_commit_in(m: Member, generation_id: int) -> ErrorCode:
+    """Refuse as `may_commit` does, and what was asked in another generation."""
+    refusal = may_commit(m)
+    is_other = refusal == ErrorCode.NONE and generation_id != m.generation_id
+    return ErrorCode.ILLEGAL_GENERATION if is_other else refusal
 
 
 def commit(m: Member, event: CommitAsked) -> None:

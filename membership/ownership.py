@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from membership.events import ClaimAsked, ClaimDone, Grant, ReleaseAsked, ReleaseDone
 from membership.heartbeats import fall_out
-from membership.member import COORDINATOR_GONE, Member, State
-from membership.operations import NO_MEMBER, TRY_AGAIN, may_commit, try_again
+from membership.member import COORDINATOR_GONE, Member, PendingOperation, State
+from membership.operations import NO_MEMBER, TRY_AGAIN, may_commit_in, try_again
 from membership.replies import ClaimAnswered, ReleaseAnswered
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -21,27 +21,16 @@ from protocol.messages.ownership import (
 
 
 @dataclass(slots=True)
-class PendingClaim:
+class PendingClaim(PendingOperation):
     """All of it or nothing, in the generation it was asked in. An answer that was lost is asked for again: what is
     owned already is granted by the same epoch.
     """
 
-    number: int
-    deadline_ms: int
     threads: Mapping[TopicPartition, int]
     generation_id: int
-    retry_at_ms: int = 0
-    failures: int = 0
-    call: int | None = None
-    error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
-
-    def may_go(self, _m: Member) -> bool:
-        return self.call is None
 
     def request(self, m: Member) -> ClaimPartitions | None:
-        refusal = may_commit(m)
-        if refusal == ErrorCode.NONE and self.generation_id != m.generation_id:
-            refusal = ErrorCode.ILLEGAL_GENERATION
+        refusal = may_commit_in(m, self.generation_id)
         if refusal != ErrorCode.NONE:
             self.end(m, refusal)
             return None
@@ -74,19 +63,10 @@ class PendingClaim:
 
 
 @dataclass(slots=True)
-class PendingRelease:
+class PendingRelease(PendingOperation):
     """One try, as who the member was when it was granted them. If it is lost, the next JoinGroup ends the grants."""
 
-    number: int
-    deadline_ms: int
     asked: ReleaseAsked
-    retry_at_ms: int = 0
-    failures: int = 0
-    call: int | None = None
-    error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
-
-    def may_go(self, _m: Member) -> bool:
-        return self.call is None
 
     def request(self, m: Member) -> ReleasePartitions:
         items = tuple(ReleaseItem(one.topic, one.partition, epoch) for one, epoch in sorted(self.asked.epochs.items()))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muster.blocking import RangeReader
-from muster.blocking.cluster import Cluster
+from muster.blocking.cluster import ClusterClient
 from muster.net.security import Security
 from protocol.record_batch import HEADER_BYTES, BatchHeader, Bytes, CorruptBatch, record_bytes
 
@@ -33,7 +33,7 @@ ROWS = 32_768
 BYTES = 16 * 1024 * 1024
 """Batches are gathered until there are so many rows or bytes: Spark takes a few large ones much faster than many."""
 
-_clusters: dict[tuple[str, Security | None, Security | None], Cluster] = {}
+_clusters: dict[tuple[str, Security | None, Security | None], ClusterClient] = {}
 """Connections of this process. Spark's Python workers serve many tasks, each of which would otherwise make its own."""
 
 _LOG_APPEND_TIME = 0x08
@@ -57,7 +57,7 @@ def read_range(
     where = (bootstrap, security, broker_security)
     cluster = _clusters.get(where)
     if cluster is None:
-        cluster = _clusters[where] = Cluster(
+        cluster = _clusters[where] = ClusterClient(
             bootstrap, client_id="spark-task", security=security, broker_security=broker_security
         )
     with RangeReader(bootstrap, topic, partition, start, end, cluster=cluster) as reader:

@@ -8,7 +8,7 @@ from membership.assignors.equal import share_equally
 from membership.assignors.general import share_generally
 from membership.assignors.model import NO_RACKS, UNKNOWN_GENERATION, Assignment, Racks, Subscriber
 from membership.assignors.nearer import Held, Share, share_nearer
-from membership.assignors.ownership import Claim, Ownership, settle
+from membership.assignors.ownership import FormerClaim, FormerOwners, settle
 from membership.assignors.racks import Nearness
 from membership.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data
 
@@ -27,7 +27,7 @@ def assign_cooperative_sticky(
 ) -> Assignment:
     """The same of what members still own; what would move from a living owner nobody gets in this round."""
     members = sorted(subscribers, key=lambda one: one.member_id)
-    claims = {one.member_id: Claim(one.owned, _generation_of(one)) for one in members}
+    claims = {one.member_id: FormerClaim(one.owned, _generation_of(one)) for one in members}
     ownership = settle(claims)
     return withhold(_share_out(_counted(partition_counts, members), members, ownership, racks), claims, ownership)
 
@@ -46,7 +46,7 @@ def _counted(partition_counts: Mapping[str, int], members: Sequence[Subscriber])
 
 
 def _share_out(
-    counts: Mapping[str, int], members: Sequence[Subscriber], ownership: Ownership, racks: Racks
+    counts: Mapping[str, int], members: Sequence[Subscriber], ownership: FormerOwners, racks: Racks
 ) -> Assignment:
     if not members:
         return {}

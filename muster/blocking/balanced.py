@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 from membership.events import Effect, MemberEvent
 from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
-from muster.core.balancing import BalancedConfig, BalancedMember, OffsetInfo, Result
+from muster.core.balancing import BalancedConfig, BalancedMembership, OffsetInfo, Result
 from muster.core.balancing.events import (
     ConfirmAsked,
     ConnectAsked,
     DescribeAsked,
     DisconnectAsked,
-    Ended,
     Fetched,
     GaveUp,
     Handed,
     MessageAsked,
     MetaAsked,
     Noted,
+    OperationEnded,
     PassedOver,
     ReadyAsked,
     ShutdownAsked,
@@ -77,7 +77,7 @@ class ClientBalancedConsumer:
             raise ValueError("group_id is empty: a member needs the name of its group")
         self._config = config or BalancedConfig()
         self._consumer_id = new_consumer_id(group_id)
-        self._core = BalancedMember(group_id, self._consumer_id, self._config)
+        self._core = BalancedMembership(group_id, self._consumer_id, self._config)
         self._settings = FetchSettings(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
         self._driver = ThreadDriver(where, client_id)
         self._driven = Driven(self._core, self._told)
@@ -309,7 +309,7 @@ class ClientBalancedConsumer:
 
     def _told(self, effect: Effect) -> None:
         """In whichever thread, under the lock."""
-        if isinstance(effect, Ended):
+        if isinstance(effect, OperationEnded):
             self._ended[effect.operation] = effect.result
         elif isinstance(effect, Noted):
             said = ", ".join(f"{name}: {value}" for name, value in effect.fields.items())

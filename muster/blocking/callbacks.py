@@ -1,4 +1,6 @@
-"""The thread in which a producer's callbacks are called: it holds no lock, so that they may wait, and send again."""
+"""The thread in which a client calls the application's functions: it holds no lock, so that they may wait and send,
+and heartbeats go on meanwhile.
+"""
 
 import logging
 import threading
@@ -43,11 +45,13 @@ class Callbacks:
             last = self._put
             return self._mine.wait_for(lambda: self._returned >= last, timeout_s)
 
-    def stop(self) -> None:
-        """The thread ends once nothing is left to call."""
+    def stop(self, timeout_s: float = 0.0) -> None:
+        """End the thread once nothing is left to call; wait for that, but not in a callback."""
         with self._mine:
-            self._is_stopping = True
+            self._is_stopping, thread = True, self._thread
             self._mine.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
 
     def _run(self) -> None:
         while True:
@@ -60,7 +64,7 @@ class Callbacks:
             try:
                 call()
             except BaseException:  # noqa: BLE001  (the application's own, a sys.exit too: the next ones are called)
-                _LOG.exception("a callback of Sent.add_done_callback failed")
+                _LOG.exception("a callback failed")
             with self._mine:
                 self._returned += 1
                 self._mine.notify_all()

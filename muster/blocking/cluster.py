@@ -1,38 +1,40 @@
-"""Asking the node that has it: leaders of partitions, coordinators of groups, without membership."""
+"""Asking nodes of a cluster anything that their protocol knows, without membership and without a thread."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from random import random
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
-from membership.events import NodeAddress
-from membership.nodes import nodes_of
+from membership.channel import CoordinatorChannel
+from membership.events import NodeAddress, Woke
 from membership.topic_partition import TopicPartition
-from muster.blocking.connection import Connection
+from muster.blocking.runner import ThreadRunner
+from muster.client.steps import Procedure, WaitUntil
+from muster.client.topics import TopicProcedures, ignore
+from muster.core.fetching import FetchSettings
+from muster.core.lookups import Lookups
+from muster.core.requests import Requests
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
-from muster.net.bootstrap import parse_bootstrap
+from muster.net.bootstrap import cannot_connect, parse_bootstrap
+from muster.net.caller import CallerDriver
+from muster.net.cores import Driven
 from muster.net.dialects import dialect_of
-from muster.net.fork_guard import ClientCondition
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply
-from protocol.messages.offsets import (
-    ListOffsets,
-    ListOffsetsPartition,
-    ListOffsetsReply,
-    ListOffsetsTopic,
-)
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from protocol.messages.node import FindCoordinatorReply
+from protocol.messages.node import Refused as WhollyRefused
 
 RETRY_S = 0.1
 EARLIEST, LATEST = -2, -1
-R = TypeVar("R", bound=Message)
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
-class Cluster:
-    """Nodes known from `bootstrap` on, a connection each, made when first needed. Usable from several threads, which
-    wait for each other. `dialect` as for `Connection`; the nodes that others tell of speak the same, or what is said
-    of them.
+class ClusterClient(TopicProcedures):
+    """Asks nodes, from `bootstrap` on; connections are made when first needed, and anew when lost. Usable from several
+    threads, which wait for each other. `dialect` is "native" or "kafka"; without it the bootstrap says which.
     """
 
     def __init__(
@@ -43,140 +45,126 @@ class Cluster:
         client_id: str = "muster",
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
+        connect_timeout_s: float = 5.0,
     ) -> None:
-        self._where = parse_bootstrap(bootstrap, dialect, security, broker_security)
-        self._client_id = client_id
-        self._lock = ClientCondition()
-        self._any = Connection(bootstrap, dialect=dialect, security=security, client_id=client_id)
-        self._nodes: dict[tuple[str, int, str], Connection] = {}
+        where = parse_bootstrap(bootstrap, dialect, security, broker_security)
+        driver = CallerDriver(where, client_id, int(connect_timeout_s * 1000))
+        super().__init__(ThreadRunner(where, client_id, "client", driver), Lookups(FetchSettings(), random))
+        self._dialect = where.dialect
+        self._requests = Requests()
+        self._asking = Driven(self._requests, ignore)
+        self._driver.add(self._asking)
         self._leaders: dict[TopicPartition, NodeAddress] = {}
-        self._counts: dict[str, int] = {}
 
     def ask(self, message: Message, timeout_s: float = 30.0, *, node: NodeAddress | None = None) -> Message:
-        """The reply of `node`, or of any. Raises as `Connection.ask` does."""
-        with self._lock:
-            return self._connection(node).ask(message, timeout_s)
+        """The reply of `node`, or of any, whatever error code it carries. Raises `Refused` where the request was
+        refused as a whole and its reply has no place to say so, `CannotConnect`, `RequestTimedOut`; a connection lost
+        meanwhile counts as the former. `AuthenticationFailed` where we are not let in.
+        """
+        reply: Message = self._runner.run_open(self._request(message, node, timeout_s))
+        if isinstance(reply, WhollyRefused):
+            said = reply.error_message or reply.error_code.name
+            raise Refused(reply.error_code, f"{type(message).__name__} was refused: {said}")
+        return reply
+
+    def ask_coordinator(self, kind: type[M], group_id: str, message: Message) -> M:
+        """The reply of the group's coordinator, as what it must be. Raises as `ask`, `coordinator` and `expect` do."""
+        return expect(kind, self.ask(message, node=self.coordinator(group_id)))
 
     def coordinator(self, group_id: str, timeout_s: float = 30.0) -> NodeAddress:
-        """Return who coordinates the group; waits while nobody does. Raises `Refused`, `RequestTimedOut`."""
-
-        def find() -> NodeAddress | None:
-            reply = expect(FindCoordinatorReply, self.ask(FindCoordinator((group_id,)), timeout_s))
-            found = reply.coordinators[0]
-            if found.error_code == ErrorCode.NONE:
-                return NodeAddress(found.host, found.port, found.node_id)
-            if found.error_code.retriable:
-                return None
-            raise Refused(found.error_code, found.error_message or f"no coordinator: {found.error_code.name}")
-
-        return until(find, timeout_s, f"nobody coordinates group {group_id}")
-
-    def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
-        """Waits for a topic that is being made, not for a node. Raises `Refused` for a topic that does not exist,
+        """Return who coordinates the group; waits while nobody does, not while nobody answers. Raises `Refused`,
         `CannotConnect`, `RequestTimedOut`.
         """
-
-        def find() -> int | None:
-            with self._lock:
-                if topic not in self._counts:
-                    self._refresh([topic], timeout_s)
-                return self._counts.get(topic)
-
-        return until(find, timeout_s, f"topic {topic} has no partitions yet", also_if_lost=False)
-
-    def leader(self, partition: TopicPartition, timeout_s: float = 30.0) -> NodeAddress:
-        """Return who has the partition; waits while nobody has. Raises `Refused`, `RequestTimedOut`."""
+        channel: CoordinatorChannel[Any] = CoordinatorChannel(group_id, lambda _failures: 0)
 
         def find() -> NodeAddress | None:
-            with self._lock:
-                if partition not in self._leaders:
-                    self._refresh([partition.topic], timeout_s)
-                return self._leaders.get(partition)
+            code, sentence = channel.hear_lookup(expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s)))
+            if code != ErrorCode.NONE and not code.retriable:
+                raise Refused(code, sentence or f"no coordinator: {code.name}")
+            return channel.coordinator
 
-        return until(find, timeout_s, f"no node has {partition}: does it exist?")
+        return until(find, timeout_s, f"nobody coordinates group {group_id}", also_if_lost=False)
+
+    def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
+        """Waits for a topic that is being made. Raises `Refused` for a topic that does not exist, `CannotConnect`,
+        `RequestTimedOut`.
+        """
+        return len(self._runner.run_open(self._partitions_for(topic, timeout_s)))
+
+    def leader(self, partition: TopicPartition, timeout_s: float = 30.0) -> NodeAddress:
+        """Return who has the partition; waits while nobody has. Raises `Refused`, `CannotConnect`, `RequestTimedOut`;
+        `AuthenticationFailed`.
+        """
+        node = self._leaders.get(partition)
+        if node is None:
+            found = self._runner.run_open(self._look_up((), {}, timeout_s, (partition,)))
+            node = self._leaders[partition] = found.leaders[partition]
+        return node
 
     def forget_leader(self, partition: TopicPartition) -> None:
         """It moved: look again."""
-        with self._lock:
-            self._leaders.pop(partition, None)
+        self._leaders.pop(partition, None)
 
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float = 30.0
     ) -> Mapping[TopicPartition, int]:
-        """The begin (`EARLIEST`) or end (`LATEST`) of each. Raises `Refused`, `RequestTimedOut`."""
-        wanted = sorted(set(partitions))
-        found: dict[TopicPartition, int] = {}
-
-        def ask_all() -> Mapping[TopicPartition, int] | None:
-            by_node: dict[NodeAddress, list[TopicPartition]] = {}
-            for one in wanted:
-                if one not in found:
-                    by_node.setdefault(self.leader(one, timeout_s), []).append(one)
-            for node, ones in by_node.items():
-                self._ask_offsets(node, ones, timestamp, timeout_s, found)
-            return {one: found[one] for one in wanted} if len(found) == len(wanted) else None
-
-        return until(ask_all, timeout_s, "no offsets came")
+        """The begin (`EARLIEST`) or end (`LATEST`) of each. Raises `Refused`, `CannotConnect`, `RequestTimedOut`."""
+        times = dict.fromkeys(sorted(set(partitions)), timestamp)
+        offsets: Mapping[TopicPartition, int] = self._runner.run_open(self._look_up((), times, timeout_s)).offsets
+        return offsets
 
     def close(self) -> None:
-        with self._lock:
-            for connection in (self._any, *self._nodes.values()):
-                connection.close()
+        """Disconnect. Closing twice is fine."""
+        self._runner.guard.is_closed = True
+        self._driver.stop()
 
-    def _ask_offsets(
-        self,
-        node: NodeAddress,
-        partitions: list[TopicPartition],
-        timestamp: int,
-        timeout_s: float,
-        found: dict[TopicPartition, int],
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for one in partitions:
-            topics.setdefault(one.topic, []).append(ListOffsetsPartition(one.partition, timestamp))
-        request = ListOffsets(tuple(ListOffsetsTopic(name, tuple(ones)) for name, ones in topics.items()))
-        for topic in expect(ListOffsetsReply, self.ask(request, timeout_s, node=node)).topics:
-            for answer in topic.partitions:
-                one = TopicPartition(topic.name, answer.partition_index)
-                if answer.error_code == ErrorCode.NONE:
-                    found[one] = answer.offset
-                elif answer.error_code.retriable:
-                    self.forget_leader(one)
-                else:
-                    raise Refused(answer.error_code, f"the offsets of {one}: {answer.error_code.name}")
+        self.close()
 
-    def _connection(self, node: NodeAddress | None) -> Connection:
-        if node is None:
-            return self._any
-        key = (node.host, node.port, node.speaks)
-        if key not in self._nodes:
-            self._nodes[key] = Connection(
-                node,
-                dialect=dialect_of(node, self._where.dialect),
-                security=self._where.security_of(node),
-                client_id=self._client_id,
-            )
-        return self._nodes[key]
+    def _request(self, message: Message, node: NodeAddress | None, timeout_s: float) -> Procedure[Message]:
+        """Try every address that may stand for the node, or all of the bootstrap, until one answers."""
+        driver = self._driver
+        deadline = driver.time() + timeout_s
+        tried: dict[NodeAddress, Exception] = {}
+        while True:
+            address = node or driver.bootstrap_address
+            reply = yield from self._request_once(message, node, deadline - driver.time(), timeout_s)
+            if reply is not None:
+                return reply
+            if driver.is_last_address(address):
+                tried[address] = driver.failures.get(address, ConnectionResetError("the connection was lost"))
+                if node is not None or driver.bootstrap_address in tried:
+                    break
+        if len(tried) == 1:
+            raise driver.refusals.error(driver.last_failure)
+        why = {one: error if isinstance(error, OSError) else str(error) for one, error in tried.items()}
+        raise CannotConnect(cannot_connect(why, dialect_of(address, self._dialect)))
 
-    def _refresh(self, topics: list[str], timeout_s: float) -> None:
-        asked = Metadata(tuple(MetadataTopic(name) for name in topics))
-        reply = expect(MetadataReply, self.ask(asked, timeout_s))
-        nodes = nodes_of(reply)
-        for topic in reply.topics:
-            if topic.name is None or (topic.error_code != ErrorCode.NONE and not topic.partitions):
-                code = topic.error_code
-                if code.retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    continue
-                if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise Refused(code, f"there is no topic {topic.name!r}: create it with `muster topics create`")
-                raise Refused(code, f"topic {topic.name!r}: {code.name}")
-            self._counts[topic.name] = len(topic.partitions)
-            for one in topic.partitions:
-                if one.leader_id in nodes:
-                    self._leaders[TopicPartition(topic.name, one.partition_index)] = nodes[one.leader_id]
+    def _request_once(
+        self, message: Message, node: NodeAddress | None, left_s: float, timeout_s: float
+    ) -> Procedure[Message | None]:
+        requests, refusals = self._requests, self._driver.refusals
+        address = node or self._driver.bootstrap_address
+        number = requests.ask(message, node)
+        try:
+            self._driver.feed(self._asking, Woke())
+            yield WaitUntil(lambda: requests.is_over(number) or not refusals.is_told, left_s)
+            if not requests.is_over(number):
+                refusals.raise_last()
+                what = f"{address} did not answer {type(message).__name__} within {timeout_s:g} s"
+                raise RequestTimedOut(what)
+        except BaseException:
+            self._driver.carry_out(self._asking, lambda _: requests.forget(number))
+            raise
+        return requests.take(number)
 
 
-def expect(kind: type[R], reply: Message) -> R:
+def expect(kind: type[M], reply: Message) -> M:
     """The reply, as what it must be. Raises `Refused` with its code where the request failed as a whole."""
     if not isinstance(reply, kind):
         raise MusterError(f"a {type(reply).__name__} came where a {kind.__name__} was due")
@@ -184,9 +172,6 @@ def expect(kind: type[R], reply: Message) -> R:
     if code != ErrorCode.NONE:
         raise Refused(code, f"{kind.__name__.removesuffix('Reply')} was refused: {code.name}")
     return reply
-
-
-T = TypeVar("T")
 
 
 def until(attempt: Callable[[], T | None], timeout_s: float, sentence: str, *, also_if_lost: bool = True) -> T:

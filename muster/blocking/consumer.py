@@ -14,7 +14,7 @@ from muster.core.fetching import ConsumerRecord
 from muster.core.fetching.records import group_by_partition
 
 _LOOK_S = 1.0
-"""Of one poll of iteration."""
+"""The wait of one poll of iteration."""
 
 
 class Consumer(ThreadTopics, ConsumerProcedures):

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import RETRY_S, Cluster, expect
+from muster.blocking.cluster import RETRY_S, ClusterClient, expect
 from muster.errors import CannotConnect, CorruptRecords, OffsetOutOfRange, Refused, RequestTimedOut
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
@@ -38,7 +38,7 @@ class RangeReader:
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
         waits_for_disk: bool = True,
-        cluster: Cluster | None = None,
+        cluster: ClusterClient | None = None,
     ) -> None:
         """Without `waits_for_disk` KAFKA_STORAGE_ERROR is raised at once, not asked about until `timeout_s` is over.
         `cluster`: connections to share with other readers of this process; they outlive the reader."""
@@ -60,7 +60,7 @@ class RangeReader:
         self._end = end
         self._timeout_s = timeout_s
         self._fetch_bytes = fetch_bytes
-        self._cluster = cluster or Cluster(
+        self._cluster = cluster or ClusterClient(
             bootstrap, dialect=dialect, client_id=client_id, security=security, broker_security=broker_security
         )
         self._owns_cluster = cluster is None

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from muster.blocking.guard import ThreadGuard
 from muster.client.steps import CallApplication, Procedure, Shield, Step, Wait, WaitUntil
 from muster.net.bootstrap import Bootstrap
+from muster.net.sockets import SocketDriver
 from muster.net.thread import ThreadDriver
 
 R = TypeVar("R")
@@ -18,9 +19,9 @@ class ThreadRunner:
 
     is_closing: Final = False
 
-    def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
+    def __init__(self, where: Bootstrap, client_id: str, what: str, driver: SocketDriver | None = None) -> None:
         self.client_id = client_id
-        self.driver = ThreadDriver(where, client_id)
+        self.driver: Any = driver or ThreadDriver(where, client_id)
         self.guard = ThreadGuard(what)
         self._changed = self.driver.changed
 

@@ -9,7 +9,7 @@ import typer
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import Cluster, expect
+from muster.blocking.cluster import ClusterClient, expect
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import Dialect
@@ -99,20 +99,22 @@ def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
 
 
 @contextmanager
-def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
+def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
     """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
     with reaching_servers(servers(ctx, bootstrap), "--bootstrap") as cluster:
         yield cluster
 
 
 @contextmanager
-def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
+def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
     """Same as `reaching`, for what is about topics. Raises Complaint where musterd stands beside a Kafka cluster and
     has never reached it: it knows of no topic then, and that would look as if there were none.
     """
     with reaching(ctx, bootstrap) as cluster:
         if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is Dialect.NATIVE:
             _refuse_unreached(expect(DescribeNodeReply, cluster.ask(DescribeNode())))
+        else:
+            topology(cluster, topics=False)  # where nobody answers, that is said at once
         yield cluster
 
 
@@ -123,7 +125,7 @@ def _refuse_unreached(node: DescribeNodeReply) -> None:
 
 
 @contextmanager
-def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
+def reaching_servers(where: Servers, hint: str) -> Iterator[ClusterClient]:
     """Same as `reaching`; `hint` names the option that said where."""
     _check_files("", where.security)
     _check_files("broker.", where.broker_security)
@@ -131,7 +133,7 @@ def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
         parse_bootstrap(where.bootstrap, None, where.security, where.broker_security)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=hint) from None
-    cluster = Cluster(
+    cluster = ClusterClient(
         where.bootstrap, client_id="muster-cli", security=where.security, broker_security=where.broker_security
     )
     try:
@@ -151,18 +153,18 @@ def _check_files(prefix: str, security: Security | None) -> None:
         raise typer.BadParameter(str(error), param_hint=name) from None
 
 
-def topology(cluster: Cluster, *, topics: bool) -> MetadataReply:
+def topology(cluster: ClusterClient, *, topics: bool) -> MetadataReply:
     """The nodes, and all topics if wanted."""
     return expect(MetadataReply, cluster.ask(Metadata(topics=None if topics else ())))
 
 
-def list_topics(cluster: Cluster) -> list[MetadataTopicReply]:
+def list_topics(cluster: ClusterClient) -> list[MetadataTopicReply]:
     """By name; those that cannot be shown are left out."""
     found = (topic for topic in topology(cluster, topics=True).topics if topic.name is not None)
     return sorted((topic for topic in found if not topic.error_code), key=lambda topic: topic.name or "")
 
 
-def list_groups(cluster: Cluster) -> list[ListedGroup]:
+def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
     """The groups of all nodes, by id. Brokers beside musterd have groups that are not meant."""
     told = nodes_of(topology(cluster, topics=False)).values()
     nodes: list[NodeAddress | None] = [node for node in told if not node.speaks]
@@ -172,29 +174,20 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
     return sorted(found, key=lambda group: group.group_id)
 
 
-def coordinator(cluster: Cluster, group_id: str) -> NodeAddress:
-    """Return who coordinates the group. Raises CannotConnect at once: only where somebody answers is waiting worth
-    while.
-    """
-    topology(cluster, topics=False)
-    return cluster.coordinator(group_id)
-
-
-def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
+def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
     with _answering_for(group_id):
-        answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
-        group = expect(DescribeGroupsReply, answer).groups[0]
+        group = cluster.ask_coordinator(DescribeGroupsReply, group_id, DescribeGroups((group_id,))).groups[0]
         code = ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == _DEAD else group.error_code
         if code:
             raise Refused(code, group.error_message or f"group {group_id!r}: {code.name}")
         return group
 
 
-def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, int]:
+def committed_offsets(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, int]:
     with _answering_for(group_id):
-        answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=coordinator(cluster, group_id))
-        group = expect(OffsetFetchReply, answer).groups[0]
+        wanted = OffsetFetch((OffsetFetchGroup(group_id),))
+        group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         if group.error_code:
             raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
     return {
@@ -205,33 +198,30 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, i
     }
 
 
-def describe_expiry(cluster: Cluster, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
+def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
     """Return what is said of the group, and of all its partitions. Raises Complaint, or Refused."""
     offsets: list[ExpiringOffset] = []
     with _answering_for(group_id):
-        node = coordinator(cluster, group_id)
-        first = reply = expect(DescribeExpiryReply, cluster.ask(DescribeExpiry(group_id), node=node))
+        first = reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, DescribeExpiry(group_id))
         offsets += reply.offsets
         while reply.has_more:
             last = offsets[-1]
             more = DescribeExpiry(group_id, after_topic=last.topic, after_partition=last.partition_index)
-            reply = expect(DescribeExpiryReply, cluster.ask(more, node=node))
+            reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, more)
             offsets += reply.offsets
     return first, offsets
 
 
-def describe_ownership(cluster: Cluster, group_id: str) -> tuple[OwnedPartition, ...]:
+def describe_ownership(cluster: ClusterClient, group_id: str) -> tuple[OwnedPartition, ...]:
     """The grants that hold now, by partition. Raises Complaint, or Refused."""
     with _answering_for(group_id):
-        reply = expect(
-            DescribeOwnershipReply, cluster.ask(DescribeOwnership(group_id), node=coordinator(cluster, group_id))
-        )
+        reply = cluster.ask_coordinator(DescribeOwnershipReply, group_id, DescribeOwnership(group_id))
         if reply.error_code:
             raise Refused(reply.error_code, f"the owners of {group_id!r}: {reply.error_code.name}")
     return reply.items
 
 
-def partitions_of(cluster: Cluster, names: Collection[str]) -> frozenset[TopicPartition]:
+def partitions_of(cluster: ClusterClient, names: Collection[str]) -> frozenset[TopicPartition]:
     """All partitions of those topics that exist."""
     found = [topic for topic in list_topics(cluster) if topic.name in names] if names else []
     return frozenset(
@@ -239,20 +229,18 @@ def partitions_of(cluster: Cluster, names: Collection[str]) -> frozenset[TopicPa
     )
 
 
-def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> list[DeletedGroup]:
+def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[DeletedGroup]:
     """Return what became of each, in order."""
     found: list[DeletedGroup] = []
     for group_id in group_ids:
-        answer = cluster.ask(DeleteGroups((group_id,)), node=coordinator(cluster, group_id))
-        found += expect(DeleteGroupsReply, answer).results
+        found += cluster.ask_coordinator(DeleteGroupsReply, group_id, DeleteGroups((group_id,))).results
     return found
 
 
-def list_notes(cluster: Cluster, group_id: str, newest: int) -> list[ListedNote]:
+def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[ListedNote]:
     """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
     with _answering_for(group_id):
-        node = coordinator(cluster, group_id)
-        notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
+        notes = cluster.ask_coordinator(ListNotesReply, group_id, ListNotes(group_id, limit=newest)).notes
     if not notes:
         describe_group(cluster, group_id)
     return list(notes)

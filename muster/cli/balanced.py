@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from muster.blocking.cluster import Cluster, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, coordinator, not_served, reaching
+from muster.blocking.cluster import ClusterClient
+from muster.cli.asking import AsJson, Bootstrap, Complaint, not_served, reaching
 from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -24,10 +24,9 @@ from protocol.messages.balanced import (
 CLIENT_BALANCED = "client-balanced"
 
 
-def describe_balanced(cluster: Cluster, group_id: str, *, as_json: bool) -> None:
+def describe_balanced(cluster: ClusterClient, group_id: str, *, as_json: bool) -> None:
     """Members with their numbers, every configured partition, and what nobody reads. Raises Complaint, or Refused."""
-    answer = cluster.ask(DescribeBalanced((group_id,)), node=coordinator(cluster, group_id))
-    (view,) = expect(DescribeBalancedReply, answer).groups
+    (view,) = cluster.ask_coordinator(DescribeBalancedReply, group_id, DescribeBalanced((group_id,))).groups
     if view.error_code:
         sentence = not_served(group_id, view.error_code)
         if sentence is None:
@@ -153,8 +152,7 @@ def consume_from_max(
     refused: dict[str, str] = {}
     with reaching(ctx, bootstrap) as cluster:
         for group_id in dict.fromkeys(groups):
-            answer = cluster.ask(ConsumeFromMax((group_id,), "muster"), node=coordinator(cluster, group_id))
-            reply = expect(ConsumeFromMaxReply, answer)
+            reply = cluster.ask_coordinator(ConsumeFromMaxReply, group_id, ConsumeFromMax((group_id,), "muster"))
             accepted |= {one.group_id: one.from_max_id for one in reply.accepted}
             refused |= {one.group_id: _why_not(group_id, one.error_code, one.error_message) for one in reply.refused}
     if as_json:

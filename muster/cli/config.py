@@ -14,7 +14,7 @@ from muster.net.security import VARIABLES, of_environment, securities, variable
 _HINT = "--config, or MUSTER_... in the environment"
 _KNOWN: Final = ("MUSTER_BOOTSTRAP", "MUSTER_CONFIG", *VARIABLES)
 _OF_THE_DAEMON: Final = ("MUSTER_TLS_", "MUSTER_UPSTREAM_")
-"""Of musterd's keys, those that look like the command's."""
+"""Prefixes of musterd's variables, which look like the command's."""
 _NEAR: Final = 0.85
 
 

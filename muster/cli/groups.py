@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli import balanced, hand_back, owners
 from muster.cli.asking import (
     AsJson,
@@ -130,7 +130,7 @@ def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
 
 
 def _progress(
-    cluster: Cluster, committed: dict[TopicPartition, int], owners: dict[TopicPartition, str]
+    cluster: ClusterClient, committed: dict[TopicPartition, int], owners: dict[TopicPartition, str]
 ) -> list[dict[str, Any]]:
     """A line a partition. Without a commit of its own all that a partition has is still to be read."""
     named = committed.keys() | owners.keys()

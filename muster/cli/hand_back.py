@@ -9,12 +9,11 @@ import typer
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import Cluster, expect, until
+from muster.blocking.cluster import ClusterClient, expect, until
 from muster.cli.asking import (
     Bootstrap,
     Complaint,
     Servers,
-    coordinator,
     describe_group,
     reaching,
     reaching_servers,
@@ -104,7 +103,7 @@ def hand_back(
         _write(there, group, changes)
 
 
-def _write(there: Cluster, group: str, changes: Kept) -> None:
+def _write(there: ClusterClient, group: str, changes: Kept) -> None:
     """Says of each what became of it. Raises Complaint unless all that the cluster has a partition for were written."""
     refused = _commit(there, group, changes)
     went = sorted(one for one, code in refused.items() if code is _GONE)
@@ -129,7 +128,7 @@ def _write(there: Cluster, group: str, changes: Kept) -> None:
     )
 
 
-def _absent(there: Cluster, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
+def _absent(there: ClusterClient, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return those that the cluster says it does not have; where it says anything else, writing will show."""
     names = sorted({one.topic for one in wanted})
     reply = expect(MetadataReply, there.ask(Metadata(tuple(map(MetadataTopic, names)))))
@@ -157,7 +156,7 @@ def _numbers(ones: Iterable[TopicPartition]) -> str:
     return " ".join(str(one.partition) for one in ones)
 
 
-def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
+def _cluster(here: ClusterClient, to: str | None, said: Servers) -> Servers:
     """The brokers, reached as Muster is unless said otherwise."""
     security = said.broker_security or said.security
     if to is not None:
@@ -168,7 +167,7 @@ def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
     return Servers(f"kafka://{found}", security)
 
 
-def _brokers(here: Cluster) -> list[NodeAddress]:
+def _brokers(here: ClusterClient) -> list[NodeAddress]:
     """Return those that musterd names, at their own addresses."""
     return [node for node in nodes_of(topology(here, topics=False)).values() if node.speaks]
 
@@ -177,12 +176,12 @@ def _written(node: NodeAddress) -> str:
     return f"[{node.host}]:{node.port}" if ":" in node.host else str(node)
 
 
-def _refuse_ourselves(here: Cluster, there: Cluster, group_id: str, to: str | None) -> None:
+def _refuse_ourselves(here: ClusterClient, there: ClusterClient, group_id: str, to: str | None) -> None:
     """Refuse listeners of Muster's own: what is written there is written here. Raises CannotConnect at once where
     nobody is.
     """
     is_kafka = _offers_transactions(there, None)
-    node = coordinator(there, group_id)
+    node = there.coordinator(group_id)
     brokers = _brokers(here)
     is_known = (node.host, node.port) in {(broker.host, broker.port) for broker in brokers}
     if is_known or _offers_transactions(there, node):
@@ -192,15 +191,14 @@ def _refuse_ourselves(here: Cluster, there: Cluster, group_id: str, to: str | No
     raise Complaint(f"{named} is a listener of Muster's: name a broker{advice}")
 
 
-def _offers_transactions(there: Cluster, node: NodeAddress | None) -> bool:
+def _offers_transactions(there: ClusterClient, node: NodeAddress | None) -> bool:
     reply = expect(ApiVersionsReply, there.ask(ApiVersions("muster-cli", "1"), _GREETING_S, node=node))
     return not _OF_TRANSACTIONS.isdisjoint(one.api_key for one in reply.api_keys)
 
 
-def _described(cluster: Cluster, group_id: str) -> DescribedGroup:
+def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     def ask() -> DescribedGroup | None:
-        answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
-        found = expect(DescribeGroupsReply, answer).groups[0]
+        found = cluster.ask_coordinator(DescribeGroupsReply, group_id, DescribeGroups((group_id,))).groups[0]
         if found.error_code.retriable:  # coordinators move
             return None
         if found.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -220,12 +218,11 @@ def _refuse_members(group: DescribedGroup, where: str) -> None:
         )
 
 
-def _offsets(cluster: Cluster, group_id: str) -> Kept:
+def _offsets(cluster: ClusterClient, group_id: str) -> Kept:
     wanted = OffsetFetch((OffsetFetchGroup(group_id),), require_stable=True)
 
     def ask() -> Kept | None:
-        answer = cluster.ask(wanted, node=coordinator(cluster, group_id))
-        group = expect(OffsetFetchReply, answer).groups[0]
+        group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         errors = [group.error_code, *(part.error_code for topic in group.topics for part in topic.partitions)]
         refused = next((code for code in errors if code), None)
         if refused is not None and refused.retriable:
@@ -245,7 +242,7 @@ def _offset(part: OffsetFetchPartitionReply | None) -> int | None:
     return None if part is None or part.committed_offset < 0 else part.committed_offset
 
 
-def _commit(cluster: Cluster, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
+def _commit(cluster: ClusterClient, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
     """Commit; return those that were refused, and why."""
     topics: dict[str, list[OffsetCommitPartition]] = {}
     for one, part in changes.items():
@@ -253,7 +250,7 @@ def _commit(cluster: Cluster, group_id: str, changes: Kept) -> dict[TopicPartiti
             OffsetCommitPartition(one.partition, part.committed_offset, part.committed_leader_epoch, part.metadata)
         )
     message = OffsetCommit(group_id, tuple(OffsetCommitTopic(name, tuple(parts)) for name, parts in topics.items()))
-    reply = expect(OffsetCommitReply, cluster.ask(message, node=coordinator(cluster, group_id)))
+    reply = cluster.ask_coordinator(OffsetCommitReply, group_id, message)
     return {
         TopicPartition(topic.name, answer.partition_index): answer.error_code
         for topic in reply.topics

@@ -13,7 +13,7 @@ import typer
 
 from membership.topic_partition import TopicPartition
 from muster.blocking import Consumer, Producer, RangeReader
-from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.blocking.sent import Sent
 from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching_topics, servers
 from muster.cli.showing import counted, show_json
@@ -186,7 +186,9 @@ def _trouble(one: TopicPartition, offset: int, code: ErrorCode) -> str:
     return f"{one} at offset {offset}: {code.name}" + (f": {told}" if code == ErrorCode.KAFKA_STORAGE_ERROR else "")
 
 
-def _read(cluster: Cluster, topic: str, from_beginning: bool, timeout_s: float | None, troubles: _Troubles) -> Records:
+def _read(
+    cluster: ClusterClient, topic: str, from_beginning: bool, timeout_s: float | None, troubles: _Troubles
+) -> Records:
     """All partitions, without a group."""
     partitions = [TopicPartition(topic, number) for number in range(cluster.partition_count(topic))]
     positions = dict(cluster.offsets(partitions, EARLIEST if from_beginning else LATEST))
@@ -258,7 +260,7 @@ def _read_as_member(
     )
     with consumer:
         consumer.subscribe([topic])
-        watch = _Watch(consumer)
+        watch = _DaemonWatch(consumer)
         heard_s = time.monotonic()
         while timeout_s is None or time.monotonic() - heard_s < timeout_s:
             records = consumer.poll(_POLL_S)[:most]
@@ -274,7 +276,7 @@ def _read_as_member(
                         return
 
 
-class _Watch:
+class _DaemonWatch:
     """A line when the daemon goes away, one when it is back: silence would look like a topic where nothing happens."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -291,7 +293,7 @@ class _Watch:
         return not self._trouble
 
 
-def _commit(consumer: Consumer, records: list[ConsumerRecord], watch: _Watch) -> None:
+def _commit(consumer: Consumer, records: list[ConsumerRecord], watch: _DaemonWatch) -> None:
     """Waits while the daemon is away, and `_COMMIT_S` for one that is there."""
     offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
     deadline_s = time.monotonic() + _COMMIT_S

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from membership.core import Membership
 from membership.events import (
@@ -24,12 +24,12 @@ from membership.events import (
 from membership.member import MemberOptions, MemberSettings, assignor_names
 from membership.topic_partition import TopicPartition
 from muster.client.operations import Operations
-from muster.client.runner import CoreDriver
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
 from muster.core.completions import Completion, Partitions, RebalanceQueue, found, stored, to_commit, without
 from muster.core.metrics import ConsumerMetrics, MeasuredCore
 from muster.errors import GroupRefused, WokenUp
-from muster.net.cores import Core, Driven
+from muster.net.cores import Driven, DrivenCore
+from muster.net.driver import Driver
 
 Listener = Callable[[Partitions], object]
 
@@ -71,7 +71,7 @@ class MemberProcedures:
 
     def __init__(
         self,
-        driver: CoreDriver,
+        driver: Driver[Any],
         settings: MemberSettings,
         topics: Iterable[str],
         audience: Audience,
@@ -81,9 +81,9 @@ class MemberProcedures:
         self.membership = Membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
         self.assignment: Partitions = ()
-        """What the application was told last that it has, less what was taken away since."""
+        """Partitions that the application was last told it has, less those taken away since."""
         self._driver = driver
-        core: Core = self.membership if metrics is None else MeasuredCore(self.membership, metrics)
+        core: DrivenCore = self.membership if metrics is None else MeasuredCore(self.membership, metrics)
         self._driven = Driven(core, self._take)
         driver.add(self._driven)
         self._audience = audience

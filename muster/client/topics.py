@@ -7,7 +7,7 @@ from membership.events import Effect, Woke
 from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
 from muster.core.completions import Partitions
-from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
+from muster.core.lookups import BEGIN, END, LookedUp, Lookups, times_in_ms
 from muster.net.cores import Driven
 
 
@@ -42,10 +42,14 @@ class TopicProcedures:
         return {one: None if offset < 0 else offset for one, offset in found.items()}
 
     def _look_up(
-        self, topics: Iterable[str], times: Mapping[TopicPartition, int], timeout_s: float
-    ) -> Procedure[FoundOffsets]:
+        self,
+        topics: Iterable[str],
+        times: Mapping[TopicPartition, int],
+        timeout_s: float,
+        led: Iterable[TopicPartition] = (),
+    ) -> Procedure[LookedUp]:
         runner, lookups, refusals = self._runner, self._lookups, self._driver.refusals
-        number = lookups.ask(topics, times)
+        number = lookups.ask(topics, times, led)
         try:
             self._driver.feed(self._looking_up, Woke())
             yield WaitUntil(lambda: lookups.is_over(number) or runner.is_closed or not refusals.is_told, timeout_s)

@@ -45,18 +45,18 @@ class Completions:
         self._is_woken = self._sleeps_through = False
 
     def number(self) -> int:
-        """For an operation that somebody waits for."""
+        """Return a number for an operation that somebody waits for."""
         self._made += 1
         return self._made
 
     def number_heard(self, heard: Callable[[Done], None]) -> int:
-        """For one that is heard of at once, where the effect is told."""
+        """Return a number for one that is heard of at once, where the effect is told."""
         number = self.number()
         self._heard[number] = heard
         return number
 
     def number_later(self, callback: Completion) -> int:
-        """For one that the application hears of between its own calls, from `next_finished`."""
+        """Return a number for one that the application hears of between its calls, from `next_finished`."""
         number = self.number()
         self._later[number] = callback
         return number
@@ -81,7 +81,7 @@ class Completions:
         return self._done.pop(number)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for it any more, whether it has ended or not."""
+        """Drop an operation that nobody waits for any more, ended or not."""
         if self._done.pop(number, None) is None:
             self._heard[number] = _ignore
 
@@ -128,7 +128,7 @@ class Completions:
         return self._refusals.has_failed
 
     def sleep_through(self) -> None:
-        """Nobody is interrupted any more."""
+        """Interrupt nobody from now on."""
         self._is_woken, self._sleeps_through = False, True
 
 
@@ -157,7 +157,7 @@ class RebalanceQueue:
         self._queue.append(effect)
 
     def add_again(self, effect: Effect) -> None:
-        """It was not heard to the end: it comes first."""
+        """Put back first what was not heard to the end."""
         self._queue.appendleft(effect)
 
     def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:

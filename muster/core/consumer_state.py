@@ -149,7 +149,7 @@ class ConsumerState:
         self.lookups = Lookups(fetch, jitter)
         self.kind = SubscriptionKind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
-        """What was taken, and not handed out: no position counts it as done."""
+        """Records that were taken and not handed out: no position counts them as done."""
         self.metrics = ConsumerMetrics()
         self._taken = 0
         self._isolation = fetch.isolation
@@ -160,13 +160,13 @@ class ConsumerState:
         self._failure = ErrorCode.NONE
 
     def choose(self, kind: SubscriptionKind) -> None:
-        """From now on so. Raises WrongSubscription if it was otherwise."""
+        """Set the kind of subscription. Raises WrongSubscription if it was otherwise."""
         if self.kind not in {SubscriptionKind.NOTHING, kind}:
             raise WrongSubscription(f"this consumer reads {self.kind.value}: unsubscribe before it reads {kind.value}")
         self.kind = kind
 
     def assigned(self, partitions: Partitions, now_ms: int) -> None:
-        """These and no others; new ones are not fetched before the application knows of them."""
+        """Read these and no others; new ones are not fetched before the application knows of them."""
         self.fetcher.assign(partitions, awaits_callback=True)
         self._commit_at_ms = now_ms + self._commits.interval_ms
 
@@ -190,7 +190,7 @@ class ConsumerState:
         return missing
 
     def heard(self, done: OffsetsDone) -> None:
-        """Nothing is raised here: `begin` does, in the application's own call."""
+        """Take the answer to `ask_for`; `begin` raises its errors, in the application's own call."""
         self._asked = frozenset()
         if done.error_code == ErrorCode.NONE:
             self._found.update(done.offsets)
@@ -273,8 +273,8 @@ class ConsumerState:
             self._commit_at_ms = now_ms + self._commits.retry_backoff_ms
 
     def last_commit(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
-        """Before these are given up: nothing of them is handed out any more, so that no position overtakes its commit
-        (docs/spec/consumer-client.md#B6.G6)."""
+        """Return the last commit of these before they are given up. Nothing of them is handed out any more, so that no
+        position overtakes its commit (docs/spec/consumer-client.md#B6.G6)."""
         self.subscription.mark_pending_revocation(partitions)
         if not self._commits.is_automatic:
             return {}
@@ -309,7 +309,7 @@ class ConsumerState:
         self.unread.clear()
 
     def get_back(self, records: list[ConsumerRecord]) -> None:
-        """These were not handed out after all: they come first."""
+        """Put back first the records that were not handed out after all."""
         self.unread.extendleft(reversed(records))
 
     # -- metrics

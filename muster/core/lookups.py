@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from membership.backoff import backoff_ms
 from membership.checks import MOST_64, check_number
 from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from membership.nodes import nodes_of
@@ -22,11 +23,12 @@ BEGIN, END = -2, -1
 """Times that stand for the first offset of a log, and for the one after the last."""
 
 
-class FoundOffsets(NamedTuple):
-    """The number of partitions of each topic, and the offsets: -1 where no record is so late."""
+class LookedUp(NamedTuple):
+    """The number of partitions of each topic, offsets (-1 where no record is so late), and the leaders asked for."""
 
     counts: Mapping[str, int]
     offsets: Mapping[TopicPartition, int]
+    leaders: Mapping[TopicPartition, NodeAddress]
 
 
 def times_in_ms(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -39,6 +41,8 @@ def times_in_ms(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int
 class _Question:
     topics: tuple[str, ...]
     times: Mapping[TopicPartition, int]
+    led: tuple[TopicPartition, ...] = ()
+    """Partitions of which the leader is wanted."""
     counts: dict[str, int] = field(default_factory=dict)
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     leaders: dict[TopicPartition, NodeAddress] = field(default_factory=dict)
@@ -50,7 +54,8 @@ class _Question:
 
     @property
     def is_answered(self) -> bool:
-        return len(self.counts) == len(self.topics) and len(self.offsets) == len(self.times)
+        has_numbers = len(self.counts) == len(self.topics) and len(self.offsets) == len(self.times)
+        return has_numbers and all(one in self.leaders for one in self.led)
 
     @property
     def is_over(self) -> bool:
@@ -77,19 +82,22 @@ class Lookups:
         self._now_ms = 0
         self._effects: list[Effect] = []
 
-    def ask(self, topics: Iterable[str], times: Mapping[TopicPartition, int]) -> int:
-        """Ask how many partitions these topics have, and of each partition the first offset at or after its time. The
-        number to ask the rest with; `step` next.
+    def ask(
+        self, topics: Iterable[str], times: Mapping[TopicPartition, int], led: Iterable[TopicPartition] = ()
+    ) -> int:
+        """Ask how many partitions these topics have, of each partition the first offset at or after its time, and who
+        leads the partitions of `led`. The number to ask the rest with; `step` next.
         """
-        names = tuple(sorted({*topics, *(one.topic for one in times)}))
+        led = tuple(led)
+        names = tuple(sorted({*topics, *(one.topic for one in (*times, *led))}))
         self._asked += 1
-        self._questions[self._asked] = _Question(names, dict(times))
+        self._questions[self._asked] = _Question(names, dict(times), led)
         return self._asked
 
     def is_over(self, number: int) -> bool:
         return self._questions[number].is_over
 
-    def take(self, number: int, trouble: str = "") -> FoundOffsets:
+    def take(self, number: int, trouble: str = "") -> LookedUp:
         """Return what was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where
         `trouble` says why nobody can be asked. The number is forgotten.
         """
@@ -101,10 +109,11 @@ class Lookups:
             sentence = f"nothing was found out about {names} in time"
             raise CannotConnect(trouble) if trouble else RequestTimedOut(f"{sentence}{question.heard}")
         # As they were asked for: nodes answer for their partitions in an order of their own.
-        return FoundOffsets(question.counts, {one: question.offsets[one] for one in question.times})
+        offsets = {one: question.offsets[one] for one in question.times}
+        return LookedUp(question.counts, offsets, {one: question.leaders[one] for one in question.led})
 
     def forget(self, number: int) -> None:
-        """Nobody wants to know any more."""
+        """Drop a question that nobody waits for any more."""
         self._end(number)
 
     def _end(self, number: int) -> _Question:
@@ -151,8 +160,10 @@ class Lookups:
         elif reply is None and sent.node is None:
             self._effects.append(HangUp(None))  # the next is asked of somebody else
         if not (question.calls or question.is_over):
-            delay_ms = self._settings.retry_backoff_ms * 2 ** min(question.failures, 30) * (0.8 + 0.4 * self._jitter())
-            question.retry_at_ms = self._now_ms + int(min(delay_ms, self._settings.retry_backoff_max_ms))
+            settings = self._settings
+            question.retry_at_ms = self._now_ms + backoff_ms(
+                settings.retry_backoff_ms, settings.retry_backoff_max_ms, question.failures, self._jitter()
+            )
             question.failures += 1
 
     def _hear_metadata(self, question: _Question, reply: MetadataReply) -> None:
@@ -185,7 +196,10 @@ class Lookups:
         for told in topic.partitions:
             if told.leader_id in nodes:
                 question.leaders[TopicPartition(name, told.partition_index)] = nodes[told.leader_id]
-        wrong = next((one for one in question.times if one.topic == name and not 0 <= one.partition < count), None)
+        if waiting := [str(one) for one in question.led if one.topic == name and one not in question.leaders]:
+            question.heard = f" (nobody leads {', '.join(waiting)})"
+        asked = (*question.times, *question.led)
+        wrong = next((one for one in asked if one.topic == name and not 0 <= one.partition < count), None)
         if wrong is not None:
             sentence = f"topic {name!r} has partitions 0 to {count - 1}, not {wrong.partition}"
             question.error = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)

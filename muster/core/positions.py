@@ -18,8 +18,8 @@ class OffsetReset(enum.Enum):
 
 
 class PositionState(enum.Enum):
-    """Only FETCHING is fetched from. AWAIT_VALIDATION has a position too, which may lie in a part of the log that the
-    leaders of newer epochs do not have (KIP-320).
+    """States of a position. Only FETCHING is fetched from. AWAIT_VALIDATION has a position too, which may lie in a part
+    of the log that the leaders of newer epochs do not have (KIP-320).
     """
 
     INITIALIZING = "initializing"
@@ -135,7 +135,7 @@ class ConsumerPositions:
         return self._positions.get(partition)
 
     def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
-        """These and no others from now on. Those kept keep their position, are paused if they were, and are pending
+        """Assign these and no others. Those kept keep their position, are paused if they were, and are pending
         revocation no more. With `awaits_callback` nothing is fetched of the new ones before `callback_returned`.
         """
         old = self._positions

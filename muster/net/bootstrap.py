@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from membership.events import NodeAddress
-from muster.net.dialects import Dialect, Session, dialect_of, open_session
+from muster.net.dialects import ClientSession, Dialect, dialect_of, open_session
 from muster.net.security import PLAINTEXT, Security, SecurityLike, read_security
 
 _BETWEEN: Final = "://"
@@ -29,7 +29,7 @@ class Bootstrap(NamedTuple):
         """Return how to reach a node, of the bootstrap or told of."""
         return self.security if dialect_of(node, self.dialect) is self.dialect else self.broker_security
 
-    def open_session(self, node: NodeAddress, client_id: str, nonce: Callable[[], str]) -> Session:
+    def open_session(self, node: NodeAddress, client_id: str, nonce: Callable[[], str]) -> ClientSession:
         """A connection's session; `nonce` gives what `Login` wants, another each time."""
         security = self.security_of(node)
         return open_session(dialect_of(node, self.dialect), client_id, logins=lambda: security.login(nonce()))

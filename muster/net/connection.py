@@ -6,18 +6,27 @@ from muster.net.tunnel import Tunnel
 
 
 class ConnectionState:
-    """From before the connection is made until it is closed. Drivers add what moves the bytes."""
+    """A connection from before it is made until it is closed. Drivers add what moves the bytes."""
 
     def __init__(self, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None) -> None:
         self.way = way
         self.exchange = exchange
         self.tunnel = tunnel
         self.out = bytearray()
-        """What was given and is not handed to the socket yet."""
+        """Bytes that the socket has not taken yet."""
+        self.is_open = False
+        """True once the socket is connected."""
+        self.up_by_ms: int | None = None
+        """The time by which it must be up; None once it is."""
+
+    @property
+    def is_up(self) -> bool:
+        """True if it is connected, and TLS is agreed on."""
+        return self.is_open and (self.tunnel is None or self.tunnel.is_up)
 
     @property
     def unsent(self) -> int:
-        """At most so much of what was given has not left: TLS makes it more, and never less."""
+        """Return an upper bound of the given bytes that have not left: TLS makes them more, and never less."""
         return len(self.out) + (self.tunnel.unsent if self.tunnel else 0)
 
     @property

@@ -8,7 +8,7 @@ from membership.events import Effect, MemberEvent, NodeAddress
 from muster.net.lanes import Lane
 
 
-class Core(Protocol):
+class DrivenCore(Protocol):
     """A core that is driven: `Membership`, `Fetcher`, `Producing`."""
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
@@ -23,7 +23,7 @@ class Driven:
     not hold up a heartbeat.
     """
 
-    core: Core
+    core: DrivenCore
     tell: Callable[[Effect], None]
 
 

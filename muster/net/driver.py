@@ -4,7 +4,9 @@ The thread and the event loop behind clients are kinds of this: they open and cl
 wake at `next_due_ms`.
 """
 
+import errno
 import logging
+import os
 import random
 from abc import abstractmethod
 from collections import deque
@@ -25,6 +27,8 @@ from muster.net.tunnel import Tunnel
 
 SEND_OFF_S: Final = 1.0
 """How long the end of a client waits for what nobody waits for an answer to."""
+CONNECT_MS: Final = 10_000
+"""How long connecting to a node may take, TLS included (Kafka: socket.connection.setup.timeout.ms)."""
 LOG: Final = logging.getLogger("muster")
 _NONCE_BYTES: Final = 24
 
@@ -36,10 +40,12 @@ class Driver(Generic[C]):
 
     changed: Any
 
-    def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
+    def __init__(self, bootstrap: Bootstrap, client_id: str, connect_timeout_ms: int = CONNECT_MS) -> None:
         self.has_ever_connected = False
         """True if anybody has answered: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
+        self.failures: dict[NodeAddress, Exception] = {}
+        """The newest of each node."""
         self.refusals = Refusals(self.jitter)
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
         """Called for a client that is not in the middle of a call that could raise it."""
@@ -47,17 +53,30 @@ class Driver(Generic[C]):
         """Called once an unexpected error has ended the client."""
         self._where = bootstrap
         self._client_id = client_id
+        self._connect_timeout_ms = connect_timeout_ms
         self._asked = 0
         self._driven: list[Driven] = []
         self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
-        """What cores have yet to hear, when they are not in the middle of something else."""
+        """Events for cores, which hear them when they are not in the middle of something else."""
         self._held: list[tuple[int, Driven, Call, NodeAddress]] = []
         """Calls to nodes that may be connected to again at that time."""
 
     @abstractmethod
+    def time(self) -> float:
+        """Seconds of a clock that goes on, whatever happens to the wall's."""
+
+    @abstractmethod
     def now_ms(self) -> int:
         """Milliseconds of the clock that cores are told."""
+
+    @abstractmethod
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        """Tell a core what happened. Raises ClientFailed."""
+        self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
     @abstractmethod
     def _open(self, way: ConnectionKey) -> C:
@@ -110,7 +129,7 @@ class Driver(Generic[C]):
             self.changed.notify_all()
 
     def _send(self, driven: Driven, call: Call, to: NodeAddress | None = None) -> None:
-        address = to or call.node or self._bootstrap_address
+        address = to or call.node or self.bootstrap_address
         group = self._connections.get(ConnectionKey(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
         lane = lane_of(call.message, dialect_of(address, self._where.dialect), held_back)
@@ -133,6 +152,7 @@ class Driver(Generic[C]):
         if connection is None and not self.refusals.bars(way.address, self.now_ms()):
             try:
                 connection = self._connections[way] = self._open(way)
+                connection.up_by_ms = self.now_ms() + self._connect_timeout_ms
             except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
                 self._note_failure(way.address, error)
         return connection
@@ -141,17 +161,18 @@ class Driver(Generic[C]):
         return Exchange(self._where.open_session(address, self._client_id, nonce))
 
     def _tunnel(self, address: NodeAddress) -> Tunnel | None:
-        """For a node that is reached over TLS. Raises OSError, ValueError."""
+        """Return the tunnel to a node that is reached over TLS. Raises OSError, ValueError."""
         context = self._where.security_of(address).context()
         return Tunnel(context, address.host) if context is not None else None
 
     @property
-    def _bootstrap_address(self) -> NodeAddress:
+    def bootstrap_address(self) -> NodeAddress:
+        """The node that is asked next where any will do."""
         return self._where.addresses[self._asked % len(self._where.addresses)]
 
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
         if node is None:
-            node = self._bootstrap_address
+            node = self.bootstrap_address
             self._asked += 1
         for lane in Lane:
             connection = self._connections.get(ConnectionKey(driven, node, lane))
@@ -206,9 +227,10 @@ class Driver(Generic[C]):
 
     def _note_failure(self, address: NodeAddress, error: Exception, *, had_answered: bool = False) -> None:
         now_ms = self.now_ms()
-        if not had_answered and self._is_last_address(address):
+        if not had_answered and self.is_last_address(address):
             self.refusals.attempt_failed(address, now_ms)
         failed = authentication_failed(address, error)
+        self.failures[address] = error
         self.last_failure = str(failed or self._where.cannot_connect(address, error))
         self.refusals.failed(address, self.last_failure)
         if failed is not None:
@@ -218,7 +240,7 @@ class Driver(Generic[C]):
         elif not had_answered and self.refusals.unreached(address):
             LOG.warning(self.last_failure)
 
-    def _is_last_address(self, _address: NodeAddress) -> bool:
+    def is_last_address(self, _address: NodeAddress) -> bool:
         """Tell whether a name has no other address to try at once."""
         return True
 
@@ -232,6 +254,7 @@ class Driver(Generic[C]):
     # -- time
 
     def _pass_time(self) -> None:
+        self._lose_slow_ones()
         if self._held:
             self._send_held()
         while self._due:
@@ -241,6 +264,14 @@ class Driver(Generic[C]):
             due = driven.core.next_deadline_ms
             if due is not None and due <= now_ms:
                 self._step(driven, Woke())
+
+    def _lose_slow_ones(self) -> None:
+        """Give up connections that take too long to be made."""
+        for connection in tuple(self._connections.values()):
+            if connection.is_up:
+                connection.up_by_ms = None
+            elif connection.up_by_ms is not None and connection.up_by_ms <= self.now_ms():
+                self._lose(connection, TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
 
     def _send_held(self) -> None:
         now_ms, held, self._held = self.now_ms(), self._held, []
@@ -257,6 +288,7 @@ class Driver(Generic[C]):
             return 0
         due = [driven.core.next_deadline_ms for driven in self._driven]
         due += [one[0] for one in self._held]
+        due += [one.up_by_ms for one in self._connections.values()]
         return min((at for at in due if at is not None), default=None)
 
     @property
@@ -266,5 +298,5 @@ class Driver(Generic[C]):
 
 
 def nonce() -> str:
-    """For one login."""
+    """Return the nonce of one login."""
     return token_urlsafe(_NONCE_BYTES)

@@ -4,15 +4,15 @@ from collections import deque
 from collections.abc import Iterable
 
 from membership.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
-from muster.net.dialects import Answer, Push, Session
+from muster.net.dialects import Answer, ClientSession, Push
 from muster.net.dialects.handshake_errors import closed, spoken_in_tls, unsayable
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
 
 
-def heard(session: Session, data: bytes) -> list[Answer | Push]:
-    """Same as `Session.receive_data`; of a server that speaks TLS it says so."""
+def heard(session: ClientSession, data: bytes) -> list[Answer | Push]:
+    """Same as `ClientSession.receive_data`; of a server that speaks TLS it says so."""
     try:
         return session.receive_data(data)
     except ProtocolViolation as violation:
@@ -22,16 +22,16 @@ def heard(session: Session, data: bytes) -> list[Answer | Push]:
 class Exchange:
     """A session, and the calls that are not over there."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._waiting: dict[int, Call] = {}  # by the connection's numbers
         self._given = 0
         self._silent: deque[tuple[int, int]] = deque()
-        """Of those never answered: the number, and how many bytes have left when it has."""
+        """Requests that are never answered: the number, and how many bytes have left when it has."""
         self.has_told = False
         """True if anything was said that is never answered: only the server's end of the connection tells of it."""
         self._unsaid: list[int] = []
-        """Those of them that the session keeps until it is ready."""
+        """Such requests that the session keeps until it is ready."""
         self._unheard: list[MemberEvent] = []
         self._words = self._answers = 0
 
@@ -71,7 +71,7 @@ class Exchange:
         return closed(words=self._words, answers=self._answers, is_tls=is_tls, is_up=is_up)
 
     def take_data(self) -> bytes:
-        """Same as that of `Session`."""
+        """Same as that of `ClientSession`."""
         return self._give(self._session.take_data())
 
     def departed(self, unsent: int) -> list[Departed]:

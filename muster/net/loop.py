@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from membership.events import Effect, MemberEvent
+from membership.events import Effect
 from muster.errors import MusterError
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -49,12 +49,8 @@ class LoopDriver(Driver["LoopConnection"]):
     def now_ms(self) -> int:
         return int(self.loop.time() * 1000)
 
-    def feed(self, driven: Driven, event: MemberEvent) -> None:
-        """Something happened to a core. After `stop` it is too late to tell. Raises ClientFailed."""
-        self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
-
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
+        """Carry out what a core asks for, unless it is too late, after `stop`. Raises ClientFailed."""
         self.refusals.raise_failure()
         if not self._is_stopped:
             self._carry_out(driven, action(self.now_ms()))
@@ -102,7 +98,7 @@ class LoopDriver(Driver["LoopConnection"]):
     # -- time
 
     def _look(self) -> None:
-        """Whatever is due."""
+        """Do what is due."""
         if not self._is_stopped:
             self._pass_time()
             self._set_timer()
@@ -233,6 +229,7 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
         if self._is_closed:
             self._transport.abort()
             return
+        self.is_open = True
         self._transport.set_write_buffer_limits(high=0)  # to be told as soon as all is written
         self.give(b"")
         self.write_out()

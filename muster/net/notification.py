@@ -19,7 +19,7 @@ class Changed:
         self._waiters.clear()
 
     async def wait(self, timeout_s: float | None = None) -> None:
-        """Until the next `notify_all`, or so long."""
+        """Wait until the next `notify_all`, or so long."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -29,7 +29,7 @@ class Changed:
             self._waiters.discard(waiter)
 
     async def wait_for(self, holds: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Until it holds, or so long; whether it does."""
+        """Wait until it holds, or so long; tell whether it does."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not holds():

@@ -62,7 +62,7 @@ class Refusals:
         self._failure: Exception | None = None
         self._unreached: set[NodeAddress] = set()
         self._troubles: dict[NodeAddress, str] = {}
-        """Of brokers beside musterd that do not answer, the newest last: musterd answers meanwhile."""
+        """Failures of brokers beside musterd, the newest last: musterd answers meanwhile."""
 
     def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
         self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
@@ -70,7 +70,7 @@ class Refusals:
         self._sentence = str(failed)
 
     def welcomed(self, address: NodeAddress) -> None:
-        """It lets us in now."""
+        """Note that the server lets us in now."""
         self._unreached.discard(address)
         self._failed_attempts.pop((address.host, address.port), None)
         if self._until_ms.pop((address.host, address.port), None) is not None and self._last is not None:
@@ -105,7 +105,7 @@ class Refusals:
         return self._reconnect_at_ms.get((address.host, address.port), 0)
 
     def answered(self, address: NodeAddress) -> None:
-        """More than a greeting."""
+        """Note that the server has answered more than a greeting."""
         self._failed_attempts.pop((address.host, address.port), None)
         self._troubles.pop(address, None)
 

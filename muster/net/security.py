@@ -26,7 +26,7 @@ _FIELDS: Final = {
     "sasl.password": "password",
 }
 NAMES: Final = (*_FIELDS, _HOSTNAME)
-"""What a mapping may say."""
+"""Names that a mapping may have."""
 _OF_TLS: Final = ("ca_location", "certificate_location", "key_location", "key_password")
 _OF_SASL: Final = ("mechanism", "username", "password")
 
@@ -77,7 +77,7 @@ class Security:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> Self:
-        """From settings by their usual names: {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512",
+        """Read settings by their usual names: {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512",
         ...}. Raises ValueError, also for a name that is none of security's.
         """
         said: dict[str, object] = {}
@@ -97,7 +97,7 @@ class Security:
 
     @property
     def wants_login(self) -> bool:
-        """By SASL."""
+        """Tell whether it logs in by SASL."""
         return self.protocol.startswith("SASL")
 
     def login(self, nonce: str) -> Login | None:
@@ -107,7 +107,7 @@ class Security:
         return Login(self.mechanism or "", self.username or "", self.password or "", nonce)
 
     def context(self) -> ssl.SSLContext | None:
-        """For TLS, from the files as they are now; None without. Raises ValueError for files that are no such ones."""
+        """Return the context for TLS, from the files as they are now; None without. Raises ValueError."""
         if not self.is_tls:
             return None
         if self.ca_location is None:
@@ -162,7 +162,7 @@ def variable(name: str) -> str:
 
 _VARIABLES: Final = {variable(name): name for name in (*NAMES, *(_OF_BROKERS + name for name in NAMES))}
 VARIABLES: Final = tuple(_VARIABLES)
-"""Those that `of_environment` reads."""
+"""Variables that `of_environment` reads."""
 
 
 def _checks_hostname(value: str) -> bool:

@@ -17,13 +17,13 @@ class Tunnel:
         self._to_send = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
         self._early = bytearray()
-        """What was to be sent before hands were shaken."""
+        """Bytes to send once the handshake is done."""
         self.is_up = False
-        """True if hands are shaken."""
+        """True once the handshake is done."""
         self.is_over = False
-        """The server has said that it says no more, or nothing more of it can be understood."""
+        """True if the server has ended TLS, or broken it."""
         self.failure: ssl.SSLError | None = None
-        """Why that is so, if it was broken."""
+        """The reason, if TLS was broken."""
         self._is_closed = False
         with contextlib.suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()

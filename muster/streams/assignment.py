@@ -72,7 +72,7 @@ def _threads(topic: str, members: Sequence[MemberThreads]) -> list[_Thread]:
 
 
 def _hash(text: str) -> int:
-    """That of Java's strings, by which Kafka's members dealt."""
+    """Hash as Java does its strings: Kafka's members dealt by that."""
     value = 0
     for character in text:
         value = (31 * value + ord(character)) & 0xFFFFFFFF

@@ -7,12 +7,14 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from membership.core import Membership
 from membership.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
 from membership.topic_partition import TopicPartition
+from muster.blocking.callbacks import Callbacks
 from muster.core.completions import stored, to_commit
 from muster.core.fetching import Deserializer
 from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
@@ -26,7 +28,7 @@ from muster.streams.events import (
     Begin,
     CommitEnded,
     CommitWanted,
-    Fetch,
+    FetchWanted,
     ListenerDone,
     Owned,
     Report,
@@ -39,7 +41,6 @@ from muster.streams.events import (
 )
 from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
-from muster.streams.listener_thread import Caller
 from muster.streams.pump import Pump
 from muster.streams.queue import Gate, StreamQueue
 from muster.streams.rebalance import RebalancePhase
@@ -53,7 +54,7 @@ _LISTENER_ENDS_WITHIN_S = 1.0
 """The time for the listener's thread to end, also where a shutdown without a coordinator has used up its own."""
 
 Name = str | None
-"""Of a topic; None for what is shared by all that match."""
+"""The name of a topic; None for what all that match share."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,12 +123,12 @@ class StreamsConnector:
         self._driver = ThreadDriver(where, client_id)
         self._driver.on_refusal = self._refused
         self._changed = self._driver.changed
-        self._caller = Caller()
+        self._callbacks = Callbacks(self._changed)
         self._listener: RebalanceListener | None = None
         self._parts: Parts | None = None
         self._streams: list[MessageStream] = []
         self._started: Started | None = None
-        self._is_shut = self._has_ended = False
+        self._is_shut = self._has_ended = self._calls_nobody = False
         self._commits: dict[int, CommitEnded | None] = {}
         self._commits_asked = 0
 
@@ -217,7 +218,8 @@ class StreamsConnector:
                 self._driver.carry_out(self._parts.fetching, self._parts.pump.close)
             self._has_ended = True
             self._changed.notify_all()
-        self._caller.stop(max(deadline - time.monotonic(), _LISTENER_ENDS_WITHIN_S))
+        self._calls_nobody = True
+        self._callbacks.stop(max(deadline - time.monotonic(), _LISTENER_ENDS_WITHIN_S))
         self._driver.stop()
         refusals.raise_failure()
 
@@ -308,7 +310,7 @@ class StreamsConnector:
         match effect:
             case TellMember():
                 self._tell_member(effect.event)
-            case Fetch():
+            case FetchWanted():
                 self._go_on_fetching()
             case TellReleasing():
                 self._tell_listener(lambda listener: listener.before_releasing(effect.owned))
@@ -367,7 +369,7 @@ class StreamsConnector:
             with self._changed:
                 self._feed_steps(ListenerDone(error))
 
-        self._caller.call(call)
+        self._call(call)
 
     def _refused(self, error: AuthenticationFailed) -> None:
         """Report a refusal, unless the call that makes the streams raises it."""
@@ -375,15 +377,8 @@ class StreamsConnector:
             self._report(error)
 
     def _report(self, error: Exception) -> None:
-        on_error = self._on_error
+        self._call(partial(self._on_error or partial(_LOG.warning, "%s"), error))
 
-        def call() -> None:
-            if on_error is None:
-                _LOG.warning("%s", error)
-                return
-            try:
-                on_error(error)
-            except BaseException:  # noqa: BLE001  (whatever the application's code raises, a sys.exit too)
-                _LOG.exception("on_error raised")
-
-        self._caller.call(call)
+    def _call(self, call: Callable[[], object]) -> None:
+        if not self._calls_nobody:
+            self._callbacks.put(call)

@@ -47,7 +47,7 @@ class TellMember(Effect, frozen=True):
     event: MemberEvent
 
 
-class Fetch(Effect, frozen=True):
+class FetchWanted(Effect, frozen=True):
     """Let the pump go on: there is something new to fetch."""
 
 

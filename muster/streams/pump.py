@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from membership.events import Effect, MemberEvent, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings, Grants
-from muster.core.fetching.buffer import Taken
+from muster.core.fetching.buffer import TakenRecords
 from muster.core.positions import ConsumerPositions
 from muster.streams.events import GrantsLost
 from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue
@@ -92,7 +92,7 @@ class Pump:
             self._hold_back()
         return has_moved
 
-    def _put(self, info: PartitionInfo, queue: StreamQueue, taken: Taken) -> None:
+    def _put(self, info: PartitionInfo, queue: StreamQueue, taken: TakenRecords) -> None:
         is_elsewhere = info.fetched is not None and taken.offset != info.fetched
         info.is_failed = taken.error is not None
         info.fetched = taken.next_offset

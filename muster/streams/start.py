@@ -5,7 +5,7 @@
 from membership.events import Assigned, ClaimAsked, ClaimDone, OffsetsAsked, OffsetsDone
 from membership.member import State
 from muster.errors import GroupRefused, RebalanceFailed
-from muster.streams.events import Fetch, Report, TellStarting
+from muster.streams.events import FetchWanted, Report, TellStarting
 from muster.streams.rebalance import NO_MEMBER, RebalancePhase
 from muster.streams.revoke import LettingGo
 from protocol.errors import ErrorCode
@@ -100,7 +100,7 @@ class TakingOn(LettingGo):
         if self._membership.generation_id == self._generation_id and self._membership.state is State.STEADY:
             self._holdings.start()
             self._commits.restart(self._now_ms)
-            self._effects.append(Fetch())
+            self._effects.append(FetchWanted())
         raised, self._raised = self._raised, None
         if self._is_starting:
             self._started(raised)

@@ -42,7 +42,7 @@ _SEES_TRIGGERS = frozenset(
         RebalancePhase.PAUSING,
     }
 )
-"""Where nothing is under way that must end first: what is read or claimed is void when the group begins anew."""
+"""Phases in which nothing must end first: what is read or claimed is void when the group begins anew."""
 
 
 class Steps(TakingOn):

@@ -6,7 +6,7 @@ from typer.testing import CliRunner, Result
 
 from muster.blocking import cluster, runner
 from muster.cli import app
-from tests.cli.fake_node import FakeBackground, FakeConnection, FakeNode
+from tests.cli.fake_node import FakeDriver, FakeNode
 
 
 class Shell:
@@ -33,8 +33,8 @@ class Shell:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     node = FakeNode()
-    monkeypatch.setattr(cluster, "Connection", lambda bootstrap, **_: FakeConnection(node, bootstrap))
-    monkeypatch.setattr(runner, "ThreadDriver", lambda _bootstrap, _client_id: FakeBackground(node))
+    monkeypatch.setattr(cluster, "CallerDriver", lambda where, *_: FakeDriver(node, where))
+    monkeypatch.setattr(runner, "ThreadDriver", lambda where, _client_id: FakeDriver(node, where))
     monkeypatch.delenv("MUSTER_BOOTSTRAP", raising=False)
     return node
 

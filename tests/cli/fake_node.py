@@ -3,13 +3,15 @@
 import threading
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
-from membership.events import Call, MemberEvent, Replied
+from membership.events import Call, Effect, MemberEvent, NodeAddress, Replied
 from muster.errors import CannotConnect
+from muster.net.bootstrap import Bootstrap
 from muster.net.cores import Driven
+from muster.net.dialects import Dialect
 from muster.net.refusals import Refusals
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
@@ -142,7 +144,7 @@ class FakeNode:
         self.expiring: list[ExpiringOffset] = []
         self.expiring_a_page = 2
         self.owned: tuple[OwnedPartition, ...] = ()
-        self.bootstraps: list[Any] = []
+        self.bootstraps: list[str] = []
         self.gauges: dict[str, int] = {}
         self.upstream_problem = ""
 
@@ -327,24 +329,14 @@ class FakeNode:
         return FetchPartitionReply(part.partition, high_watermark=end, records=b"".join(found))
 
 
-class FakeConnection:
-    """What `Cluster` makes of an address."""
+class FakeDriver:
+    """In the place of a client's driver: everything is answered at once, in the thread that asks."""
 
-    def __init__(self, node: FakeNode, bootstrap: object) -> None:
-        self._node = node
-        node.bootstraps.append(bootstrap)
+    bootstrap_address = NodeAddress("127.0.0.1", 9390)
 
-    def ask(self, message: Message, timeout_s: float = 30.0) -> Message:
-        return self._node.answer(message)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class FakeBackground:
-    """What `Producer` has run its core: everything is answered at once, in the thread that asks."""
-
-    def __init__(self, node: FakeNode) -> None:
+    def __init__(self, node: FakeNode, where: Bootstrap) -> None:
+        scheme = "kafka://" if where.dialect is Dialect.KAFKA else ""
+        node.bootstraps.append(f"{scheme}{where.addresses[0]}")
         self.changed = threading.Condition(threading.RLock())
         self.trouble = ""
         self.refusals = Refusals()
@@ -364,6 +356,9 @@ class FakeBackground:
 
     def add(self, driven: Driven) -> None:
         """There is no thread to tell."""
+
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        """Only clients that were interrupted give up anything."""
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
         due = deque([event])

@@ -57,7 +57,7 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     """A real process: the interpreter's own flush at its end is what likes to complain."""
     script = (
         "import sys; from muster.blocking import cluster; from tests.cli.fake_node import *\n"
-        "node = FakeNode(); cluster.Connection = lambda bootstrap, **_: FakeConnection(node, bootstrap)\n"
+        "node = FakeNode(); cluster.CallerDriver = lambda where, *_: FakeDriver(node, where)\n"
         "node.groups = {f'g{n}': DescribedGroup(f'g{n}', group_state='Empty') for n in range(20_000)}\n"
         "sys.argv = ['muster', 'groups', 'list', '--json']; from muster.cli import main; main()"
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from muster.blocking import cluster
+from muster.net.dialects import Dialect
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, DescribeGroupsReply
@@ -16,7 +17,7 @@ from protocol.messages.offsets import (
     OffsetCommitTopicReply,
 )
 from tests.cli.conftest import Shell
-from tests.cli.fake_node import FakeConnection, FakeNode
+from tests.cli.fake_node import FakeDriver, FakeNode
 
 TO = ("--to", "broker:9092")
 
@@ -67,10 +68,8 @@ def broker(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     there.apis = (8, 9, 18, 25, 28)
     monkeypatch.setattr(
         cluster,
-        "Connection",
-        lambda bootstrap, **other: FakeConnection(
-            there if "kafka" in f"{bootstrap} {other.get('dialect')}".lower() else node, bootstrap
-        ),
+        "CallerDriver",
+        lambda where, *_: FakeDriver(there if where.dialect is Dialect.KAFKA else node, where),
     )
     node.groups["orders"] = DescribedGroup("orders", group_state="Empty")
     node.committed = {("flights", 0): 7, ("flights", 1): 9}

@@ -8,23 +8,25 @@ import pytest
 from coordinator.config.config import KEYS
 from muster.blocking import cluster
 from muster.cli import config
+from muster.net.bootstrap import Bootstrap
 from muster.net.security import PLAINTEXT, Security
 from tests.cli.conftest import Shell
-from tests.cli.fake_node import FakeConnection, FakeNode
+from tests.cli.fake_node import FakeDriver, FakeNode
 
 SCRAM = Security(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username="me", password="a=b #c")
 
 
 @pytest.fixture
 def reached(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Security]]:
-    """Every connection that was made: where to, and how."""
+    """Every client that was made: where to, and how."""
     made: list[tuple[str, Security]] = []
 
-    def connect(bootstrap: Any, **how: Any) -> FakeConnection:
-        made.append((str(bootstrap), how.get("security") or PLAINTEXT))
-        return FakeConnection(node, bootstrap)
+    def make(where: Bootstrap, *_: object) -> FakeDriver:
+        driver = FakeDriver(node, where)
+        made.append((node.bootstraps[-1], where.security))
+        return driver
 
-    monkeypatch.setattr(cluster, "Connection", connect)
+    monkeypatch.setattr(cluster, "CallerDriver", make)
     return made
 
 

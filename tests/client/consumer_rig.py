@@ -182,7 +182,7 @@ class ConsumerRig:
         self.script: Callable[[str, Message], Message | type[Never] | None] = lambda _who, _message: None
         self.latency_ms: Callable[[Message], int] = lambda _message: LATENCY_MS
         self.plot: list[Asked | Callback] = []
-        self._coming: list[tuple[int, int, Callable[[], None]]] = []
+        self._coming: list[tuple[int, int, Callable[[], object]]] = []
         self._counted = 0
         self._hands: list[SimDriver] = []
         self._clients: dict[int, tuple[NativeClient, SimDriver, int, dict[int, int]]] = {}
@@ -295,7 +295,7 @@ class ConsumerRig:
             self._now(max(at_ms, self.now_ms))
             happens()
 
-    def after(self, milliseconds: int, happens: Callable[[], None]) -> None:
+    def after(self, milliseconds: int, happens: Callable[[], object]) -> None:
         self._counted += 1
         heapq.heappush(self._coming, (self.now_ms + milliseconds, self._counted, happens))
 

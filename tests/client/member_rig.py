@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from membership.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from membership.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    encode_assignment,
+    encode_subscription,
+)
 from membership.core import Membership
 from membership.events import (
     Assigned,
@@ -155,12 +160,12 @@ class MemberRig:
 
 
 def synced(*partitions: TopicPartition, protocol: str = "range") -> SyncGroupReply:
-    assignment = encode_assignment(Assignment(tuple(partitions)))
+    assignment = encode_assignment(ConsumerAssignment(tuple(partitions)))
     return SyncGroupReply(protocol_type="consumer", protocol_name=protocol, assignment=assignment)
 
 
 def roster(*member_ids: str, topics: tuple[str, ...] = ("t",)) -> tuple[JoinGroupMember, ...]:
-    return tuple(JoinGroupMember(one, None, encode_subscription(Subscription(topics))) for one in member_ids)
+    return tuple(JoinGroupMember(one, None, encode_subscription(ConsumerSubscription(topics))) for one in member_ids)
 
 
 def metadata(**partition_counts: int) -> MetadataReply:

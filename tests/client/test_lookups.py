@@ -7,7 +7,7 @@ import pytest
 from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import FetchSettings, Isolation
-from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
+from muster.core.lookups import BEGIN, END, LookedUp, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -74,8 +74,13 @@ class MemberRig:
                 assert isinstance(effect, HangUp)
                 self.hung_up.append(effect.node)
 
-    def ask(self, *topics: str, times: Mapping[TopicPartition, int] | None = None) -> int:
-        number = self.core.ask(topics, times or {})
+    def ask(
+        self,
+        *topics: str,
+        times: Mapping[TopicPartition, int] | None = None,
+        led: tuple[TopicPartition, ...] = (),
+    ) -> int:
+        number = self.core.ask(topics, times or {}, led)
         self.step(Woke())
         return number
 
@@ -105,7 +110,7 @@ def test_a_topic_has_as_many_partitions_as_it_is_said_to_have() -> None:
     assert not stage.core.is_over(number)
     stage.answer(metadata({0: 0, 1: 1, 2: 0}))
     assert stage.core.is_over(number)
-    assert stage.core.take(number) == FoundOffsets({"t": 3}, {})
+    assert stage.core.take(number) == LookedUp({"t": 3}, {}, {})
     assert stage.core.next_deadline_ms is None
 
 
@@ -120,6 +125,32 @@ def test_each_leader_is_asked_once_for_its_partitions() -> None:
     assert not stage.core.is_over(number)
     stage.answer(offsets({1: 9}))
     assert stage.core.take(number).offsets == {P0: 5, P1: 9, P2: -1}
+
+
+def test_leaders_are_waited_for_until_each_partition_has_one() -> None:
+    stage = MemberRig()
+    number = stage.ask(led=(P1, P0))
+    stage.answer(metadata({0: 0, 1: 7, 2: 0}))
+    assert not stage.core.is_over(number)
+    stage.wait(1_000)
+    stage.answer(metadata({0: 0, 1: 1, 2: 0}))
+    assert stage.core.take(number).leaders == {P1: NODES[1], P0: NODES[0]}
+
+
+def test_a_partition_that_nobody_leads_is_named_when_time_is_over() -> None:
+    stage = MemberRig()
+    number = stage.ask(led=(P1,))
+    stage.answer(metadata({0: 0, 1: 7}))
+    with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(nobody leads t-1\)"):
+        stage.core.take(number)
+
+
+def test_a_leader_of_a_partition_that_is_not_there_is_refused() -> None:
+    stage = MemberRig()
+    number = stage.ask(led=(P2,))
+    stage.answer(metadata({0: 0, 1: 1}))
+    with pytest.raises(Refused, match="topic 't' has partitions 0 to 1, not 2"):
+        stage.core.take(number)
 
 
 def test_offsets_come_in_the_order_in_which_they_were_asked_for() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-import time
 from collections.abc import Callable
 from unittest.mock import Mock, patch
 
@@ -12,12 +11,12 @@ import trustme
 
 from membership.events import MemberEvent, NodeAddress
 from muster.errors import AuthenticationFailed
-from muster.net.blocking_socket import Pipe
 from muster.net.bootstrap import Bootstrap
 from muster.net.cores import ConnectionKey
 from muster.net.loop import LoopConnection, LoopDriver
 from muster.net.refusals import authentication_failed
-from muster.net.thread import SocketConnection, ThreadDriver
+from muster.net.sockets import SocketConnection
+from muster.net.thread import ThreadDriver
 from muster.net.tunnel import Tunnel
 
 NODE = NodeAddress("127.0.0.1", 9390)
@@ -187,22 +186,7 @@ def test_an_answer_is_given_though_what_came_with_it_is_broken_and_then_that_is_
         assert raised.value is tunnel.failure
 
 
-def test_who_waits_at_a_socket_is_told_what_was_broken_without_another_byte(
-    serving: ssl.SSLContext, believing: ssl.SSLContext
-) -> None:
-    tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)
-    carry(tunnel, server)
-    server.say(b"an answer")
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        pipe, deadline = Pipe(ours, tunnel), time.monotonic() + 10
-        theirs.sendall(server.take() + BROKEN)
-        assert pipe.receive(deadline) == b"an answer"
-        with pytest.raises(ssl.SSLError):
-            pipe.receive(deadline)
-
-
-def test_so_are_the_thread_and_the_event_loop_behind_a_client(
+def test_the_thread_and_the_event_loop_behind_a_client_are_told_what_was_broken(
     serving: ssl.SSLContext, believing: ssl.SSLContext
 ) -> None:
     way = ConnectionKey(Mock(), NODE, Mock())

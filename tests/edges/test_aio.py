@@ -25,7 +25,7 @@ from muster import (
 )
 from muster import Consumer as BlockingConsumer
 from muster.aio import Consumer, Producer, Sent
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
@@ -55,7 +55,7 @@ def topic(daemon: Daemon, request: pytest.FixtureRequest) -> str:
 
 
 def create(daemon: Daemon, name: str, partitions: int = 4) -> None:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(CreateTopics((CreatableTopic(name, partitions),)))
     assert isinstance(reply, CreateTopicsReply)
     assert reply.topics[0].error_code == ErrorCode.NONE
@@ -554,7 +554,7 @@ async def test_an_application_that_stumbles_in_a_callback_still_leaves(daemon: D
     with pytest.raises(LookupError):
         await consumer.close()
     await consumer.close()
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(DescribeGroups((topic,)))
     assert isinstance(reply, DescribeGroupsReply)
     assert reply.groups[0].members == ()

@@ -14,7 +14,7 @@ import pytest
 
 from membership.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
 from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from muster.blocking.callbacks import Callbacks
 from muster.net.bootstrap import Bootstrap
 from muster.net.cores import Driven
@@ -189,7 +189,7 @@ def test_a_callback_that_ends_its_thread_holds_up_nobody(caplog: pytest.LogCaptu
 
 def test_a_record_that_is_none_costs_the_others_nothing(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("t", 1),)))
         with Producer(daemon.bootstrap) as producer:
             good = producer.send("t", b"good")

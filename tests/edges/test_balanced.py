@@ -13,7 +13,7 @@ import pytest
 
 from muster import ClientBalancedConsumer, Producer
 from muster.balanced import BalancedConfig, BalancedLoop, hash_mod, rebalance_once
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, free_port, running, within
 
@@ -40,7 +40,7 @@ def topic(name: str) -> str:
 
 
 def make(daemon: Daemon, topic: str, partitions: int, records: int = 0) -> None:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         connection.ask(CreateTopics((CreatableTopic(topic, partitions),)))
     if records:
         with Producer(daemon.bootstrap) as producer:

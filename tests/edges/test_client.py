@@ -26,7 +26,7 @@ from muster import (
     Refused,
     TopicPartition,
 )
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import DescribeNode, DescribeNodeReply
@@ -61,14 +61,14 @@ def every(topic: str) -> Partitions:
 
 
 def create(daemon: Daemon, topic: str, partitions: int) -> None:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(CreateTopics((CreatableTopic(topic, partitions),)))
     assert isinstance(reply, CreateTopicsReply)
     assert reply.topics[0].error_code == ErrorCode.NONE
 
 
 def members_of(daemon: Daemon, group: str) -> int:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(DescribeGroups((group,)))
     assert isinstance(reply, DescribeGroupsReply)
     return len(reply.groups[0].members)
@@ -306,7 +306,7 @@ def test_begin_and_end_offsets(daemon: Daemon, topic: str, every: Partitions) ->
 
 
 def test_a_node_can_be_asked_anything(daemon: Daemon) -> None:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(DescribeNode())
     assert isinstance(reply, DescribeNodeReply)
     assert reply.shards_total == 50

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -22,7 +22,7 @@ from muster import (
     RequestTimedOut,
     TopicPartition,
 )
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.node import DescribeNode
 from tests.edges.musterd import free_port, within
 
@@ -76,8 +76,8 @@ def test_the_port_of_another_protocol_is_nobody_at_all(other: str, scheme: str, 
 
 def test_one_who_asks_is_told_of_the_other_protocol_too(other: str) -> None:
     with (
-        Connection(other) as connection,
-        pytest.raises(CannotConnect, match=f"{other} was lost: .* Is musterd running"),
+        ClusterClient(other) as connection,
+        pytest.raises(CannotConnect, match=f"cannot connect to {other}: .* Is musterd running"),
     ):
         connection.ask(DescribeNode())
 
@@ -114,7 +114,7 @@ def test_the_name_of_one_assignor_is_as_good_as_a_list_of_it(nobody: str) -> Non
 
 def test_making_a_client_connects_to_nothing(nobody: str) -> None:
     threads = threading.active_count()
-    members = [GroupMember(nobody, "g", ["t"]), Consumer(nobody, "g"), Producer(nobody), Connection(nobody)]
+    members = [GroupMember(nobody, "g", ["t"]), Consumer(nobody, "g"), Producer(nobody), ClusterClient(nobody)]
     assert len(members) == 4
     assert threading.active_count() == threads
 
@@ -145,7 +145,7 @@ def test_everybody_else_says_it_too(nobody: str) -> None:
         producer.send("t", b"value")
     with RangeReader(nobody, "t", 0, 0, 5, timeout_s=0.3) as reader, pytest.raises(CannotConnect):
         next(reader.records())
-    with Connection(nobody) as connection, pytest.raises(CannotConnect):
+    with ClusterClient(nobody) as connection, pytest.raises(CannotConnect):
         connection.ask(DescribeNode())
     with Consumer(nobody, "g") as consumer:
         consumer.subscribe(["t"])
@@ -155,7 +155,7 @@ def test_everybody_else_says_it_too(nobody: str) -> None:
 
 def test_of_several_addresses_each_is_tried(nobody: str) -> None:
     with (
-        Connection(f"{nobody},{nobody.replace('127.0.0.1', 'localhost')}") as connection,
+        ClusterClient(f"{nobody},{nobody.replace('127.0.0.1', 'localhost')}") as connection,
         pytest.raises(CannotConnect) as raised,
     ):
         connection.ask(DescribeNode())
@@ -166,7 +166,7 @@ def test_of_several_addresses_each_is_tried(nobody: str) -> None:
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(silent: str) -> None:
     started = time.monotonic()
     with (
-        Connection(silent) as connection,
+        ClusterClient(silent) as connection,
         pytest.raises(RequestTimedOut, match=r"did not answer DescribeNode within 0.3 s"),
     ):
         connection.ask(DescribeNode(), timeout_s=0.3)
@@ -174,6 +174,29 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(silent: str) -> N
     assert not member.poll(0.3)
     member.close(timeout_s=0.5)
     assert time.monotonic() - started < 15
+
+
+def test_asking_needs_no_thread_and_leaves_nothing_open_after_an_interrupt(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threading.active_count()
+    with ClusterClient(silent) as client:
+        with pytest.raises(RequestTimedOut):
+            client.ask(DescribeNode(), timeout_s=0.1)
+        assert threading.active_count() == threads
+
+        def interrupt(_timeout_s: float | None) -> NoReturn:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client._driver._sockets, "select", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                client.ask(DescribeNode(), timeout_s=5)
+        assert client._driver._connections == {}
+        with pytest.raises(RequestTimedOut):
+            client.ask(DescribeNode(), timeout_s=0.1)
+    with pytest.raises(ClientClosed, match="this client was closed"):
+        client.ask(DescribeNode())
 
 
 def test_closing_twice_is_fine_and_using_after_it_is_not(nobody: str) -> None:

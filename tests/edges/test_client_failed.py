@@ -9,7 +9,7 @@ import pytest
 import muster.aio
 from muster import ClientClosed, ClientFailed, Consumer, GroupMember, Producer, TopicPartition
 from muster.balanced import ClientBalancedConsumer, Code
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from muster.streams import StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import running
@@ -20,7 +20,7 @@ ONE = TopicPartition("t", 0)
 @pytest.fixture(scope="module")
 def musterd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running(tmp_path_factory.mktemp("failed") / "data", "group.initial.rebalance.delay.ms=0") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("t", 1),)))
         yield daemon.bootstrap
 

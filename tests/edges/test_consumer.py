@@ -23,7 +23,7 @@ from muster import (
     TopicPartition,
     WokenUp,
 )
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from tests.edges.musterd import Daemon, free_port, running, within
@@ -40,7 +40,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def create(daemon: Daemon) -> None:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(CreateTopics((CreatableTopic("flights", 4),)))
     assert isinstance(reply, CreateTopicsReply)
     assert reply.topics[0].error_code == ErrorCode.NONE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribeGroups,
@@ -100,13 +100,13 @@ def test_a_port_of_http_that_is_taken_is_named_with_its_flag(tmp_path: Path) -> 
 
 def test_sigterm_answers_who_waits_keeps_what_was_committed_and_exits_0(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("orders", 1),)), 5)
             commit = OffsetCommit("simple", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 42),)),))
             connection.ask(commit, 5)
         assert daemon.stop() == 0
         daemon.start()
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             fetched = connection.ask(OffsetFetch((OffsetFetchGroup("simple"),)), 5)
             assert fetched.groups[0].topics[0].partitions[0].committed_offset == 42  # type: ignore[attr-defined]
 
@@ -124,7 +124,7 @@ def test_a_join_that_waits_is_told_to_look_elsewhere_when_the_daemon_stops(tmp_p
 
 def _until_joining(bootstrap: str) -> None:
     deadline_s = time.monotonic() + 10
-    with Connection(bootstrap) as connection:
+    with ClusterClient(bootstrap) as connection:
         while time.monotonic() < deadline_s:
             described = connection.ask(DescribeGroups(("g",)), 5)
             assert isinstance(described, DescribeGroupsReply)
@@ -137,7 +137,7 @@ def _until_joining(bootstrap: str) -> None:
 def join_and_tell(bootstrap: str) -> None:
     """For the test above, in a process of its own: joins, and prints how that ended."""
     join = JoinGroup("g", 10_000, "", "consumer", (JoinProtocol("range", b""),), wants_member_id_first=False)
-    with Connection(bootstrap) as connection:
+    with ClusterClient(bootstrap) as connection:
         connection.ask(CreateTopics(()), 5)
         print("waiting", flush=True)
         reply = connection.ask(join, 30)

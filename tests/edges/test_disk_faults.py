@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from coordinator.io.exit import DISK_FAILED, STATE_UNKNOWN
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from muster.errors import CannotConnect
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -106,12 +106,12 @@ def failing(folder: Path, operation: str, code: int, word: str) -> Iterator[Fail
         daemon.process.stdout.close()
 
 
-def commit(connection: Connection, group_id: str = "simple", offset: int = 7) -> Message:
+def commit(connection: ClusterClient, group_id: str = "simple", offset: int = 7) -> Message:
     partitions = (OffsetCommitPartition(0, offset),)
     return connection.ask(OffsetCommit(group_id, (OffsetCommitTopic("orders", partitions),)), 10)
 
 
-def make_topic(connection: Connection) -> None:
+def make_topic(connection: ClusterClient) -> None:
     connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
 
 
@@ -130,7 +130,7 @@ def data(tmp_path: Path) -> Path:
     """A folder with commits of two groups, one in each shard, and records; after a clean stop."""
     folder = tmp_path / "data"
     with running(folder, SHARDS) as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             make_topic(connection)
             for group_id in ("a", "b", "c", "d"):
                 commit(connection, group_id)
@@ -205,7 +205,7 @@ def test_a_shard_whose_log_is_damaged_fails_alone_and_readyz_tells_where(data: P
     for snapshot in (data / "__consumer_offsets-0").glob("*.groups"):
         snapshot.unlink()
     with running(data, SHARDS, with_http=True) as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             told = {group_id: commit(connection, group_id) for group_id in ("a", "b", "c", "d")}
         codes = [code_of(reply) for reply in told.values()]
         assert sorted(set(codes)) == [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]
@@ -230,7 +230,7 @@ def code_of(reply: Message) -> ErrorCode:
 
 @pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
 def test_a_flush_that_fails_ends_the_process_with_one_sentence(tmp_path: Path, operation: str) -> None:
-    with failing(tmp_path, operation, errno.EIO, "/wal/") as daemon, Connection(daemon.bootstrap) as connection:
+    with failing(tmp_path, operation, errno.EIO, "/wal/") as daemon, ClusterClient(daemon.bootstrap) as connection:
         make_topic(connection)
         daemon.armed.touch()
         with pytest.raises(CannotConnect):
@@ -247,7 +247,7 @@ def test_a_sync_that_finds_no_room_is_no_full_disk_and_ends_the_process(
     tmp_path: Path, operation: str, code: int
 ) -> None:
     with failing(tmp_path, operation, code, "/data/") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             make_topic(connection)
             assert code_of(commit(connection)) is ErrorCode.NONE
         daemon.armed.touch()
@@ -256,7 +256,7 @@ def test_a_sync_that_finds_no_room_is_no_full_disk_and_ends_the_process(
     with failing(tmp_path, operation, code, "/data/") as daemon:
         assert daemon.process.wait(READY_WITHIN_S) == DISK_FAILED, "at the start too"
         assert "a sync failed" in daemon.log.read_text().splitlines()[-1]
-    with running(tmp_path / "data", SHARDS) as again, Connection(again.bootstrap) as connection:
+    with running(tmp_path / "data", SHARDS) as again, ClusterClient(again.bootstrap) as connection:
         fetched = connection.ask(OffsetFetch((OffsetFetchGroup("simple"),)), 5)
         assert isinstance(fetched, OffsetFetchReply)
         assert fetched.groups[0].topics[0].partitions[0].committed_offset == 7
@@ -264,7 +264,7 @@ def test_a_sync_that_finds_no_room_is_no_full_disk_and_ends_the_process(
 
 def test_a_file_that_cannot_be_read_is_a_storage_error_for_its_partition_and_nobody_elses(data: Path) -> None:
     fetch = Fetch((FetchTopic("orders", (FetchPartition(0, 0), FetchPartition(1, 0))),))
-    with failing(data.parent, "pread", errno.EIO, "orders-0") as daemon, Connection(daemon.bootstrap) as connection:
+    with failing(data.parent, "pread", errno.EIO, "orders-0") as daemon, ClusterClient(daemon.bootstrap) as connection:
         daemon.armed.touch()
         reply = connection.ask(fetch, 5)
         assert isinstance(reply, FetchReply)
@@ -282,7 +282,7 @@ def test_muster_consume_reads_the_sound_partitions_on_and_names_the_one_that_can
     data: Path, how: tuple[str, ...]
 ) -> None:
     with failing(data.parent, "pread", errno.EIO, "orders-0") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             part = ProducePartition(1, encode_batch([(None, b"sound")], timestamp_ms=1))
             connection.ask(Produce((ProduceTopic("orders", (part,)),)), 5)
         daemon.armed.touch()
@@ -298,7 +298,10 @@ def test_muster_consume_reads_the_sound_partitions_on_and_names_the_one_that_can
 
 
 def test_any_other_error_of_the_disk_in_a_step_ends_the_process_with_one_sentence(data: Path) -> None:
-    with failing(data.parent, "pread", errno.ENXIO, "orders-0") as daemon, Connection(daemon.bootstrap) as connection:
+    with (
+        failing(data.parent, "pread", errno.ENXIO, "orders-0") as daemon,
+        ClusterClient(daemon.bootstrap) as connection,
+    ):
         daemon.armed.touch()
         with pytest.raises(CannotConnect):
             connection.ask(Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),)), 5)
@@ -310,7 +313,7 @@ def test_any_other_error_of_the_disk_in_a_step_ends_the_process_with_one_sentenc
 def test_a_start_on_a_full_disk_says_so_serves_what_is_there_and_heals(data: Path) -> None:
     (data.parent / "armed").touch()
     with failing(data.parent, "pwrite", errno.ENOSPC, "checkpoint") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             assert code_of(commit(connection, "a")) is ErrorCode.NOT_COORDINATOR
             reply = connection.ask(Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),)), 5)
             assert isinstance(reply, FetchReply)

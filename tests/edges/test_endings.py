@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster import ClientBalancedConsumer
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from muster.errors import MusterError
 from muster.streams import StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -21,7 +21,7 @@ SHUT_DOWN = 420
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("t", 4),)))
         yield daemon
 

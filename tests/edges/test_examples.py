@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from muster import Consumer, ConsumerRecord, Producer, TopicPartition
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
@@ -122,7 +122,7 @@ def orders(tmp_path: Path) -> Iterator[Daemon]:
     """A daemon with the README's topic and forty orders, ten in each partition."""
     settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
     with running(tmp_path / "data", *settings, with_kafka=True) as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("orders", 4), CreatableTopic("receipts", 4))))
         order(daemon, range(40))
         yield daemon

@@ -8,10 +8,9 @@ from typing import Final
 
 import pytest
 
-from membership.events import NodeAddress
 from muster import Consumer, GroupMember, MusterError, Producer, TopicPartition
 from muster.balanced import ClientBalancedConsumer
-from muster.blocking import Cluster, Connection
+from muster.blocking import ClusterClient
 from protocol.messages.node import DescribeNode
 from tests.edges.musterd import free_port
 
@@ -92,15 +91,11 @@ def test_a_client_balanced_consumer_raises_in_the_child(nobody: str) -> None:
 
 
 def test_connections_are_not_shared_with_the_child(nobody: str) -> None:
-    host, port = nobody.split(":")
-    with Connection(NodeAddress(host, int(port))) as connection:
-        with pytest.raises(MusterError):
-            connection.ask(DescribeNode())
-        assert in_child(lambda: connection.ask(DescribeNode())) == RAISED
-    cluster = Cluster(nobody)
+    cluster = ClusterClient(nobody)
     with pytest.raises(MusterError):
         cluster.ask(DescribeNode())
-    assert while_held(cluster._lock, lambda: in_child(lambda: cluster.ask(DescribeNode()))) == RAISED
+    assert in_child(lambda: cluster.ask(DescribeNode())) == RAISED
+    assert while_held(cluster._driver.changed, lambda: in_child(lambda: cluster.ask(DescribeNode()))) == RAISED
     cluster.close()
 
 

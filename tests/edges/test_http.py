@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from muster import Consumer, Producer
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
@@ -19,7 +19,7 @@ from tests.edges.musterd import Daemon, running, within
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder: Path = tmp_path_factory.mktemp("musterd") / "data"
     with running(folder, "group.initial.rebalance.delay.ms=0", with_http=True) as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("flights", 2),)))
         with Producer(daemon.bootstrap) as producer:
             for number in range(10):

@@ -14,7 +14,7 @@ from aiohttp import web
 from coordinator.http.app import make_app, serve
 from coordinator.http.connections import HttpConnections, HttpLimits
 from coordinator.io.patient_disk import patient
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from partition_log.disk.disk import OsDisk
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -202,7 +202,7 @@ def test_idle_strangers_at_a_daemon_leave_room_for_others_and_its_clients(tmp_pa
             page = answer.read().decode()
         assert "muster_http_connections 3.0" in page
         assert "muster_connections 0.0" in page
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             assert connection.ask(CreateTopics((CreatableTopic("t", 1),))) is not None
 
 
@@ -210,7 +210,7 @@ def test_a_job_that_may_open_no_file_waits_until_it_may(tmp_path: Path) -> None:
     settings = ("wal.segment.bytes=1048576", "wal.checkpoint.bytes=1048576", "offsets.topic.max.message.bytes=524288")
     with (
         running(tmp_path / "data", *settings, "message.max.bytes=500000") as daemon,
-        Connection(daemon.bootstrap) as connection,
+        ClusterClient(daemon.bootstrap) as connection,
     ):
         assert daemon.process is not None
         pid = daemon.process.pid
@@ -231,7 +231,7 @@ def test_a_job_that_may_open_no_file_waits_until_it_may(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
-def _commit(connection: Connection, number: int) -> ErrorCode:
+def _commit(connection: ClusterClient, number: int) -> ErrorCode:
     partitions = tuple(OffsetCommitPartition(index, number) for index in range(100))
     reply = connection.ask(OffsetCommit(f"g{number % 50}", (OffsetCommitTopic("t", partitions),)))
     assert isinstance(reply, OffsetCommitReply)

@@ -17,7 +17,7 @@ from coordinator.io.server import ClientProtocol, Server, read_clock
 from coordinator.io.tls.listening import listen_at
 from coordinator.node.events import Event, Idle
 from muster import Consumer, Producer
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.node import DescribeNode
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import NativeClient
@@ -79,7 +79,7 @@ def test_our_clients_go_on_after_they_were_silent_for_longer(tmp_path: Path) -> 
     settings = (f"connections.max.idle.ms={IDLE_MS}", "group.initial.rebalance.delay.ms=0")
     with (
         running(tmp_path / "data", *settings) as daemon,
-        Connection(daemon.bootstrap) as connection,
+        ClusterClient(daemon.bootstrap) as connection,
         Producer(daemon.bootstrap) as producer,
         Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest") as consumer,
     ):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster import Consumer, MusterError, Producer, TopicPartition
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
@@ -16,7 +16,7 @@ ONLY = TopicPartition("t", 0)
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("t", 1),)))
         with Producer(daemon.bootstrap) as producer:
             for number in range(5):

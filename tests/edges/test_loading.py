@@ -5,7 +5,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -23,7 +23,7 @@ PARTITIONS = 200
 
 def commit(daemon: Daemon, offset: int) -> None:
     parts = tuple(OffsetCommitPartition(number, offset) for number in range(PARTITIONS))
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         connection.ask(CreateTopics((CreatableTopic("orders", PARTITIONS),)), 5)
         reply = connection.ask(OffsetCommit("g", (OffsetCommitTopic("orders", parts),)), 5)
     assert isinstance(reply, OffsetCommitReply)
@@ -31,7 +31,7 @@ def commit(daemon: Daemon, offset: int) -> None:
 
 
 def committed(daemon: Daemon) -> set[int]:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(OffsetFetch((OffsetFetchGroup("g"),)), 5)
     assert isinstance(reply, OffsetFetchReply)
     parts = reply.groups[0].topics[0].partitions

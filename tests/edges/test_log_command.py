@@ -17,7 +17,7 @@ from coordinator.records.codec import encode
 from coordinator.records.records import CommittedOffset, GroupTombstone, MemberReplaced, OffsetTombstone
 from coordinator.tools import log_command, log_dump
 from coordinator.topics import rules
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from partition_log.disk.disk import OsDisk, ReadOnlyDisk
 from partition_log.inspection.batch_scan import ScannedBatch, checked
 from partition_log.inspection.inspector import Inspector
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the data folder of a daemon that was stopped cleanly."""
     data = tmp_path_factory.mktemp("served") / "data"
     with running(data, SHARDS, "group.initial.rebalance.delay.ms=0") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
             commit(connection, 42)
             join = JoinGroup(
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-def commit(connection: Connection, offset: int) -> None:
+def commit(connection: ClusterClient, offset: int) -> None:
     partitions = (OffsetCommitPartition(0, offset, committed_metadata="tagged"),)
     connection.ask(OffsetCommit("simple", (OffsetCommitTopic("orders", partitions),)), 5)
 
@@ -105,7 +105,7 @@ def test_text_has_a_line_a_record_and_a_heading_a_log(folder: Path, capsys: pyte
 def test_a_folder_in_use_is_read_and_said_to_be_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
     with running(data, SHARDS) as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
             commit(connection, 7)
             code, _out, err = run(capsys, "verify", str(data))
@@ -122,7 +122,7 @@ def test_a_folder_in_use_is_read_and_said_to_be_in_use(tmp_path: Path, capsys: p
 def test_damage_is_told_with_its_place_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
     with running(data, SHARDS) as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
             commit(connection, 7)
             commit(connection, 9)
@@ -215,7 +215,7 @@ def test_the_files_alone_are_read_where_the_checkpoint_is_damaged(
 
 def test_after_a_kill_the_folder_is_said_to_be_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
-    with running(data, SHARDS) as daemon, Connection(daemon.bootstrap) as connection:
+    with running(data, SHARDS) as daemon, ClusterClient(daemon.bootstrap) as connection:
         connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
         commit(connection, 7)
         daemon.kill()

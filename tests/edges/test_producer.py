@@ -20,8 +20,7 @@ from muster import (
     Sent,
     TopicPartition,
 )
-from muster.blocking.cluster import LATEST, Cluster
-from muster.blocking.connection import Connection
+from muster.blocking.cluster import LATEST, ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply, TopicConfig
 from protocol.record_batch import Record
@@ -48,7 +47,7 @@ def topic(daemon: Daemon, name: str) -> str:
 
 
 def create(daemon: Daemon, topic: str, partitions: int, *configs: TopicConfig) -> None:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(CreateTopics((CreatableTopic(topic, partitions, configs=configs),)))
     assert isinstance(reply, CreateTopicsReply)
     assert reply.topics[0].error_code == ErrorCode.NONE
@@ -56,7 +55,7 @@ def create(daemon: Daemon, topic: str, partitions: int, *configs: TopicConfig) -
 
 def log(daemon: Daemon, partition: int, topic: str) -> list[Record]:
     one = TopicPartition(topic, partition)
-    cluster = Cluster(daemon.bootstrap)
+    cluster = ClusterClient(daemon.bootstrap)
     try:
         end = cluster.offsets([one], LATEST)[one]
     finally:

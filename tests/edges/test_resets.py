@@ -13,7 +13,7 @@ import pytest
 
 from membership.events import HangUp
 from muster import Consumer, ConsumerRecord, Producer, TopicPartition, WokenUp
-from muster.blocking.cluster import Cluster
+from muster.blocking.cluster import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeavingMember
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -26,7 +26,7 @@ AT_MOST_S = 15.0
 class Resets:
     """Does to a consumer, from a thread of its own, what ends a generation, a membership or a connection."""
 
-    def __init__(self, consumer: Consumer, cluster: Cluster, reads: "Reads", chance: Random) -> None:
+    def __init__(self, consumer: Consumer, cluster: ClusterClient, reads: "Reads", chance: Random) -> None:
         self._consumer, self._cluster, self._reads, self._chance = consumer, cluster, reads, chance
         self.done = Counter[str]()
         self.errors: list[BaseException] = []
@@ -120,7 +120,7 @@ def test_a_member_that_is_reset_at_random_moments_reads_everything_in_order(
     caplog.set_level(logging.ERROR)
     before = set(threading.enumerate())
     settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
-    with running(tmp_path / "data", *settings) as daemon, closing(Cluster(daemon.bootstrap)) as cluster:
+    with running(tmp_path / "data", *settings) as daemon, closing(ClusterClient(daemon.bootstrap)) as cluster:
         cluster.ask(CreateTopics((CreatableTopic("t", PARTITIONS),)))
         reads, sent = Reads(), 0
         with (

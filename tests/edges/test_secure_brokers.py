@@ -7,7 +7,7 @@ import pytest
 
 import muster.aio
 from muster import AuthenticationFailed, Consumer, Producer, Security
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.certificates import Folder
 from tests.edges.musterd import running, within
@@ -30,7 +30,7 @@ def login(kafka: Kafka, mechanism: str, password: str = "wunder", folder: Folder
 
 
 def make(where: str, security: Security, topic: str) -> None:
-    with Connection(where, security=security) as connection:
+    with ClusterClient(where, security=security) as connection:
         connection.ask(CreateTopics((CreatableTopic(topic, 1, 1),)))
 
 
@@ -66,7 +66,7 @@ def test_so_does_whoever_has_a_certificate(kafka: Kafka) -> None:
     make(where, security, "shown")
     assert len(round_trip(where, "shown", "shown", security)) == 20
     with (
-        Connection(where, security=Security(protocol="SSL", ca_location=str(kafka.folder.ca))) as connection,
+        ClusterClient(where, security=Security(protocol="SSL", ca_location=str(kafka.folder.ca))) as connection,
         pytest.raises(AuthenticationFailed, match=r"our certificate, or wants one"),
     ):
         connection.ask(CreateTopics(()))

@@ -24,8 +24,7 @@ from muster import (
     Security,
     TopicPartition,
 )
-from muster.blocking import Connection
-from muster.blocking.cluster import Cluster
+from muster.blocking.cluster import ClusterClient
 from muster.streams import StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataReply
 from tests.edges.certificates import Folder
@@ -87,7 +86,7 @@ def gate(guarded: Gate) -> Gate:
 
 def make(where: str, security: Any, *names: str) -> None:
     """Topics of one partition."""
-    with Connection(where, security=security) as connection:
+    with ClusterClient(where, security=security) as connection:
         for name in names:
             connection.ask(CreateTopics((CreatableTopic(name, 1),)))
 
@@ -165,7 +164,7 @@ def test_other_clients_of_the_native_protocol_have_it_too(daemon: Daemon, folder
     with ClientBalancedConsumer(daemon.bootstrap, "b", security=security) as consumer:
         assert consumer.start({"shared": None}).ok
         assert consumer.partition_meta().ok
-    cluster = Cluster(daemon.bootstrap, security=security)
+    cluster = ClusterClient(daemon.bootstrap, security=security)
     assert cluster.partition_count("shared") >= 1
     cluster.close()
 
@@ -181,7 +180,7 @@ def test_a_range_is_read_over_tls_by_whoever_it_is_sent_to(daemon: Daemon, folde
 
 def test_a_connection_is_made_anew_when_the_server_has_closed_it(folder: Folder, tmp_path: Path) -> None:
     with running(tmp_path / "data", *folder.listening()) as daemon:
-        connection = Connection(daemon.bootstrap, security=tls(folder))
+        connection = ClusterClient(daemon.bootstrap, security=tls(folder))
         assert isinstance(connection.ask(NOTHING), MetadataReply)
         assert isinstance(connection.ask(NOTHING), MetadataReply)
         daemon.stop()
@@ -193,14 +192,14 @@ def test_a_connection_is_made_anew_when_the_server_has_closed_it(folder: Folder,
 def test_who_must_show_a_certificate_shows_it(folder: Folder, stranger: Folder, tmp_path: Path) -> None:
     with running(tmp_path / "data", *folder.listening(clients_show=True)) as daemon:
         shown = tls(folder, **folder.shown())
-        with Connection(daemon.bootstrap, security=shown) as connection:
+        with ClusterClient(daemon.bootstrap, security=shown) as connection:
             assert isinstance(connection.ask(NOTHING), MetadataReply)
         make(daemon.bootstrap, shown, "t")
         with Producer(daemon.bootstrap, security=shown) as producer:
             producer.send("t", b"x").result(WAIT_S)
         for security in (tls(folder), tls(folder, **stranger.shown())):
             with (
-                Connection(daemon.bootstrap, security=security) as connection,
+                ClusterClient(daemon.bootstrap, security=security) as connection,
                 pytest.raises((AuthenticationFailed, CannotConnect), match=r"certificate of ours|our certificate"),
             ):
                 connection.ask(NOTHING)
@@ -218,7 +217,7 @@ def test_a_server_that_is_not_believed_is_told_of_at_once_and_each_time(
 ) -> None:
     what = rf"127.0.0.1:{daemon.port}: its certificate is not believed: .*local issuer certificate"
     with (
-        Connection(daemon.bootstrap, security=tls(stranger)) as connection,
+        ClusterClient(daemon.bootstrap, security=tls(stranger)) as connection,
         pytest.raises(AuthenticationFailed, match=what),
     ):
         connection.ask(NOTHING)
@@ -280,19 +279,19 @@ def test_a_name_that_is_not_the_servers_is_not_believed_unless_names_do_not_matt
 ) -> None:
     elsewhere = f"localhost:{daemon.port}"
     with (
-        Connection(elsewhere, security=tls(folder)) as connection,
+        ClusterClient(elsewhere, security=tls(folder)) as connection,
         pytest.raises(AuthenticationFailed, match="Hostname mismatch"),
     ):
         connection.ask(NOTHING)
     loose = tls(folder, **{"ssl.endpoint.identification.algorithm": "none"})
-    with Connection(elsewhere, security=loose) as connection:
+    with ClusterClient(elsewhere, security=loose) as connection:
         assert isinstance(connection.ask(NOTHING), MetadataReply)
 
 
 def test_who_speaks_tls_where_there_is_none_is_told(plain: Daemon, folder: Folder) -> None:
     for where in places(plain):
         with (
-            Connection(where, security=tls(folder), connect_timeout_s=2) as connection,
+            ClusterClient(where, security=tls(folder), connect_timeout_s=2) as connection,
             pytest.raises((AuthenticationFailed, CannotConnect), match="speak TLS there"),
         ):
             connection.ask(NOTHING, 3)
@@ -306,7 +305,7 @@ def test_who_speaks_tls_where_there_is_none_is_told(plain: Daemon, folder: Folde
 def test_who_speaks_none_where_there_is_tls_is_told(daemon: Daemon) -> None:
     for where in places(daemon):
         with (
-            Connection(where) as connection,
+            ClusterClient(where) as connection,
             pytest.raises(CannotConnect, match=r"speaks? TLS"),
         ):
             connection.ask(NOTHING, 5)
@@ -317,7 +316,7 @@ def test_a_server_that_shakes_no_hands_is_given_up_in_time(folder: Folder) -> No
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         silent = f"127.0.0.1:{listener.getsockname()[1]}"
-        with Connection(silent, security=tls(folder), connect_timeout_s=0.3) as connection:
+        with ClusterClient(silent, security=tls(folder), connect_timeout_s=0.3) as connection:
             begun = time.monotonic()
             with pytest.raises(CannotConnect):
                 connection.ask(NOTHING)
@@ -346,7 +345,7 @@ def test_over_tls_too(gate: Gate, folder: Folder) -> None:
     folder.own().load_into(context)
     with (
         opened(Gate({"me": "secret"}, before=gate.before), context) as secured,
-        Connection(secured.bootstrap, security=security) as connection,
+        ClusterClient(secured.bootstrap, security=security) as connection,
     ):
         assert isinstance(connection.ask(NOTHING), MetadataReply)
         assert secured.logins == ["me"]
@@ -355,7 +354,7 @@ def test_over_tls_too(gate: Gate, folder: Folder) -> None:
 def test_a_wrong_password_is_told_in_the_servers_words_and_not_tried_out(gate: Gate) -> None:
     wrong = {**LOGIN, "sasl.password": "guess"}
     what = f"127.0.0.1:{gate.port}: 'me' is not let in by PLAIN: Authentication failed: Invalid username or password"
-    with Connection(gate.bootstrap, security=wrong) as connection, pytest.raises(AuthenticationFailed, match=what):
+    with ClusterClient(gate.bootstrap, security=wrong) as connection, pytest.raises(AuthenticationFailed, match=what):
         connection.ask(NOTHING)
     before = gate.refused
     consumer = Consumer(gate.bootstrap, "g", security=wrong)
@@ -415,7 +414,7 @@ async def test_a_login_that_ends_is_renewed_while_a_group_reads(gate: Gate) -> N
 
 def test_a_login_that_ended_long_ago_is_renewed_when_something_is_asked_again(gate: Gate) -> None:
     gate.lifetime_ms = 300
-    with Connection(gate.bootstrap, security=LOGIN) as connection:
+    with ClusterClient(gate.bootstrap, security=LOGIN) as connection:
         for pause_s in (0.0, 0.1, 0.1, 0.1, 0.1, 1.0, 0.0):
             time.sleep(pause_s)
             connection.ask(NOTHING)
@@ -425,7 +424,7 @@ def test_a_login_that_ended_long_ago_is_renewed_when_something_is_asked_again(ga
 
 def test_who_comes_without_a_login_where_one_is_wanted_is_sent_away(gate: Gate) -> None:
     with (
-        Connection(gate.bootstrap) as connection,
+        ClusterClient(gate.bootstrap) as connection,
         pytest.raises(CannotConnect, match="after its greeting: maybe it wants a login"),
     ):
         connection.ask(NOTHING)
@@ -434,7 +433,7 @@ def test_who_comes_without_a_login_where_one_is_wanted_is_sent_away(gate: Gate) 
 
 def test_a_listener_that_knows_no_logins_says_so(plain: Daemon) -> None:
     with (
-        Connection(f"kafka://127.0.0.1:{plain.kafka_port}", security=LOGIN) as connection,
+        ClusterClient(f"kafka://127.0.0.1:{plain.kafka_port}", security=LOGIN) as connection,
         pytest.raises(AuthenticationFailed, match="ILLEGAL_SASL_STATE"),
     ):
         connection.ask(NOTHING)

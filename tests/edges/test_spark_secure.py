@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization as form
 from pyspark.sql import SparkSession
 
 from muster import Producer
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.certificates import Folder
 from tests.edges.musterd import Daemon, running
@@ -47,7 +47,7 @@ def test_a_query_reads_over_tls_and_no_plan_has_the_password(
         "ssl.certificate.location": str(folder.client),
         "ssl.key.password": PASSWORD,
     }
-    with Connection(daemon.bootstrap, security=security) as connection:
+    with ClusterClient(daemon.bootstrap, security=security) as connection:
         connection.ask(CreateTopics((CreatableTopic("flights", 2),)))
     with Producer(daemon.bootstrap, security=security) as producer:
         for number in range(100):

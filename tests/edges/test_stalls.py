@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.wire import Refusal, Wire, WireMember
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from tests.edges.musterd import Daemon, running, within
 
@@ -24,7 +24,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def has_members(daemon: Daemon) -> bool:
-    with Connection(daemon.bootstrap) as connection:
+    with ClusterClient(daemon.bootstrap) as connection:
         reply = connection.ask(DescribeGroups(("g",)))
     assert isinstance(reply, DescribeGroupsReply)
     return bool(reply.groups[0].members)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
@@ -44,7 +44,7 @@ main()
 
 
 def commit(bootstrap: str) -> ErrorCode:
-    with Connection(bootstrap) as connection:
+    with ClusterClient(bootstrap) as connection:
         topic = OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),))
         reply = connection.ask(OffsetCommit("simple", (topic,)), 30)
     assert isinstance(reply, OffsetCommitReply)
@@ -66,7 +66,7 @@ def test_heartbeats_are_answered_while_the_file_system_stands_still_and_commits_
         try:
             assert daemon.stdout is not None
             bootstrap = dict(word.split("=") for word in daemon.stdout.readline().split()[1:])["native"]
-            with Connection(bootstrap) as connection:
+            with ClusterClient(bootstrap) as connection:
                 connection.ask(CreateTopics((CreatableTopic("orders", 1),)), 10)
                 assert commit(bootstrap) is ErrorCode.NONE
                 frozen.touch()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgpack
 
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import encode_batch
 from tests.edges.musterd import Daemon, running, within
@@ -42,7 +42,7 @@ def _read_all(wire: socket.socket) -> None:
 
 def test_producers_that_never_pause_do_not_keep_the_daemon_from_stopping(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
-        with Connection(daemon.bootstrap) as connection:
+        with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("flood", 1),)), 5)
         wires = [_connect(daemon) for _ in range(3)]
         for wire in wires:
@@ -62,7 +62,7 @@ def test_producers_that_never_pause_do_not_keep_the_daemon_from_stopping(tmp_pat
 def test_sighup_stops_nothing(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
         assert daemon.process is not None
-        with Connection(daemon.bootstrap) as client:
+        with ClusterClient(daemon.bootstrap) as client:
             for _ in range(3):
                 daemon.process.send_signal(signal.SIGHUP)
                 client.ask(CreateTopics((CreatableTopic("made-before", 1),)))
@@ -88,7 +88,7 @@ daemon.main()
 
 def test_sighup_while_a_start_recovers_does_not_end_it(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
-        with Connection(daemon.bootstrap) as client:
+        with ClusterClient(daemon.bootstrap) as client:
             client.ask(CreateTopics((CreatableTopic("flood", 1),)))
         daemon.kill()
         arguments = ["--data-dir", str(daemon.folder), "--native", "127.0.0.1:0", "--kafka", "off", "--http", "off"]

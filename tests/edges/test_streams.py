@@ -17,7 +17,7 @@ import pytest
 
 from membership.events import Effect, MemberEvent, Woke
 from muster import Producer
-from muster.blocking.cluster import Cluster
+from muster.blocking.cluster import ClusterClient
 from muster.errors import ConsumerTimeout, GroupRefused
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
@@ -39,7 +39,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def _topic(daemon: Daemon, partitions: int, messages: int = 0) -> None:
-    cluster = Cluster(daemon.bootstrap)
+    cluster = ClusterClient(daemon.bootstrap)
     cluster.ask(CreateTopics((CreatableTopic("t", partitions),)))
     cluster.close()
     _send(daemon, partitions, range(messages))
@@ -244,7 +244,7 @@ def _is_used(daemon: Daemon, ending: str) -> None:
             other.shutdown()
         elif ending == "without a coordinator":
             daemon.kill()
-            connector._caller.call(lambda: time.sleep(1.2))  # a callback that is under way when the time is over
+            connector._callbacks.put(lambda: time.sleep(1.2))  # a callback that is under way when the time is over
         if ending != "by the with":
             connector.shutdown(1.0)
             assert _threads() - before == set(), ending

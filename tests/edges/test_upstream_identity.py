@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from coordinator.gateway.io.cluster_identity import ClusterIdentity
-from muster.blocking.cluster import Cluster, expect
+from muster.blocking.cluster import ClusterClient, expect
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from protocol.messages.topics import (
     CreatableTopic,
@@ -97,7 +97,7 @@ def test_what_stood_beside_a_cluster_is_not_served_with_topics_of_its_own(tmp_pa
 def test_a_folder_with_topics_of_its_own_stands_beside_no_cluster(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with running(folder) as daemon:
-        shell = Cluster(daemon.bootstrap)
+        shell = ClusterClient(daemon.bootstrap)
         made = tuple(CreatableTopic(name, 1) for name in ("d", "c", "b", "a", "gone"))
         assert expect(CreateTopicsReply, shell.ask(CreateTopics(made))).topics[0].error_code == 0
         assert not expect(DeleteTopicsReply, shell.ask(DeleteTopics((DeletableTopic("gone"),)))).responses[0].error_code
@@ -114,7 +114,7 @@ def test_a_folder_with_topics_of_its_own_stands_beside_no_cluster(tmp_path: Path
 def test_a_folder_with_groups_alone_may_come_to_stand_beside_a_cluster(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with running(folder, "auto.create.topics.enable=false") as daemon:
-        shell = Cluster(daemon.bootstrap)
+        shell = ClusterClient(daemon.bootstrap)
         joining = JoinGroup(
             "g", 30_000, protocol_type="consumer", protocols=(JoinProtocol("range"),), wants_member_id_first=False
         )

@@ -308,6 +308,6 @@ MUTANTS = (
         "stalls-count-as-silence",
         "Sessions go on while the process stands still: heartbeats wait in sockets, and whoever sent them is evicted",
         (Edit("coordinator/active_clock.py", "        self.lost_ms += stall_ms\n", ""),),
-        Worlds(),
+        Worlds(3, 244),
     ),
 )

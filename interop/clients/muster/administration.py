@@ -8,7 +8,7 @@ from interop.program import Options, check, until
 from membership.consumer_protocol import decode_assignment
 from membership.events import OffsetToCommit
 from muster import Consumer, Producer, Refused, TopicPartition
-from muster.blocking import Cluster
+from muster.blocking import ClusterClient
 from muster.blocking.cluster import EARLIEST, LATEST, expect
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
@@ -61,8 +61,8 @@ SETTING = "retention.ms"
 
 
 @contextmanager
-def _cluster(options: Options) -> Iterator[Cluster]:
-    cluster = Cluster(f"kafka://{options.bootstrap}")
+def _cluster(options: Options) -> Iterator[ClusterClient]:
+    cluster = ClusterClient(f"kafka://{options.bootstrap}")
     try:
         yield cluster
     finally:
@@ -135,13 +135,13 @@ def _configs(options: Options) -> str:
     return f"described, {SETTING} altered, put back to its default {before}"
 
 
-def _alter(cluster: Cluster, topic: str, operation: ConfigOperation, value: str | None) -> None:
+def _alter(cluster: ClusterClient, topic: str, operation: ConfigOperation, value: str | None) -> None:
     change = AlterableConfig(SETTING, operation, value)
     asked = IncrementalAlterConfigs((AlterConfigsResource(ResourceType.TOPIC, topic, (change,)),))
     _none(expect(IncrementalAlterConfigsReply, cluster.ask(asked)).responses[0].error_code)
 
 
-def _create(cluster: Cluster, topic: str, partitions: int) -> None:
+def _create(cluster: ClusterClient, topic: str, partitions: int) -> None:
     """Returns once each partition can be read: a broker hears of a topic later than its controller."""
     _none(_create_once(cluster, topic, partitions))
     wanted = [TopicPartition(topic, number) for number in range(partitions)]
@@ -157,28 +157,28 @@ def _create(cluster: Cluster, topic: str, partitions: int) -> None:
     until(is_there, f"{topic} is there")
 
 
-def _create_once(cluster: Cluster, topic: str, partitions: int) -> ErrorCode:
+def _create_once(cluster: ClusterClient, topic: str, partitions: int) -> ErrorCode:
     reply = cluster.ask(CreateTopics((CreatableTopic(topic, partitions, 1),)))
     return expect(CreateTopicsReply, reply).topics[0].error_code
 
 
-def _topics(cluster: Cluster) -> Mapping[str | None, int]:
+def _topics(cluster: ClusterClient) -> Mapping[str | None, int]:
     """All, with how many partitions each has."""
     return {topic.name: len(topic.partitions) for topic in expect(MetadataReply, cluster.ask(Metadata())).topics}
 
 
-def _groups(cluster: Cluster) -> list[str]:
+def _groups(cluster: ClusterClient) -> list[str]:
     return [group.group_id for group in expect(ListGroupsReply, cluster.ask(ListGroups())).groups]
 
 
-def _described(cluster: Cluster, group: str) -> tuple[str, list[tuple[TopicPartition, ...]]]:
+def _described(cluster: ClusterClient, group: str) -> tuple[str, list[tuple[TopicPartition, ...]]]:
     """Its state, and what each member has."""
     reply = cluster.ask(DescribeGroups((group,)), node=cluster.coordinator(group))
     found = expect(DescribeGroupsReply, reply).groups[0]
     return found.group_state, [decode_assignment(member.member_assignment).partitions for member in found.members]
 
 
-def _offsets(cluster: Cluster, group: str) -> dict[TopicPartition, tuple[int, str | None]]:
+def _offsets(cluster: ClusterClient, group: str) -> dict[TopicPartition, tuple[int, str | None]]:
     """All that the group has, with the words kept beside."""
     reply = cluster.ask(OffsetFetch((OffsetFetchGroup(group),)), node=cluster.coordinator(group))
     return {
@@ -188,7 +188,7 @@ def _offsets(cluster: Cluster, group: str) -> dict[TopicPartition, tuple[int, st
     }
 
 
-def _setting(cluster: Cluster, topic: str) -> str | None:
+def _setting(cluster: ClusterClient, topic: str) -> str | None:
     asked = DescribeConfigsResource(ResourceType.TOPIC, topic, (SETTING,))
     described = expect(DescribeConfigsReply, cluster.ask(DescribeConfigs((asked,)))).results[0]
     _none(described.error_code)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from membership.channel import normalised
 from membership.events import CallFailed, HangUp, NodeAddress, Replied
 from muster.core.balancing.member import (
+    BalancedMemberState,
     BalancedRequest,
-    BalancedState,
     BalancedTimer,
     CoordinatorAnswer,
     Phase,
@@ -23,7 +23,7 @@ RETRIABLE = frozenset({14, 15, 16, Code.EMPTY_REPLY, Code.NO_NODE, Code.INTERNAL
 """After these the same question may be answered otherwise a little later."""
 
 
-def ask(m: BalancedState, make: Callable[[], Message], then: Then, *, extra_ms: int = 0) -> None:
+def ask(m: BalancedMemberState, make: Callable[[], Message], then: Then, *, extra_ms: int = 0) -> None:
     """Ask the coordinator as soon as there is one and the member is in its group. `then` is always told what came of
     it, after the request timeout (and `extra_ms`, which the coordinator may take) at the latest.
     """
@@ -31,13 +31,13 @@ def ask(m: BalancedState, make: Callable[[], Message], then: Then, *, extra_ms: 
     m.wanted.append(Wanted(make, then, m.now_ms + timeout_ms, timeout_ms + extra_ms))
 
 
-def send(m: BalancedState, message: Message, then: Then, *, within_ms: int, node: NodeAddress | None) -> None:
+def send(m: BalancedMemberState, message: Message, then: Then, *, within_ms: int, node: NodeAddress | None) -> None:
     m.effects.append(
         m.channel.send(BalancedRequest(message, then, m.now_ms, m.now_ms + within_ms, node, m.member_epoch))
     )
 
 
-def hear(m: BalancedState, event: Replied) -> None:
+def hear(m: BalancedMemberState, event: Replied) -> None:
     """A reply, whatever it says."""
     sent = m.channel.answered(event.call)
     if sent is None:
@@ -53,14 +53,14 @@ def hear(m: BalancedState, event: Replied) -> None:
     sent.then(m, CoordinatorAnswer(sent.sent_ms, reply_or_none, 0 if code == ErrorCode.NONE else code_of(code), what))
 
 
-def lost(m: BalancedState, event: CallFailed) -> None:
+def lost(m: BalancedMemberState, event: CallFailed) -> None:
     if event.is_unreached:
         m.channel.note_unreached(event.call, m.now_ms)
     _lose(m, event.call, "the connection was lost")
 
 
-def _lose(m: BalancedState, call: int, reason: str) -> None:
-    """It will not be answered."""
+def _lose(m: BalancedMemberState, call: int, reason: str) -> None:
+    """End a request that will not be answered."""
     sent = m.channel.lost(call)
     if sent is None:
         return
@@ -69,7 +69,7 @@ def _lose(m: BalancedState, call: int, reason: str) -> None:
     sent.then(m, CoordinatorAnswer(sent.sent_ms, None, Code.EMPTY_REPLY, reason))
 
 
-def pass_time(m: BalancedState) -> None:
+def pass_time(m: BalancedMemberState) -> None:
     """Requests that have waited too long, for their answer or for the coordinator."""
     m.channel.pass_time(m.now_ms)
     for number, sent in m.channel.overdue(m.now_ms):
@@ -82,7 +82,7 @@ def pass_time(m: BalancedState) -> None:
         )
 
 
-def settle(m: BalancedState) -> None:
+def settle(m: BalancedMemberState) -> None:
     """Look for the coordinator if somebody wants it; ask it what is to be asked."""
     if m.coordinator is None:
         if _wants_coordinator(m) and m.channel.wants_lookup():
@@ -94,7 +94,7 @@ def settle(m: BalancedState) -> None:
         send(m, one.make(), one.then, within_ms=one.answer_within_ms, node=m.coordinator)
 
 
-def fail_wanted(m: BalancedState, code: int, reason: str) -> None:
+def fail_wanted(m: BalancedMemberState, code: int, reason: str) -> None:
     """Fail what waits for the coordinator."""
     waiting, now_ms = tuple(m.wanted), m.now_ms
     m.wanted.clear()
@@ -102,12 +102,12 @@ def fail_wanted(m: BalancedState, code: int, reason: str) -> None:
         one.then(m, CoordinatorAnswer(now_ms, None, code, reason))
 
 
-def _wants_coordinator(m: BalancedState) -> bool:
+def _wants_coordinator(m: BalancedMemberState) -> bool:
     starts = m.phase is Phase.STARTING and BalancedTimer.RETRY not in m.timers
     return not m.is_replaced and (starts or m.phase is Phase.STARTED or bool(m.wanted))
 
 
-def _heard_lookup(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _heard_lookup(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     code, reason = answer.code, answer.reason
     if isinstance(answer.reply, FindCoordinatorReply):
         found, sentence = m.channel.hear_lookup(answer.reply)
@@ -123,12 +123,12 @@ def _heard_lookup(m: BalancedState, answer: CoordinatorAnswer) -> None:
     fail_wanted(m, *m.lookup_trouble)
 
 
-def _forget_coordinator(m: BalancedState, node: NodeAddress | None) -> None:
+def _forget_coordinator(m: BalancedMemberState, node: NodeAddress | None) -> None:
     if m.coordinator is not None and m.coordinator == node:
         m.channel.forget()
 
 
-def _be_replaced(m: BalancedState, reason: str) -> None:
+def _be_replaced(m: BalancedMemberState, reason: str) -> None:
     """A newer object took this one's instance id: it has nothing left, and says nothing more."""
     m.is_replaced, m.is_joined = True, False
     m.refusal = failure(Code.REPLACED_MEMBER, reason or "a newer consumer has taken over this instance id")

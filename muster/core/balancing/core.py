@@ -2,10 +2,10 @@
 
     step(event, now_ms) -> effects
 
-The application's questions come in as events with an operation's number, `Ended` brings the answer; `Call`, `HangUp`,
-`Replied`, `CallFailed` and `Woke` are those of `membership.events`. No event waits for another: many threads may have
-operations open at once. Before anything else that happens at a moment, the lease is looked at: what it no longer covers
-is not handed out, whichever answer arrives in the same step.
+The application's questions come in as events with an operation's number, `OperationEnded` brings the answer; `Call`,
+`HangUp`, `Replied`, `CallFailed` and `Woke` are those of `membership.events`. No event waits for another: many threads
+may have operations open at once. Before anything else that happens at a moment, the lease is looked at: what it no
+longer covers is not handed out, whichever answer arrives in the same step.
 """
 
 import heapq
@@ -30,18 +30,18 @@ from muster.core.balancing.events import (
     StartAsked,
 )
 from muster.core.balancing.keys import sort_keys
-from muster.core.balancing.member import BalancedState, BalancedTimer, Phase, Use
+from muster.core.balancing.member import BalancedMemberState, BalancedTimer, Phase, Use
 from muster.core.balancing.results import OffsetInfo
 from muster.core.balancing.targets import Targets
 
 E = TypeVar("E", bound=MemberEvent)
 
 
-class BalancedMember:
+class BalancedMembership:
     """One member, for one life: what was shut down does not start again."""
 
     def __init__(self, group_id: str, consumer_id: str, config: BalancedConfig) -> None:
-        self._member = BalancedState(config, group_id, consumer_id)
+        self._member = BalancedMemberState(config, group_id, consumer_id)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
         m = self._member
@@ -98,7 +98,7 @@ class BalancedMember:
 
     @property
     def grants(self) -> dict[str, int]:
-        """By which grant each partition is owned."""
+        """Return the grant by which each partition is owned."""
         return {key: held.reg_epoch for key, held in self._member.keys.items()}
 
     @property
@@ -112,7 +112,7 @@ class BalancedMember:
 
     @property
     def oldest_unconfirmed_ms(self) -> int | None:
-        """Since when the application has had the batch that it has had for longest; None: it has none."""
+        """Return since when the application has had its oldest batch; None: it has none."""
         held = self._member.keys.values()
         return min((one.taken_ms for one in held if one.use is Use.HANDED), default=None)
 
@@ -120,15 +120,15 @@ class BalancedMember:
 class handle(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
     """A row of the table: an action that does not take the event is an error there."""
 
-    def __init__(self, event: type[E], action: Callable[[BalancedState, E], None]) -> None:
+    def __init__(self, event: type[E], action: Callable[[BalancedMemberState, E], None]) -> None:
         self.event, self.action = event, action
 
 
-def _nothing(_m: BalancedState, _event: MemberEvent) -> None:
+def _nothing(_m: BalancedMemberState, _event: MemberEvent) -> None:
     """Time has passed, which is looked at after every event."""
 
 
-TABLE: dict[type, Callable[[BalancedState, Any], None]] = {
+TABLE: dict[type, Callable[[BalancedMemberState, Any], None]] = {
     row.event: row.action
     for row in (
         handle(Woke, _nothing),
@@ -151,7 +151,7 @@ TABLE: dict[type, Callable[[BalancedState, Any], None]] = {
 }
 
 
-def _pass_time(m: BalancedState) -> None:
+def _pass_time(m: BalancedMemberState) -> None:
     for timer in BalancedTimer:
         if m.is_past(m.timers.get(timer)):
             del m.timers[timer]
@@ -161,7 +161,7 @@ def _pass_time(m: BalancedState) -> None:
     registering.pass_time(m)
 
 
-def _settle(m: BalancedState) -> None:
+def _settle(m: BalancedMemberState) -> None:
     """Do what the state asks for."""
     coordinator.settle(m)
     joining.settle(m)
@@ -171,7 +171,7 @@ def _settle(m: BalancedState) -> None:
     coordinator.settle(m)
 
 
-def _deadlines(m: BalancedState) -> Iterator[int]:
+def _deadlines(m: BalancedMemberState) -> Iterator[int]:
     yield from m.timers.values()
     yield from m.channel.deadlines()
     if m.wanted:

@@ -6,7 +6,15 @@ from functools import partial
 from muster.core.balancing import coordinator, registering
 from muster.core.balancing.events import ConfirmAsked, Fetched, GaveUp, Handed, MessageAsked, PassedOver, ReadyAsked
 from muster.core.balancing.keys import parse_context
-from muster.core.balancing.member import IN_USE, BalancedState, BalancedTimer, CoordinatorAnswer, Held, Use, Waiter
+from muster.core.balancing.member import (
+    IN_USE,
+    BalancedMemberState,
+    BalancedTimer,
+    CoordinatorAnswer,
+    Held,
+    Use,
+    Waiter,
+)
 from muster.core.balancing.results import Code, Confirm, Result, code_of, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -28,11 +36,11 @@ _GONE = frozenset({Code.NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE})
 # --------------------------------------------------------------------------------------------------------- being ready
 
 
-def wait_until_ready(m: BalancedState, event: ReadyAsked) -> None:
+def wait_until_ready(m: BalancedMemberState, event: ReadyAsked) -> None:
     m.expectant.append(Waiter(event.operation, m.now_ms + max(event.max_wait_ms, 0)))
 
 
-def settle_ready(m: BalancedState) -> None:
+def settle_ready(m: BalancedMemberState) -> None:
     """5.5."""
     waiting: list[Waiter] = []
     for one in m.expectant:
@@ -48,7 +56,7 @@ def settle_ready(m: BalancedState) -> None:
 # ------------------------------------------------------------------------------------------------------------ fetching
 
 
-def ask_for_batch(m: BalancedState, event: MessageAsked) -> None:
+def ask_for_batch(m: BalancedMemberState, event: MessageAsked) -> None:
     if m.refused is not None:
         m.end(event.operation, m.refused)
         return
@@ -61,7 +69,7 @@ def ask_for_batch(m: BalancedState, event: MessageAsked) -> None:
         m.readers.append(Waiter(event.operation, deadline_ms))
 
 
-def settle(m: BalancedState) -> None:
+def settle(m: BalancedMemberState) -> None:
     """The first who waits gets the first partition that can be taken; who has waited long enough hears why."""
     m.wake_rested()
     while m.readers and m.is_joined and (held := m.takeable()) is not None:
@@ -74,7 +82,7 @@ def settle(m: BalancedState) -> None:
         m.end(one.operation, failure(*_why_nothing(m)))
 
 
-def _why_nothing(m: BalancedState) -> tuple[int, str]:
+def _why_nothing(m: BalancedMemberState) -> tuple[int, str]:
     """5.6, 2."""
     if not m.is_running:
         return Code.CLIENT_SHUTDOWN, m.not_running
@@ -87,7 +95,7 @@ def _why_nothing(m: BalancedState) -> tuple[int, str]:
     return Code.ALL_WAITING, "all partitions that are not in use rest after their last fetch"
 
 
-def _fetch(m: BalancedState, reader: Waiter, held: Held) -> None:
+def _fetch(m: BalancedMemberState, reader: Waiter, held: Held) -> None:
     m.idle.remove(held)
     m.tokens[held.key] = held.token = m.tokens.get(held.key, 0) + 1
     held.use, held.reader, held.taken_ms = Use.FETCHING, reader.operation, m.now_ms
@@ -103,7 +111,7 @@ def _fetch(m: BalancedState, reader: Waiter, held: Held) -> None:
     coordinator.ask(m, make, partial(_heard_fetch, reader, held), extra_ms=wait_ms)
 
 
-def _heard_fetch(reader: Waiter, held: Held, m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _heard_fetch(reader: Waiter, held: Held, m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if not m.is_current(held) or held.reg_epoch != held.asked_epoch or answer.code == Code.NO_NODE:
         _fetch_elsewhere(m, reader, held)
     elif answer.code:
@@ -120,7 +128,7 @@ def _heard_fetch(reader: Waiter, held: Held, m: BalancedState, answer: Coordinat
         _heard_of(m, reader, held, said or FetchedPartition(held.key, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _fetch_elsewhere(m: BalancedState, reader: Waiter, held: Held) -> None:
+def _fetch_elsewhere(m: BalancedMemberState, reader: Waiter, held: Held) -> None:
     """The partition was lost meanwhile, or granted anew: the answer is about what is over."""
     if m.is_current(held):
         held.last_consumed = False
@@ -129,7 +137,7 @@ def _fetch_elsewhere(m: BalancedState, reader: Waiter, held: Held) -> None:
         m.readers.appendleft(reader)
 
 
-def _heard_of(m: BalancedState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
+def _heard_of(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     code = 0 if said.error_code == ErrorCode.NONE else code_of(said.error_code)
     held.heard(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
     if not code and said.records:
@@ -145,7 +153,7 @@ def _heard_of(m: BalancedState, reader: Waiter, held: Held, said: FetchedPartiti
             m.end(reader.operation, failure(code, f"{held.key} could not be read: {said.error_code.name}"))
 
 
-def _hand_out(m: BalancedState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
+def _hand_out(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     if held.key in m.leaving or reader.operation not in m.operations:
         held.last_consumed = False
         _free(m, held)
@@ -168,15 +176,15 @@ def _hand_out(m: BalancedState, reader: Waiter, held: Held, said: FetchedPartiti
     m.end(reader.operation, success(fetched))
 
 
-def _lose(m: BalancedState, held: Held, why: str) -> None:
-    """Perhaps the coordinator has forgotten the member whole: a heartbeat finds out."""
+def _lose(m: BalancedMemberState, held: Held, why: str) -> None:
+    """Drop a partition. The coordinator may have forgotten the member too: a heartbeat finds out."""
     m.note("partition lost", key=held.key, why=why)
     m.drop(held.key)
     m.doubtful[held.key] = m.now_ms
     m.timers.pop(BalancedTimer.HEARTBEAT, None)
 
 
-def _pause_ms(m: BalancedState, code: int, wait_ms: int) -> int:
+def _pause_ms(m: BalancedMemberState, code: int, wait_ms: int) -> int:
     if not code or code == Code.NOT_FOUND:
         return m.config.not_found_wait_ms
     if code == Code.SPEED_LIMIT:
@@ -184,8 +192,8 @@ def _pause_ms(m: BalancedState, code: int, wait_ms: int) -> int:
     return _PAUSES_MS.get(Code(code), _OTHER_PAUSE_MS) if code in _PAUSES_MS else _OTHER_PAUSE_MS
 
 
-def _free(m: BalancedState, held: Held, pause_ms: int = 0) -> None:
-    """It can be taken again, unless something waited for that."""
+def _free(m: BalancedMemberState, held: Held, pause_ms: int = 0) -> None:
+    """Free a partition to be taken again, unless something waited for that."""
     m.put_back(held, pause_ms)
     registering.go_on(m, held)
 
@@ -193,7 +201,7 @@ def _free(m: BalancedState, held: Held, pause_ms: int = 0) -> None:
 # ------------------------------------------------------------------------------------------- what became of a batch
 
 
-def handed(m: BalancedState, event: Handed) -> None:
+def handed(m: BalancedMemberState, event: Handed) -> None:
     held = _in_hand(m, event.key, event.token)
     if held is None:
         m.end(event.operation, m.refused or failure(Code.NONE_REGISTERED, f"{event.key} was lost meanwhile"))
@@ -203,7 +211,7 @@ def handed(m: BalancedState, event: Handed) -> None:
     m.end(event.operation, success())
 
 
-def pass_over(m: BalancedState, event: PassedOver) -> None:
+def pass_over(m: BalancedMemberState, event: PassedOver) -> None:
     held = _in_hand(m, event.key, event.token)
     if held is not None:
         held.last_consumed = event.consumed
@@ -212,8 +220,8 @@ def pass_over(m: BalancedState, event: PassedOver) -> None:
         _free(m, held, 0 if event.consumed else _OTHER_PAUSE_MS)
 
 
-def abandon(m: BalancedState, event: GaveUp) -> None:
-    """Nobody waits for it any more."""
+def abandon(m: BalancedMemberState, event: GaveUp) -> None:
+    """End an operation that nobody waits for any more."""
     operation = event.operation
     m.operations.discard(operation)
     m.readers = type(m.readers)(one for one in m.readers if one.operation != operation)
@@ -223,7 +231,7 @@ def abandon(m: BalancedState, event: GaveUp) -> None:
             _free(m, held)
 
 
-def _in_hand(m: BalancedState, key: str, token: int) -> Held | None:
+def _in_hand(m: BalancedMemberState, key: str, token: int) -> Held | None:
     held = m.keys.get(key)
     return held if held is not None and held.use is Use.HANDED and held.token == token else None
 
@@ -231,7 +239,7 @@ def _in_hand(m: BalancedState, key: str, token: int) -> Held | None:
 # ---------------------------------------------------------------------------------------------------------- confirming
 
 
-def confirm(m: BalancedState, event: ConfirmAsked) -> None:
+def confirm(m: BalancedMemberState, event: ConfirmAsked) -> None:
     """5.7."""
     if not m.is_running:
         m.end(event.operation, failure(Code.CLIENT_SHUTDOWN, m.not_running))
@@ -262,7 +270,7 @@ def _note_confirmed(held: Held, event: ConfirmAsked) -> None:
     held.curr = held.confirmed
 
 
-def _commit(m: BalancedState, event: ConfirmAsked, held: Held, *, may_repeat: bool) -> None:
+def _commit(m: BalancedMemberState, event: ConfirmAsked, held: Held, *, may_repeat: bool) -> None:
     def make() -> ConfirmConsumed:
         item = ConfirmItem(held.key, held.reg_epoch, event.consumed, held.next_offset if event.consumed else None)
         return ConfirmConsumed(m.group_id, m.consumer_id, m.member_epoch, (item,))
@@ -271,7 +279,7 @@ def _commit(m: BalancedState, event: ConfirmAsked, held: Held, *, may_repeat: bo
 
 
 def _heard_commit(
-    event: ConfirmAsked, held: Held, may_repeat: bool, m: BalancedState, answer: CoordinatorAnswer
+    event: ConfirmAsked, held: Held, may_repeat: bool, m: BalancedMemberState, answer: CoordinatorAnswer
 ) -> None:
     if answer.code == Code.NO_NODE and may_repeat and m.is_current(held):
         _commit(m, event, held, may_repeat=False)  # as soon as it is a member again, if the partition is then its own
@@ -288,7 +296,9 @@ def _heard_commit(
     m.end(event.operation, result)
 
 
-def _confirmed(m: BalancedState, held: Held, answer: CoordinatorAnswer, said: ConfirmedPartition | None) -> Result:
+def _confirmed(
+    m: BalancedMemberState, held: Held, answer: CoordinatorAnswer, said: ConfirmedPartition | None
+) -> Result:
     if not m.is_current(held):
         return m.refusal or failure(Code.NOT_FOUND, f"{held.key} is not registered any more")
     if answer.code:

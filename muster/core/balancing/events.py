@@ -1,7 +1,7 @@
 """Events of a client-balanced member, and its effects beside calls.
 
-Each question of the application is an event with an `operation`, the number under which an `Ended` brings its `Result`
-back: always, and without being waited for longer than the question allows.
+Each question of the application is an event with an `operation`, the number under which an `OperationEnded` brings its
+`Result` back: always, and without being waited for longer than the question allows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ class MetaAsked(MemberEvent, frozen=True):
 
 
 class ReadyAsked(MemberEvent, frozen=True):
-    """Is a partition registered, or will be in that time? The `Result` is ok if so."""
+    """The application waits so long for a registered partition. The `Result` is ok if there is one."""
 
     operation: int
     max_wait_ms: int
@@ -75,7 +75,7 @@ class Handed(MemberEvent, frozen=True):
 
 
 class PassedOver(MemberEvent, frozen=True):
-    """Nothing of what was fetched is for the application: `consumed`, or else unreadable, then the partition rests."""
+    """A fetch without anything for the application: `consumed`, or else unreadable, and the partition rests."""
 
     key: str
     token: int
@@ -100,12 +100,12 @@ class ShutdownAsked(MemberEvent, frozen=True):
 
 
 class GaveUp(MemberEvent, frozen=True):
-    """Nobody waits for that operation any more; a batch it was given goes back, not consumed."""
+    """An operation that nobody waits for any more; a batch it was given goes back, not consumed."""
 
     operation: int
 
 
-class Ended(Effect, frozen=True):
+class OperationEnded(Effect, frozen=True):
     operation: int
     result: Result
 

@@ -7,7 +7,7 @@ from membership.events import Pushed
 from muster.core.balancing import coordinator, lease, registering
 from muster.core.balancing.events import StartAsked
 from muster.core.balancing.member import (
-    BalancedState,
+    BalancedMemberState,
     BalancedTimer,
     CoordinatorAnswer,
     Phase,
@@ -52,7 +52,7 @@ _REFUSED = _FINAL | {Code.DUPLICATE_NODE_ID}
 # --------------------------------------------------------------------------------------------------------------- start
 
 
-def start(m: BalancedState, event: StartAsked) -> None:
+def start(m: BalancedMemberState, event: StartAsked) -> None:
     refusal = _refusal(m, event)
     if refusal is not None:
         m.end(event.operation, refusal)
@@ -64,7 +64,7 @@ def start(m: BalancedState, event: StartAsked) -> None:
     m.lookup_trouble = None
 
 
-def _refusal(m: BalancedState, event: StartAsked) -> Result | None:
+def _refusal(m: BalancedMemberState, event: StartAsked) -> Result | None:
     """5.1, 1 to 5."""
     try:
         checked_targets(event.targets)
@@ -84,7 +84,7 @@ def _refusal(m: BalancedState, event: StartAsked) -> Result | None:
             return failure(Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
 
 
-def settle(m: BalancedState) -> None:
+def settle(m: BalancedMemberState) -> None:
     """Join if there is reason to, beat if it is time."""
     trouble, m.lookup_trouble = m.lookup_trouble, None
     if trouble is not None and m.starting is not None:
@@ -98,7 +98,7 @@ def settle(m: BalancedState) -> None:
         _send_heartbeat(m)
 
 
-def _send_start(m: BalancedState) -> None:
+def _send_start(m: BalancedMemberState) -> None:
     m.starts += 1
     message = StartMember(
         m.group_id,
@@ -117,7 +117,7 @@ def _send_start(m: BalancedState) -> None:
     coordinator.send(m, message, _heard_start, within_ms=_beat_within_ms(m), node=m.coordinator)
 
 
-def _heard_start(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _heard_start(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if m.phase not in {Phase.STARTING, Phase.STARTED}:
         return
     if isinstance(answer.reply, StartMemberReply) and not answer.code:
@@ -131,7 +131,7 @@ def _heard_start(m: BalancedState, answer: CoordinatorAnswer) -> None:
         m.join_failures += 1
 
 
-def _join(m: BalancedState, sent_ms: int, reply: StartMemberReply) -> None:
+def _join(m: BalancedMemberState, sent_ms: int, reply: StartMemberReply) -> None:
     m.member_epoch, m.is_joined, m.refusal, m.join_failures = reply.member_epoch, True, None, 0
     m.session_timeout_ms = reply.session_timeout_ms if reply.session_timeout_ms > 0 else m.config.session_timeout_ms
     longest = m.session_timeout_ms // 3
@@ -146,7 +146,7 @@ def _join(m: BalancedState, sent_ms: int, reply: StartMemberReply) -> None:
         m.starting, m.phase = None, Phase.STARTED
 
 
-def _keep_granted(m: BalancedState, reply: StartMemberReply) -> None:
+def _keep_granted(m: BalancedMemberState, reply: StartMemberReply) -> None:
     """Go on under new epochs with what is granted anew; a batch that the application has stays its own."""
     granted = {one.key: one for one in reply.granted}
     lost = [key for key in m.keys if key not in granted]
@@ -162,7 +162,7 @@ def _keep_granted(m: BalancedState, reply: StartMemberReply) -> None:
         held.heard(one.position if held.use is not Use.HANDED else -1, one.end, m.now_ms)
 
 
-def _try_again(m: BalancedState, code: int, reason: str) -> None:
+def _try_again(m: BalancedMemberState, code: int, reason: str) -> None:
     """5.1, 7."""
     assert m.starting is not None
     m.starting.tries += 1
@@ -177,7 +177,7 @@ def _try_again(m: BalancedState, code: int, reason: str) -> None:
         m.arm(BalancedTimer.RETRY, m.config.retry_pause_ms)
 
 
-def _be_refused(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _be_refused(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     m.refusal = m.refusal or failure(answer.code, answer.reason)
     m.drop_all(f"joining again was refused: {answer.reason}")
     m.lease_ends_ms = None
@@ -189,7 +189,7 @@ def _be_refused(m: BalancedState, answer: CoordinatorAnswer) -> None:
 # ---------------------------------------------------------------------------------------------------------- heartbeats
 
 
-def _send_heartbeat(m: BalancedState) -> None:
+def _send_heartbeat(m: BalancedMemberState) -> None:
     report = _report(m)
     version, released = m.owned_version, dict(m.released)
     message = MemberHeartbeat(
@@ -203,7 +203,7 @@ def _send_heartbeat(m: BalancedState) -> None:
         m.carried_out,
     )
 
-    def then(m: BalancedState, answer: CoordinatorAnswer) -> None:
+    def then(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         if isinstance(answer.reply, MemberHeartbeatReply) and not answer.code:
             if report is not None:
                 m.reported_version, m.beats_since_report = version, 0
@@ -217,7 +217,7 @@ def _send_heartbeat(m: BalancedState) -> None:
     coordinator.send(m, message, then, within_ms=_beat_within_ms(m), node=m.coordinator)
 
 
-def _report(m: BalancedState) -> tuple[OwnedKey, ...] | None:
+def _report(m: BalancedMemberState) -> tuple[OwnedKey, ...] | None:
     """13.1: the whole list when it has changed since it was last heard, and every so often."""
     is_new = m.reported_version != m.owned_version and (m.reported_version is not None or bool(m.keys))
     if not is_new and m.beats_since_report + 1 < m.config.full_report_every:
@@ -225,13 +225,13 @@ def _report(m: BalancedState) -> tuple[OwnedKey, ...] | None:
     return tuple(OwnedKey(key, held.reg_epoch, held.curr) for key, held in sorted(m.keys.items()))
 
 
-def _forget_released(m: BalancedState, said: dict[str, ReleasedKey]) -> None:
+def _forget_released(m: BalancedMemberState, said: dict[str, ReleasedKey]) -> None:
     for key, one in said.items():
         if m.released.get(key) is one:
             del m.released[key]
 
 
-def _heard_heartbeat(m: BalancedState, sent_ms: int, reply: MemberHeartbeatReply) -> None:
+def _heard_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbeatReply) -> None:
     m.heartbeat_failures = 0
     m.timers[BalancedTimer.HEARTBEAT] = max(sent_ms + m.heartbeat_ms, m.now_ms)
     lease.renew(m, sent_ms)
@@ -246,13 +246,13 @@ def _heard_heartbeat(m: BalancedState, sent_ms: int, reply: MemberHeartbeatReply
             registering.jump_if_wanted(m, held)
 
 
-def hear_push(m: BalancedState, event: Pushed) -> None:
+def hear_push(m: BalancedMemberState, event: Pushed) -> None:
     """Something of this group is new: the next heartbeat brings it, and goes at once."""
     if isinstance(event.message, PartitionsLost | PartitionsChanged) and event.message.group_id == m.group_id:
         m.timers.pop(BalancedTimer.HEARTBEAT, None)
 
 
-def _miss(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _miss(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if m.is_replaced:
         return
     if answer.code == Code.CERTIFICATE:
@@ -261,13 +261,13 @@ def _miss(m: BalancedState, answer: CoordinatorAnswer) -> None:
     m.heartbeat_failures += 1
 
 
-def _lose(m: BalancedState, lost: Iterable[LostKey]) -> None:
+def _lose(m: BalancedMemberState, lost: Iterable[LostKey]) -> None:
     for one in lost:
         if one.key in m.keys:
             m.note("partition lost", key=one.key, why=one.error_code.name)
             m.drop(one.key)
 
 
-def _beat_within_ms(m: BalancedState) -> int:
-    """So that one lost word does not cost the lease."""
+def _beat_within_ms(m: BalancedMemberState) -> int:
+    """Return how long a heartbeat may take, so that a lost one does not cost the lease."""
     return min(m.config.request_timeout_ms, max((m.session_timeout_ms or m.config.session_timeout_ms) // 6, 1))

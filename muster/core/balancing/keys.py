@@ -17,7 +17,7 @@ def parsed(text: str) -> PartitionKey:
 
 
 def sort_keys(keys: Iterable[str]) -> list[str]:
-    """By topic, broker and number, never as texts. Raises ValueError."""
+    """Sort by topic, broker and number, never as texts. Raises ValueError."""
     return sorted(keys, key=lambda key: parsed(key).place)
 
 

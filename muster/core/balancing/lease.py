@@ -1,18 +1,18 @@
 """The lease under which a member hands anything out (docs/spec/client-balanced-groups.md#11)."""
 
-from muster.core.balancing.member import BalancedState
+from muster.core.balancing.member import BalancedMemberState
 from protocol.messages.balanced import ReleasedKey
 
 
-def renew(m: BalancedState, sent_ms: int) -> None:
+def renew(m: BalancedMemberState, sent_ms: int) -> None:
     """Counted from when the coordinator was spoken to, which counts from when it heard: it never frees a partition
     before its member has stopped.
     """
     m.lease_ends_ms = max(m.lease_ends_ms or 0, sent_ms + m.session_timeout_ms)
 
 
-def check(m: BalancedState) -> None:
-    """Before anything else that happens at this moment: what the lease covered is no longer handed out."""
+def check(m: BalancedMemberState) -> None:
+    """End an expired lease before anything else happens: what it covered is no longer handed out."""
     if not m.is_past(m.lease_ends_ms):
         return
     m.lease_ends_ms = None

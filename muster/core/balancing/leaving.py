@@ -4,14 +4,14 @@ from functools import partial
 
 from muster.core.balancing import coordinator
 from muster.core.balancing.events import DescribeAsked, ShutdownAsked
-from muster.core.balancing.member import IN_USE, BalancedState, BalancedTimer, CoordinatorAnswer, Phase, Use
+from muster.core.balancing.member import IN_USE, BalancedMemberState, BalancedTimer, CoordinatorAnswer, Phase, Use
 from muster.core.balancing.results import Code, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import DescribeBalanced, DescribeBalancedReply, LeaveMember, ReleasedKey
 
 
-def shut_down(m: BalancedState, event: ShutdownAsked) -> None:
-    """From STARTED alone; nothing is handed out from now on, and everybody who waits hears so."""
+def shut_down(m: BalancedMemberState, event: ShutdownAsked) -> None:
+    """Stop, from STARTED alone; nothing is handed out from now on, and everybody who waits hears so."""
     if m.phase is Phase.STOPPING:
         m.stopping.append(event.operation)
         return
@@ -27,7 +27,7 @@ def shut_down(m: BalancedState, event: ShutdownAsked) -> None:
     m.leaving.clear()
 
 
-def settle_closing(m: BalancedState) -> None:
+def settle_closing(m: BalancedMemberState) -> None:
     if m.phase is not Phase.STOPPING or BalancedTimer.CLOSING in m.timers:
         return
     if not m.is_joined:
@@ -37,7 +37,7 @@ def settle_closing(m: BalancedState) -> None:
         coordinator.ask(m, partial(_leave, m), _heard_leave)
 
 
-def _leave(m: BalancedState) -> LeaveMember:
+def _leave(m: BalancedMemberState) -> LeaveMember:
     released = {
         key: ReleasedKey(key, held.reg_epoch, _is_consumed(m, held.use, held.last_consumed), held.done_to)
         for key, held in m.keys.items()
@@ -45,18 +45,18 @@ def _leave(m: BalancedState) -> LeaveMember:
     return LeaveMember(m.group_id, m.consumer_id, m.member_epoch, tuple((m.released | released).values()))
 
 
-def _is_consumed(m: BalancedState, use: Use, last_consumed: bool) -> bool:
+def _is_consumed(m: BalancedMemberState, use: Use, last_consumed: bool) -> bool:
     """Tell whether a batch that was not confirmed counts: only if the application wants it so."""
     return not m.config.rolls_back_unconfirmed if use in IN_USE else last_consumed
 
 
-def _heard_leave(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _heard_leave(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if answer.code and answer.code != Code.NO_NODE:
         m.note("not told that it left", why=answer.reason)
     _end(m)
 
 
-def _end(m: BalancedState) -> None:
+def _end(m: BalancedMemberState) -> None:
     m.phase, m.is_joined, m.lease_ends_ms = Phase.ENDED, False, None
     for key in tuple(m.keys):
         m.drop(key)
@@ -69,13 +69,13 @@ def _end(m: BalancedState) -> None:
         m.end(operation, success())
 
 
-def describe(m: BalancedState, event: DescribeAsked) -> None:
+def describe(m: BalancedMemberState, event: DescribeAsked) -> None:
     operation = event.operation
     if m.refused is not None:
         m.end(operation, m.refused)
         return
 
-    def heard(m: BalancedState, answer: CoordinatorAnswer) -> None:
+    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         found = None
         if isinstance(answer.reply, DescribeBalancedReply):
             found = next((one for one in answer.reply.groups if one.group_id == m.group_id), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from membership.channel import CoordinatorChannel
 from membership.events import Effect, NodeAddress
 from muster.core.balancing.config import BalancedConfig
-from muster.core.balancing.events import Ended, Noted
+from muster.core.balancing.events import Noted, OperationEnded
 from muster.core.balancing.keys import parsed
 from muster.core.balancing.results import Code, OffsetInfo, Result, failure, success
 from muster.core.balancing.targets import Targets
@@ -100,7 +100,7 @@ class Starting:
 
 @dataclass(slots=True)
 class Waiter:
-    """Somebody who waits for a batch, or for a partition; without a deadline for ever."""
+    """Caller that waits for a batch, or for a partition; without a deadline for ever."""
 
     operation: int
     deadline_ms: int | None
@@ -128,7 +128,7 @@ class CoordinatorAnswer:
         return self.code == Code.EMPTY_REPLY
 
 
-Then = Callable[["BalancedState", CoordinatorAnswer], None]
+Then = Callable[["BalancedMemberState", CoordinatorAnswer], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +156,7 @@ class BalancedRequest:
 
 
 @dataclass(slots=True)
-class BalancedState:
+class BalancedMemberState:
     """Everything that changes."""
 
     config: BalancedConfig
@@ -182,7 +182,7 @@ class BalancedState:
     join_failures: int = 0
     heartbeat_failures: int = 0
     lookup_trouble: tuple[int, str] | None = None
-    """What the last lookup failed with, until somebody has heard of it."""
+    """The failure of the last lookup, until somebody has heard of it."""
     # what it reports
     owned_version: int = 0
     reported_version: int | None = None
@@ -221,7 +221,7 @@ class BalancedState:
     """Keys of which a registration was never answered, and when: they may be, or come to be, owned unawares."""
     alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     operations: set[int] = field(default_factory=set)
-    """Those that have not ended."""
+    """Operations that have not ended."""
     readers: deque[Waiter] = field(default_factory=deque)
     expectant: list[Waiter] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -236,10 +236,10 @@ class BalancedState:
     # -- saying
 
     def end(self, operation: int, result: Result) -> None:
-        """Once: what has ended does not end again."""
+        """End an operation, once."""
         if operation in self.operations:
             self.operations.remove(operation)
-            self.effects.append(Ended(operation, result))
+            self.effects.append(OperationEnded(operation, result))
 
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Noted(event, fields))
@@ -274,7 +274,7 @@ class BalancedState:
     # -- owned partitions
 
     def own(self, key: str, reg_epoch: int, curr: int, end: int) -> Held:
-        """It may be taken from now on."""
+        """Add an owned partition, which may be taken from now on."""
         held = Held(key, parsed(key), reg_epoch, curr, end, self.now_ms, curr)
         self.keys[key] = held
         self.granted_once.add(key)
@@ -284,8 +284,8 @@ class BalancedState:
         return held
 
     def drop(self, key: str) -> Held | None:
-        """It is not this member's any more; what the application has of it cannot be confirmed any more. Whoever was
-        giving it up is done."""
+        """Drop a partition that is not this member's any more: what the application has of it cannot be confirmed.
+        Whoever was giving it up is done."""
         held = self.keys.pop(key, None)
         if held is not None:
             self.owned_version += 1
@@ -308,7 +308,7 @@ class BalancedState:
         return self.keys.get(held.key) is held
 
     def put_back(self, held: Held, pause_ms: int = 0) -> None:
-        """It can be taken again, at once or after a while; the last in the queue."""
+        """Have it taken again, at once or after a while; the last in the queue."""
         if not self.is_current(held):
             return
         held.reader, held.next_offset = None, None
@@ -340,7 +340,7 @@ class BalancedState:
     # -- one thing at a time with a key
 
     def do(self, key: str, action: Callable[[], None]) -> None:
-        """Now, or when what is being done with it is done; `done` says so."""
+        """Act now, or when what is being done with the key is done; `done` says so."""
         if key in self.busy:
             self.busy[key].append(action)
         else:

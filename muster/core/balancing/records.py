@@ -1,4 +1,4 @@
-"""From the bytes of a fetch to the batch that the application gets, outside of the core: deserializers are its code."""
+"""Decode a fetch into the batch that the application gets, outside of the core: deserializers are its code."""
 
 from typing import NamedTuple
 

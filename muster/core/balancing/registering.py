@@ -6,7 +6,7 @@ from functools import partial
 from muster.core.balancing import coordinator, lease
 from muster.core.balancing.events import ConnectAsked, DisconnectAsked, MetaAsked
 from muster.core.balancing.keys import parsed
-from muster.core.balancing.member import IN_USE, BalancedState, BalancedTimer, CoordinatorAnswer, Held, Leaving
+from muster.core.balancing.member import IN_USE, BalancedMemberState, BalancedTimer, CoordinatorAnswer, Held, Leaving
 from muster.core.balancing.results import Code, OffsetInfo, code_of, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -32,7 +32,7 @@ _TRY_LATER = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE})
 # ---------------------------------------------------------------------------------------------------- what there is
 
 
-def ask_meta(m: BalancedState, event: MetaAsked) -> None:
+def ask_meta(m: BalancedMemberState, event: MetaAsked) -> None:
     operation = event.operation
     if m.refused is not None:
         m.end(operation, m.refused)
@@ -47,11 +47,11 @@ def ask_meta(m: BalancedState, event: MetaAsked) -> None:
         )
 
 
-def _is_fresh(m: BalancedState) -> bool:
+def _is_fresh(m: BalancedMemberState) -> bool:
     return m.meta_heard_ms is not None and m.now_ms - m.meta_heard_ms < m.config.meta_period_ms
 
 
-def _heard_meta(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _heard_meta(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     waiters, m.meta_waiters = m.meta_waiters, []
     if isinstance(answer.reply, PartitionMetaReply) and not answer.code:
         lease.renew(m, answer.sent_ms)
@@ -66,7 +66,7 @@ def _heard_meta(m: BalancedState, answer: CoordinatorAnswer) -> None:
         m.end(operation, result)
 
 
-def learn(m: BalancedState, version: int, states: Iterable[PartitionState]) -> None:
+def learn(m: BalancedMemberState, version: int, states: Iterable[PartitionState]) -> None:
     """Give up what is owned and cannot be read any more (docs/spec/client-balanced-groups.md#5.2)."""
     m.meta_version = version
     m.meta = {one.key: one.subscribable for one in states}
@@ -81,7 +81,7 @@ def learn(m: BalancedState, version: int, states: Iterable[PartitionState]) -> N
 # --------------------------------------------------------------------------------------------------------- connecting
 
 
-def connect(m: BalancedState, event: ConnectAsked) -> None:
+def connect(m: BalancedMemberState, event: ConnectAsked) -> None:
     try:
         parsed(event.key)
     except ValueError as error:
@@ -90,7 +90,7 @@ def connect(m: BalancedState, event: ConnectAsked) -> None:
     m.do(event.key, partial(_connect, m, event))
 
 
-def _connect(m: BalancedState, event: ConnectAsked) -> None:
+def _connect(m: BalancedMemberState, event: ConnectAsked) -> None:
     """5.3, 2 to 6."""
     key = event.key
     refused_ms = m.refused_ms.get(key)
@@ -116,12 +116,12 @@ def _connect(m: BalancedState, event: ConnectAsked) -> None:
     m.done(key)
 
 
-def _register(m: BalancedState, event: ConnectAsked, tries: int) -> None:
+def _register(m: BalancedMemberState, event: ConnectAsked, tries: int) -> None:
     _ask_for(m, event.key, event.offset, partial(_registered, event, tries))
 
 
 def _registered(
-    event: ConnectAsked, tries: int, m: BalancedState, code: int, reason: str, item: RegisteredPartition
+    event: ConnectAsked, tries: int, m: BalancedMemberState, code: int, reason: str, item: RegisteredPartition
 ) -> None:
     key = event.key
     if code == Code.EMPTY_REPLY:
@@ -141,14 +141,14 @@ def _registered(
     m.done(key)
 
 
-def _ask_for(m: BalancedState, key: str, offset: int, then: "partial[None]") -> None:
+def _ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]") -> None:
     """`then` is told the member, the code, why, and what the coordinator said of the key."""
 
     def make() -> RegisterPartitions:
         item = RegisterItem(key, max(offset, FROM_STORED), is_first=key not in m.granted_once)
         return RegisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,))
 
-    def heard(m: BalancedState, answer: CoordinatorAnswer) -> None:
+    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         item = RegisteredPartition(key)
         code, reason = answer.code, answer.reason
         if isinstance(answer.reply, RegisterPartitionsReply) and not code:
@@ -163,14 +163,14 @@ def _ask_for(m: BalancedState, key: str, offset: int, then: "partial[None]") -> 
     coordinator.ask(m, make, heard)
 
 
-def look_at_doubts(m: BalancedState) -> None:
-    """In touch again: what was granted and never heard of is given up, or nobody could read it. A request may come
+def look_at_doubts(m: BalancedMemberState) -> None:
+    """Give up what was granted and never heard of, or nobody could read it. A request may come
     late, so that is looked at for as long as a session lasts."""
     if m.doubtful and not m.channel.is_asking(DescribeBalanced):
         coordinator.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _heard_of_doubts)
 
 
-def _heard_of_doubts(m: BalancedState, answer: CoordinatorAnswer) -> None:
+def _heard_of_doubts(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if answer.code or not isinstance(answer.reply, DescribeBalancedReply):
         return
     for one in (one for group in answer.reply.groups for one in group.partitions):
@@ -183,7 +183,7 @@ def _heard_of_doubts(m: BalancedState, answer: CoordinatorAnswer) -> None:
 # ------------------------------------------------------------------------------------------------------- disconnecting
 
 
-def disconnect(m: BalancedState, event: DisconnectAsked) -> None:
+def disconnect(m: BalancedMemberState, event: DisconnectAsked) -> None:
     """5.4."""
     if not event.key.strip():
         m.end(event.operation, failure(Code.BAD_REQUEST, "a partition key is wanted"))
@@ -193,7 +193,7 @@ def disconnect(m: BalancedState, event: DisconnectAsked) -> None:
         m.do(event.key, partial(_give_back, m, event.key, event.operation))
 
 
-def _give_back(m: BalancedState, key: str, operation: int | None) -> None:
+def _give_back(m: BalancedMemberState, key: str, operation: int | None) -> None:
     held = m.keys.get(key)
     if held is None:
         _end_giving_back(m, key, operation)
@@ -203,18 +203,18 @@ def _give_back(m: BalancedState, key: str, operation: int | None) -> None:
         _unregister(m, held, held.last_consumed, operation)
 
 
-def _end_giving_back(m: BalancedState, key: str, operation: int | None, trouble: str = "") -> None:
+def _end_giving_back(m: BalancedMemberState, key: str, operation: int | None, trouble: str = "") -> None:
     if operation is not None:
         m.end(operation, success(msg=trouble))
     m.done(key)
 
 
-def _unregister(m: BalancedState, held: Held, consumed: bool, operation: int | None) -> None:
-    """It is out of the registered set whatever comes of it."""
+def _unregister(m: BalancedMemberState, held: Held, consumed: bool, operation: int | None) -> None:
+    """Unregister a key, which leaves the registered set whatever comes of it."""
     key, item = held.key, ReleasedKey(held.key, held.reg_epoch, consumed, held.done_to)
     m.drop(key)
 
-    def heard(m: BalancedState, answer: CoordinatorAnswer) -> None:
+    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         trouble = ""
         if answer.code and answer.code != Code.NO_NODE:
             trouble = answer.reason
@@ -230,7 +230,7 @@ def _unregister(m: BalancedState, held: Held, consumed: bool, operation: int | N
     coordinator.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), heard)
 
 
-def go_on(m: BalancedState, held: Held) -> None:
+def go_on(m: BalancedMemberState, held: Held) -> None:
     """Let what is owned be taken again, and go on with what waited for that."""
     leaving = m.leaving.pop(held.key, None) if m.is_current(held) else None
     if leaving is not None:
@@ -239,7 +239,7 @@ def go_on(m: BalancedState, held: Held) -> None:
         jump_if_wanted(m, held)
 
 
-def pass_time(m: BalancedState) -> None:
+def pass_time(m: BalancedMemberState) -> None:
     """Batches that were not confirmed in the time that a disconnect waits for it."""
     for key, leaving in tuple(m.leaving.items()):
         if m.is_past(leaving.deadline_ms):
@@ -250,19 +250,19 @@ def pass_time(m: BalancedState) -> None:
 # ------------------------------------------------------------------------------------------------- going to the end
 
 
-def jump_if_wanted(m: BalancedState, held: Held) -> None:
+def jump_if_wanted(m: BalancedMemberState, held: Held) -> None:
     """An operator wants what is owned to go on at its end: registered again there
     (docs/spec/client-balanced-groups.md#13.3)."""
     if held.jumps and m.is_current(held) and held.use not in IN_USE and held.key not in m.busy:
         m.do(held.key, partial(_jump, m, held))
 
 
-def _jump(m: BalancedState, held: Held) -> None:
+def _jump(m: BalancedMemberState, held: Held) -> None:
     held.jumps = False
     _ask_for(m, held.key, held.max, partial(_jumped, held))
 
 
-def _jumped(held: Held, m: BalancedState, code: int, reason: str, item: RegisteredPartition) -> None:
+def _jumped(held: Held, m: BalancedMemberState, code: int, reason: str, item: RegisteredPartition) -> None:
     if not code and m.is_current(held):
         held.reg_epoch, held.last_consumed, held.confirmed = item.reg_epoch, True, item.position
         held.heard(item.position, item.end, m.now_ms)

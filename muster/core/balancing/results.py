@@ -44,7 +44,7 @@ class Code(enum.IntEnum):
 
 
 NORMAL = frozenset({400, 404, 405, 406, 407, 408})
-"""What `get_message` may say in the ordinary course of things: call it again."""
+"""Codes of `get_message` in the ordinary course of things: call it again."""
 
 
 class Result(msgspec.Struct, frozen=True):

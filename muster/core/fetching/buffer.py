@@ -28,7 +28,7 @@ class FailedFetch:
         return (self.position.offset, self.position.state) != (self._offset, self._state)
 
 
-class Taken(NamedTuple):
+class TakenRecords(NamedTuple):
     """The records of one partition between two of its positions; and the error that comes next, if there is one."""
 
     partition: TopicPartition
@@ -68,7 +68,7 @@ class FetchBuffer:
         """True if `take` has anything to do: what belongs to paused partitions does not count."""
         return any(not one.position.is_paused and not self._is_stale(one) for one in self._completed)
 
-    def take_one(self) -> Taken | None:
+    def take_one(self) -> TakenRecords | None:
         """All that can be read of the first partition in line that is not paused; its position moves past it. The error
         is what comes next, where something cannot be read: it comes again unless the partition is paused. None: there
         is nothing.
@@ -83,7 +83,7 @@ class FetchBuffer:
         if isinstance(completed, FetchedRecords):
             self._completed.appendleft(completed)
             self._drain(completed, _ALL, taken)
-        return Taken(completed.partition, began_at, position.offset or 0, taken, completed.error)
+        return TakenRecords(completed.partition, began_at, position.offset or 0, taken, completed.error)
 
     def take(self, most: int, taken: Taking) -> None:
         """Put records into `taken`, up to so many there, and move the positions past them: whatever interrupts this, a

@@ -11,9 +11,9 @@ import msgspec
 
 from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from membership.topic_partition import TopicPartition
-from muster.core.fetching.buffer import FailedFetch, FetchBuffer, Taken, Taking
+from muster.core.fetching.buffer import FailedFetch, FetchBuffer, TakenRecords, Taking
 from muster.core.fetching.leaders import Leaders
-from muster.core.fetching.questions import Asked, Questions, by_topic
+from muster.core.fetching.questions import Asked, PositionQuestions, by_topic
 from muster.core.fetching.records import ConsumerRecord, FetchedRecords
 from muster.core.fetching.retries import Retries
 from muster.core.fetching.sessions import FetchSession, SessionRequest
@@ -64,7 +64,7 @@ class Fetcher:
         self._leaders = Leaders()
         self._buffer = FetchBuffer(subscription)
         self._retries = Retries(settings, self._leaders, jitter)
-        self._questions = Questions(subscription, settings, self._leaders, self._retries, self._report)
+        self._questions = PositionQuestions(subscription, settings, self._leaders, self._retries, self._report)
         self._sessions: dict[NodeAddress, FetchSession] = {}
         self._quiet_until_ms: dict[NodeAddress, int] = {}
         self._sent: dict[int, _SentFetch] = {}
@@ -77,7 +77,7 @@ class Fetcher:
         self._is_closing = False
         self._effects: list[Effect] = []
         self.grants = Grants()
-        """What every fetch says of whose partitions these are; nobody's in particular unless they are claimed."""
+        """Grants that fetches carry; none unless partitions are claimed."""
 
     # -- what the consumer calls
 
@@ -123,7 +123,7 @@ class Fetcher:
         """
         self._buffer.take(max_records, taken)
 
-    def take_one(self) -> Taken | None:
+    def take_one(self) -> TakenRecords | None:
         """Same as that of `FetchBuffer`."""
         return self._buffer.take_one()
 

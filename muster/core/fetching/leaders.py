@@ -58,11 +58,11 @@ class Leaders:
         self._preferred[one] = node_id, until_ms
 
     def forget_preferred(self, one: TopicPartition) -> bool:
-        """Back to the leader; whether another was preferred."""
+        """Go back to the leader; tell whether another was preferred."""
         return self._preferred.pop(one, None) is not None
 
     def doubt(self, one: TopicPartition) -> None:
-        """It may be elsewhere by now: nobody is asked before somebody says where."""
+        """Forget a leader that may have moved: nobody is asked before somebody says where it is."""
         self._leaders.pop(one, None)
         self._preferred.pop(one, None)
 

@@ -46,7 +46,7 @@ class Asked(NamedTuple):
 Question = tuple[NodeAddress, Message, dict[TopicPartition, Asked]]
 
 
-class Questions:
+class PositionQuestions:
     """The open questions about positions. `report` takes errors for the application."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Questions:
         self._report = report
 
     def check(self, position: Position, leader: Leader) -> None:
-        """Before a fetch: a leader of a newer epoch may lack records that were read from the one before."""
+        """Validate a position before a fetch: a leader of a newer epoch may lack records that were read before."""
         if leader.epoch <= position.checked_epoch:
             return
         if self._settings.validates_positions and 0 <= position.offset_epoch < leader.epoch:

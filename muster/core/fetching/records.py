@@ -1,4 +1,4 @@
-"""From the bytes of one partition's answer to records for the application (docs/spec/consumer-client.md#B3)."""
+"""Decode the bytes of one partition's answer into records for the application (docs/spec/consumer-client.md#B3)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -183,7 +183,7 @@ class FetchedRecords:
         return CorruptRecords(sentence, self.partition, offset)
 
     def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """These, up to the first that a deserializer refuses."""
+        """Deserialize records, up to the first that is refused."""
         of_key, of_value = self._settings.key_deserializer, self._settings.value_deserializer
         if of_key is None and of_value is None:
             return records

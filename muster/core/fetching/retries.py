@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from membership.backoff import backoff_ms
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.leaders import Leaders
 from muster.core.fetching.settings import FetchSettings
@@ -20,14 +21,16 @@ class Retries:
 
     def at_ms(self, failures: int) -> int:
         """Return the time of the next try, after so many failures before this one."""
-        delay = self._settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self._jitter())
-        return self.now_ms + int(min(self._settings.retry_backoff_max_ms, delay))
+        settings = self._settings
+        return self.now_ms + backoff_ms(
+            settings.retry_backoff_ms, settings.retry_backoff_max_ms, failures, self._jitter()
+        )
 
     def later(self, position: Position) -> None:
         position.retry_at_ms = self.at_ms(position.failures)
         position.failures += 1
 
     def elsewhere(self, one: TopicPartition, position: Position) -> None:
-        """It may have another leader by now: look, and ask again after a pause."""
+        """Look for another leader, and ask again after a pause."""
         self._leaders.doubt(one)
         self.later(position)

@@ -22,7 +22,7 @@ class Isolation(enum.IntEnum):
 
 
 class Grants(msgspec.Struct, frozen=True):
-    """By which grants of a group's registry a member reads: the epoch of each partition
+    """Grants of a group's registry by which a member reads: the epoch of each partition
     (docs/spec/consumer-client.md#E2)."""
 
     group_id: str = ""

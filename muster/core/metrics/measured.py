@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from membership.events import Call, CallFailed, Departed, Effect, MemberEvent, Replied
-from muster.net.cores import Core
+from muster.net.cores import DrivenCore
 from protocol.messages import Message
 
 
@@ -27,7 +27,7 @@ class Observer(Protocol):
 class MeasuredCore:
     """Steps a core, and tells an observer what went out and what came back. The core itself knows nothing of it."""
 
-    def __init__(self, core: Core, observer: Observer) -> None:
+    def __init__(self, core: DrivenCore, observer: Observer) -> None:
         self._core = core
         self._observer = observer
         self._asked: dict[int, tuple[type[Message], int]] = {}

@@ -71,7 +71,7 @@ class ProducerBuffer:
         self._rounds[batch.flush_round] += 1
 
     def end(self, queue: Queue, batch: ProducerBatch) -> None:
-        """It is over: nobody has to keep it."""
+        """Drop a batch that is over."""
         self.bytes -= batch.bytes
         self.is_exhausted = False
         self._rounds[batch.flush_round] -= 1
@@ -80,7 +80,7 @@ class ProducerBuffer:
         self.settle(queue)
 
     def settle(self, queue: Queue) -> None:
-        """It may have nothing to do any more."""
+        """Drop a queue that has nothing to do any more."""
         if not queue.batches and not queue.is_renewing:
             self.busy.pop(queue.topic_partition, None)
 

@@ -124,7 +124,7 @@ class Producing:
         return partition
 
     def close_batches(self) -> int:
-        """Whatever was appended goes out with the next step. The number to ask `is_flushed` with."""
+        """Send what was appended with the next step. Return the number to ask `is_flushed` with."""
         self.wants_step = True
         return self._buffer.close_batches()
 
@@ -316,7 +316,7 @@ class Producing:
                 self._hear_batch(queue, batch, answers(queue.topic_partition))
 
     def _hear_departed(self, call: int) -> None:
-        """With acks=0 that is all there is to hear. What was lost before is sent again, as with any acks."""
+        """End a batch of acks=0 that has left. What was lost before is sent again, as with any acks."""
         sent = self._sent.pop(call, None)
         if sent is not None and sent.node is not None:
             self._in_flight[sent.node] -= 1

@@ -81,7 +81,7 @@ class Queue:
         self.in_flight -= 1
 
     def acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
-        """It is stored, though it may have been given up before; and so is all that has a lower sequence."""
+        """Note a stored batch, though it may have been given up before; and so is all that has a lower sequence."""
         if batch.sequence >= 0:
             self._known_until_ms = now_ms + _KNOWN_MS
             end = sequence_after(batch.sequence, len(batch.records))
@@ -95,7 +95,7 @@ class Queue:
             self.batches.popleft()
 
     def give_up(self, batch: ProducerBatch) -> None:
-        """It failed: what follows it must be numbered anew, unless it comes out that it is stored."""
+        """Note a failed batch: what follows it must be numbered anew, unless it comes out that it is stored."""
         if batch.sequence >= 0:
             self._begin_gap(batch, is_certain=not (batch.may_be_stored or batch.call is not None))
         self.finish(batch)

@@ -21,7 +21,7 @@ class ProducerTopics:
         self._counts: dict[str, int] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}
         self._brokers: list[NodeAddress] = []
-        """Where records are not at the nodes that tell of topics: those that have them."""
+        """Brokers that have the records, where they are not the nodes that tell of topics."""
         self._known_at_ms: dict[str, int] = {}
         self._errors: dict[str, MusterError] = {}
         self._wanted: dict[str, int] = {}  # since when
@@ -39,7 +39,7 @@ class ProducerTopics:
         return topic in self._wanted
 
     def refresh(self, topic: str, now_ms: int) -> None:
-        """It may have more partitions by now, if it was not looked at for long."""
+        """Ask again for a topic that was not looked at for long: it may have more partitions."""
         if self._known_at_ms[topic] + self._settings.metadata_max_age_ms <= now_ms:
             self.want(topic, now_ms)
 
@@ -57,7 +57,7 @@ class ProducerTopics:
         self._wanted.setdefault(topic, now_ms)
 
     def doubt(self, one: TopicPartition, now_ms: int) -> None:
-        """It may have another leader by now."""
+        """Forget a leader that may have moved."""
         self._leaders.pop(one, None)
         self.want(one.topic, now_ms)
 

@@ -1,7 +1,7 @@
 """The two languages a client speaks: musterd's own, and that of Apache Kafka.
 
-A `Session` is the client's side of one connection, sans-I/O: typed requests to bytes, bytes to typed answers. Whoever
-has the socket does the same in either dialect:
+A `ClientSession` is the client's side of one connection, sans-I/O: typed requests to bytes, bytes to typed answers.
+Whoever has the socket does the same in either dialect:
 
     number, data = session.encode_request(message)     send data
     for said in session.receive_data(received): ...    then send session.take_data()
@@ -14,25 +14,25 @@ from typing import Final, Protocol, assert_never
 
 from membership.events import NodeAddress
 from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed
-from muster.net.dialects.kafka import KafkaSession, Logins, no_login
-from muster.net.dialects.native import NativeSession
+from muster.net.dialects.kafka import KafkaClientSession, Logins, no_login
+from muster.net.dialects.native import NativeClientSession
 from protocol.messages import Message
 from protocol.native.client import Answer, Push
 
 __all__ = [
     "MAX_FRAME_BYTES",
     "Answer",
+    "ClientSession",
     "Dialect",
     "HandshakeRefused",
     "LoginFailed",
     "Push",
-    "Session",
     "dialect_of",
     "open_session",
 ]
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
-"""What a server may send at most: fetches of 50 MiB and rosters of large groups fit."""
+"""The most that a server may send: fetches of 50 MiB and rosters of large groups fit."""
 
 
 class Dialect(enum.Enum):
@@ -66,7 +66,7 @@ class Dialect(enum.Enum):
         )
 
 
-class Session(Protocol):
+class ClientSession(Protocol):
     """The client's side of one connection."""
 
     def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
@@ -98,14 +98,14 @@ def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
 
 def open_session(
     dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
-) -> Session:
+) -> ClientSession:
     """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed, which only
     Kafka's protocol has.
     """
     match dialect:
         case Dialect.NATIVE:
-            return NativeSession(client_id, max_frame_bytes)
+            return NativeClientSession(client_id, max_frame_bytes)
         case Dialect.KAFKA:
-            return KafkaSession(client_id, max_frame_bytes, logins)
+            return KafkaClientSession(client_id, max_frame_bytes, logins)
         case _:
             assert_never(dialect)

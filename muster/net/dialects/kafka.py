@@ -42,7 +42,7 @@ class _SentRequest(NamedTuple):
     version: int
 
 
-class KafkaSession:
+class KafkaClientSession:
     """Requests are numbered as they are made, and those that the server sees are answered in that order."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class KafkaSession:
         self._client = KafkaClient(client_id, max_frame_bytes)
         self._logins = logins
         self._login: Login | None = None
-        """That is under way."""
+        """The login under way."""
         self._renew_at_ms: int | None = None
         self._now_ms = 0
         self._offered: dict[int, ApiVersion] | None = None

@@ -9,7 +9,7 @@ from protocol.messages.node import Hello
 from protocol.native.client import Answer, NativeClient, Push
 
 
-class NativeSession:
+class NativeClientSession:
     """Says `Hello` and what it is given, without waiting. Answers may come in any order, and pushes between them."""
 
     __slots__ = ("_client", "_greeting", "_hello")

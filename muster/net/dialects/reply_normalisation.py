@@ -50,7 +50,7 @@ def _of_the_only_member(message: LeaveGroup, reply: LeaveGroupReply) -> LeaveGro
 
 
 def _without_epochs(reply: MetadataReply) -> MetadataReply:
-    """Before version 7 there are none, and up to version 8 brokers were not sure of them (KAFKA-9212)."""
+    """Leave epochs out: there are none before version 7, and up to 8 brokers were not sure of them (KAFKA-9212)."""
     topics = (
         replace(topic, partitions=tuple(replace(part, leader_epoch=_UNKNOWN_EPOCH) for part in topic.partitions))
         for topic in reply.topics

@@ -1,4 +1,4 @@
-"""In which of Kafka's versions a request goes out: the newest that both know and in which it means what it should.
+"""Choose the version of Kafka's protocol for a request: the newest that both know and in which it means what it should.
 
 What an older version cannot say at all makes a later one necessary. What it may leave out without harm does not: the
 reasons of JoinGroup and LeaveGroup; that only stable offsets are wanted (KIP-447), as the Java consumer does it.
@@ -19,7 +19,7 @@ from protocol.messages.topics import CreateTopics, Metadata
 NEWEST_BY_NAME: Final[dict[type[Message], int]] = {Produce: 12, Fetch: 12, OffsetCommit: 9, OffsetFetch: 9}
 """From the next version on topics go by id alone, which our client does not know."""
 _TIMESTAMPS: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""Where in a log a special timestamp points to, and since when."""
+"""Special timestamps, and the version of ListOffsets since which each is known."""
 _KEY_TYPES: Final = {0: 0, 1: 1, 2: 6}
 
 

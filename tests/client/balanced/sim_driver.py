@@ -7,6 +7,7 @@ import pytest
 
 from membership.events import Effect, MemberEvent
 from muster.balanced import BalancedConfig, ClientBalancedConsumer
+from muster.core.balancing.events import OperationEnded
 from muster.net.cores import Driven
 from muster.net.refusals import Refusals
 from tests.client.balanced.world import GROUP, SimMember, World
@@ -38,10 +39,10 @@ class _SimDriver(SimMember):
 
     def _carry_out(self, effect: Effect) -> None:
         before = len(self.notes)
-        if type(effect).__name__ != "Ended":
+        if not isinstance(effect, OperationEnded):
             super()._carry_out(effect)
         assert self.driven is not None
-        if type(effect).__name__ == "Ended" or len(self.notes) > before:
+        if isinstance(effect, OperationEnded) or len(self.notes) > before:
             self.driven.tell(effect)
 
 

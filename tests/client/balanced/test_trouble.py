@@ -5,7 +5,7 @@ import pytest
 from membership.events import Call, CallFailed, Replied
 from muster.core.balancing import BalancedConfig, coordinator
 from muster.core.balancing.events import MetaAsked
-from muster.core.balancing.member import BalancedState, Phase
+from muster.core.balancing.member import BalancedMemberState, Phase
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b
@@ -126,7 +126,7 @@ def test_a_lookup_that_names_nobody_is_repeated(world: ModelRig) -> None:
 
 
 def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> None:
-    member = BalancedState(BalancedConfig(), "g", "A", phase=Phase.STARTED, is_joined=True)
+    member = BalancedMemberState(BalancedConfig(), "g", "A", phase=Phase.STARTED, is_joined=True)
     here = FindCoordinatorReply((FoundCoordinator("g", 0, "here", 1),))
 
     def called() -> list[tuple[int, Message]]:

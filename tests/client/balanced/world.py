@@ -10,17 +10,17 @@ from functools import partial
 from typing import Any, Protocol
 
 from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, Pushed, Replied, Woke
-from muster.core.balancing import BalancedConfig, BalancedMember, Batch, Result
+from muster.core.balancing import BalancedConfig, BalancedMembership, Batch, Result
 from muster.core.balancing.events import (
     ConfirmAsked,
     ConnectAsked,
     DisconnectAsked,
-    Ended,
     Fetched,
     Handed,
     MessageAsked,
     MetaAsked,
     Noted,
+    OperationEnded,
     PassedOver,
     ReadyAsked,
     ShutdownAsked,
@@ -70,7 +70,7 @@ class SimMember:
     def __init__(self, world: "World", who: str, **settings: Any) -> None:
         self.world = world
         self.who = who
-        self.core = BalancedMember(GROUP, who, BalancedConfig(**settings))
+        self.core = BalancedMembership(GROUP, who, BalancedConfig(**settings))
         self.is_cut = False
         self.late_ms = 0
         """So much later than its connection was lost does a request reach the coordinator all the same."""
@@ -203,7 +203,7 @@ class SimMember:
                 self.sent.append((self.world.now_ms, effect.message))
                 self.waiting[effect.call] = effect
                 self.world.send(self, effect)
-            case Ended():
+            case OperationEnded():
                 question = self._asked[effect.operation]
                 assert not question.is_over, "ended twice"
                 question.said, question.ended_ms = effect.result, self.world.now_ms

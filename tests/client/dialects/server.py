@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from muster.net.dialects.kafka import KafkaSession
+from muster.net.dialects.kafka import KafkaClientSession
 from protocol.apis import APIS
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
@@ -25,9 +25,9 @@ def versions(*known: tuple[int, int, int]) -> bytes:
     return frame(0, writer(APIS[18].reply, 4)(reply))
 
 
-def greeted(*known: tuple[int, int, int]) -> KafkaSession:
+def greeted(*known: tuple[int, int, int]) -> KafkaClientSession:
     """A session that knows these versions and has nothing to say."""
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.take_data()
     assert session.receive_data(versions(*known)) == []
     assert session.take_data() == b""
@@ -52,7 +52,7 @@ class Server:
         return out + self._session.take_data()
 
 
-def converse(session: KafkaSession, server: Server, *messages: Message) -> list[Answer]:
+def converse(session: KafkaClientSession, server: Server, *messages: Message) -> list[Answer]:
     """All that is asked at once, until everything is answered."""
     data = b"".join(session.encode_request(message)[1] for message in messages)
     answers: list[Answer] = []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.net.dialects import Answer, Dialect, HandshakeRefused, Push, open_session
-from muster.net.dialects.kafka import KafkaSession
+from muster.net.dialects.kafka import KafkaClientSession
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.writing import writer
@@ -77,7 +77,7 @@ def test_who_does_not_know_the_newest_question_is_asked_an_older_one(
     itself: tuple[int, int, int] | None, asked_again: int
 ) -> None:
     """KIP-511: the answer is in version 0, and may name what is known instead."""
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     number, _ = session.encode_request(BEAT)
     known = (ApiVersion(*itself),) if itself else ()
     refusal = writer(APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, known))
@@ -90,7 +90,7 @@ def test_who_does_not_know_the_newest_question_is_asked_an_older_one(
 
 
 def test_who_knows_no_version_of_the_question_at_all_is_left() -> None:
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.take_data()
     refusal = writer(APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION))
     session.receive_data(frame(0, refusal))
@@ -100,7 +100,7 @@ def test_who_knows_no_version_of_the_question_at_all_is_left() -> None:
 
 
 def test_who_tells_nobody_its_versions_is_left_with_its_error() -> None:
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.take_data()
     with pytest.raises(HandshakeRefused, match="CLUSTER_AUTHORIZATION_FAILED") as raised:
         session.receive_data(
@@ -122,7 +122,7 @@ def test_what_the_server_cannot_be_asked_is_refused_here_and_never_sent() -> Non
 
 
 def test_so_is_what_waited_for_the_versions() -> None:
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.encode_request(ListNotes("g"))
     assert session.receive_data(b"") == []
     (answer,) = session.receive_data(versions((12, 0, 4)))
@@ -147,7 +147,7 @@ def test_a_reply_to_nothing_is_no_kafka() -> None:
 
 
 def test_what_is_no_kafka_at_all_is_seen_at_once() -> None:
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.encode_request(BEAT)
     with pytest.raises(ProtocolViolation, match="a reply of"):
         session.receive_data(b"HTTP/1.1 400 Bad Request\r\n")
@@ -161,7 +161,7 @@ def test_musterds_own_codec_understands_every_request_and_is_understood() -> Non
         BEAT,
         FindCoordinator(("g", "h")),
     ]
-    answers = converse(KafkaSession("c", MAX_FRAME_BYTES), server, *messages)
+    answers = converse(KafkaClientSession("c", MAX_FRAME_BYTES), server, *messages)
     assert [answer.number for answer in answers] == [0, 1, 2]
     assert server.asked == messages
     assert answers[0].reply == JoinGroupReply(ErrorCode.NOT_COORDINATOR)
@@ -173,7 +173,7 @@ def test_musterds_own_codec_understands_every_request_and_is_understood() -> Non
 def test_answers_may_be_cut_anywhere(cuts: list[int]) -> None:
     topic = OffsetFetchTopicReply("t", (OffsetFetchPartitionReply(0, 42),))
     server = Server(lambda _: OffsetFetchReply((OffsetFetchGroupReply("g", (topic,)),)), ALL)
-    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session = KafkaClientSession("c", MAX_FRAME_BYTES)
     asked = OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("t", (0,)),)),))
     data = session.encode_request(asked)[1]
     said: list[Answer | Push] = []
@@ -188,4 +188,4 @@ def test_answers_may_be_cut_anywhere(cuts: list[int]) -> None:
 
 def test_the_server_is_told_the_version_of_the_client() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert KafkaSession("c", MAX_FRAME_BYTES).take_data().endswith(b"\x06" + project["version"].encode() + b"\0")
+    assert KafkaClientSession("c", MAX_FRAME_BYTES).take_data().endswith(b"\x06" + project["version"].encode() + b"\0")

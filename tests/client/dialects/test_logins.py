@@ -7,7 +7,7 @@ import pytest
 from membership.events import Call, CallFailed, MemberEvent, Replied
 from muster.net.dialects import Dialect, LoginFailed, open_session
 from muster.net.dialects.handshake_errors import HandshakeRefused
-from muster.net.dialects.kafka import KafkaSession
+from muster.net.dialects.kafka import KafkaClientSession
 from muster.net.exchange import Exchange, heard
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -67,7 +67,7 @@ class Broker:
         return [type(message).__name__ for message, _ in self.asked]
 
 
-def talk(session: KafkaSession, broker: Broker, data: bytes) -> list[Answer]:
+def talk(session: KafkaClientSession, broker: Broker, data: bytes) -> list[Answer]:
     """Until nobody has anything more to say."""
     answers: list[Answer] = []
     while data:
@@ -88,8 +88,8 @@ def plain() -> Login:
     return Login("PLAIN", "me", "secret")
 
 
-def session_of(logins: Callable[[], Login | None] = plain) -> KafkaSession:
-    return KafkaSession("c", MAX_FRAME_BYTES, logins)
+def session_of(logins: Callable[[], Login | None] = plain) -> KafkaClientSession:
+    return KafkaClientSession("c", MAX_FRAME_BYTES, logins)
 
 
 def test_requests_wait_until_we_are_let_in() -> None:

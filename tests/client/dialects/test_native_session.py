@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.net.dialects import Answer, Dialect, HandshakeRefused, Push, Session, open_session
-from muster.net.dialects.native import NativeSession
+from muster.net.dialects import Answer, ClientSession, Dialect, HandshakeRefused, Push, open_session
+from muster.net.dialects.native import NativeClientSession
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply, RebalanceStarted
 from protocol.messages.node import HelloReply
@@ -13,7 +13,7 @@ BEAT = Heartbeat("g", 5, "m")
 
 
 def test_hello_goes_out_with_the_first_request_and_its_answer_is_kept_to_itself() -> None:
-    session: Session = open_session(Dialect.NATIVE, "c")
+    session: ClientSession = open_session(Dialect.NATIVE, "c")
     assert session.is_ready
     number, data = session.encode_request(BEAT)
     hello = data[: -len(codec.encode_request(number, BEAT))]
@@ -24,7 +24,7 @@ def test_hello_goes_out_with_the_first_request_and_its_answer_is_kept_to_itself(
 
 
 def test_answers_and_pushes_come_in_any_order() -> None:
-    session = NativeSession("c", 1 << 20)
+    session = NativeClientSession("c", 1 << 20)
     numbers = [session.encode_request(BEAT)[0] for _ in range(2)]
     push = RebalanceStarted("g", 5, "joined", "m2", 1_000)
     greeting = codec.encode_result(0, HelloReply("musterd", "0", 1, (), {}))
@@ -34,7 +34,7 @@ def test_answers_and_pushes_come_in_any_order() -> None:
 
 
 def test_a_door_that_stays_shut_is_an_error_with_its_sentence() -> None:
-    session = NativeSession("c", 1 << 20)
+    session = NativeClientSession("c", 1 << 20)
     session.take_data()
     refused = codec.encode_error(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "who are you?", {})
     with pytest.raises(HandshakeRefused, match="it does not let us in: who are you"):

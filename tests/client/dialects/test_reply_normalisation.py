@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.net.dialects.kafka import KafkaSession
+from muster.net.dialects.kafka import KafkaClientSession
 from protocol.apis import APIS, BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.kafka.session import KafkaDialect
@@ -31,7 +31,7 @@ from tests.client.dialects.server import MAX_FRAME_BYTES, greeted
 def asked(message: Message, version: int, reply: Message) -> Message:
     """Return what a client hears of `reply` when the server knows versions up to this one."""
     key = BY_MESSAGE[type(message)].key
-    session: KafkaSession = greeted((key, 0, version))
+    session: KafkaClientSession = greeted((key, 0, version))
     server = KafkaDialect(MAX_FRAME_BYTES, {api.message for api in APIS.values()}).open()
     server.receive_data(session.encode_request(message)[1])
     request = server.next_request()

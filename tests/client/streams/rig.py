@@ -29,13 +29,13 @@ class Happened(NamedTuple):
     about: Any = None
 
 
-class Caller:
+class SimCallbacks:
     """In the place of the thread that calls the application."""
 
     def __init__(self, rig: ConsumerRig) -> None:
         self._theatre = rig
 
-    def call(self, call: Callable[[], None]) -> None:
+    def put(self, call: Callable[[], object]) -> None:
         self._theatre.after(0, call)
 
     def stop(self, _timeout_s: float) -> None:
@@ -184,7 +184,7 @@ class ConnectorRig(ConsumerRig):
             patch.setattr(f"muster.streams.{module}.time", clock)
         patch.setattr("muster.streams.connector.random", SimpleNamespace(random=lambda: 0.5))
         patch.setattr("muster.streams.connector.ThreadDriver", lambda _where, who: self._hand(who))
-        patch.setattr("muster.streams.connector.Caller", lambda: Caller(self))
+        patch.setattr("muster.streams.connector.Callbacks", lambda _changed: SimCallbacks(self))
         self._watch(patch)
         self.players: list[SimApplication] = []
 

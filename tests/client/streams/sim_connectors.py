@@ -17,7 +17,7 @@ from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
 from membership.events import Call, Effect, Woke
 from membership.topic_partition import TopicPartition
-from muster.core.fetching.buffer import Taken
+from muster.core.fetching.buffer import TakenRecords
 from muster.net.cores import Driven
 from muster.streams.pump import Pump
 from muster.streams.queue import PartitionInfo, StreamQueue
@@ -261,7 +261,7 @@ class SimConnectors(ConnectorRig):
         """Check each chunk: it follows the one before, no offset comes twice by one grant, and none is left out."""
         put = Pump._put
 
-        def puts(pump: Pump, info: PartitionInfo, queue: StreamQueue, taken: Taken) -> None:
+        def puts(pump: Pump, info: PartitionInfo, queue: StreamQueue, taken: TakenRecords) -> None:
             by = info.partition, info.epoch
             expected = self.queued.get(by, taken.offset if info.fetched is None else info.fetched)
             if taken.offset != expected:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from muster import Consumer, Refused, TopicPartition
-from muster.blocking import Cluster, Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from tests.edges.musterd import running, within
@@ -47,16 +47,16 @@ def topic(where: Where, name: str) -> str:
 def make_topic(where: Where, name: str, partitions: int) -> None:
     """Returns once it can be used: a broker hears of a new topic a little later than its controller, and has its logs
     later still."""
-    with Connection(where.kafka) as connection:
+    with ClusterClient(where.kafka) as connection:
         reply = connection.ask(CreateTopics((CreatableTopic(name, partitions, 1),)))
         assert isinstance(reply, CreateTopicsReply)
         assert reply.topics[0].error_code == ErrorCode.NONE
-    cluster = Cluster(where.kafka)
+    cluster = ClusterClient(where.kafka)
     assert within(10, lambda: _is_there(cluster, name, partitions))
     cluster.close()
 
 
-def _is_there(cluster: Cluster, topic: str, partitions: int) -> bool:
+def _is_there(cluster: ClusterClient, topic: str, partitions: int) -> bool:
     try:
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
         return len(cluster.offsets(wanted, -1)) == partitions

@@ -4,12 +4,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from select import select
 
 import pytest
 
 from membership.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
 from muster import RangeReader
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
 from muster.net.thread import ThreadDriver
@@ -56,11 +57,12 @@ def serving(answer: Callable[[Message], Message], *, requests_each: int) -> Iter
 def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_hears_of_it() -> None:
     with (
         serving(lambda _: HeartbeatReply(), requests_each=1) as (bootstrap, seen),
-        Connection(bootstrap) as connection,
+        ClusterClient(bootstrap) as connection,
     ):
         for _ in range(3):
             assert connection.ask(BEAT, timeout_s=5) == HeartbeatReply()
-            connection._pipe._socket.recv(1, socket.MSG_PEEK)  # type: ignore[union-attr]  # until it is closed there
+            (opened,) = connection._driver._connections.values()
+            assert select([opened.socket], [], [], 5)[0], "closed there"
         connection.close()
         assert seen == [1, 1, 1]
 

@@ -18,7 +18,7 @@ from muster import (
     TopicPartition,
     WokenUp,
 )
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from protocol.messages.topics import (
     CreatePartitions,
     CreatePartitionsReply,
@@ -289,7 +289,7 @@ def test_a_pattern_takes_in_a_topic_made_later_and_lets_go_of_one_deleted(
     consumer.unsubscribe()
     consumer.subscribe(pattern=f"{topic}.*")
     poll_until(lambda: len(consumer.assignment) == 4, consumer)
-    with Connection(where.kafka) as connection:
+    with ClusterClient(where.kafka) as connection:
         make_topic(where, f"{topic}-more", 2)
         poll_until(lambda: len(consumer.assignment) == 6, consumer)
         produce(where, f"{topic}-more", 4)
@@ -303,7 +303,7 @@ def test_a_pattern_takes_in_a_topic_made_later_and_lets_go_of_one_deleted(
 def test_partitions_added_to_a_topic_are_read_from_their_first_record(where: Where, stage: Stage, topic: str) -> None:
     consumer = stage.consumer(where.kafka, topic, metadata_max_age_ms=500)
     poll_until(lambda: len(consumer.assignment) == 4, consumer)
-    with Connection(where.kafka) as connection:
+    with ClusterClient(where.kafka) as connection:
         reply = connection.ask(CreatePartitions((GrowingTopic(topic, 6),)))
         assert isinstance(reply, CreatePartitionsReply)
         assert not reply.results[0].error_code

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from muster import GroupMember, Producer
-from muster.blocking import Connection
+from muster.blocking import ClusterClient
 from muster.net.dialects import kafka
 from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
@@ -89,7 +89,7 @@ def test_a_member_that_waits_to_join_can_still_ask_and_leave(where: Where, topic
     closing.start()
     closing.join(20)
     assert time.monotonic() - started < 15
-    with Connection(where.kafka) as connection:
+    with ClusterClient(where.kafka) as connection:
         reply = connection.ask(DescribeGroups((topic,)))
     assert isinstance(reply, DescribeGroupsReply)
     assert [member.member_id for member in reply.groups[0].members] == [absent.member_id]

@@ -3,12 +3,10 @@
 import pytest
 
 from muster import CannotConnect, Consumer, GroupMember, Producer, RangeReader, Refused, TopicPartition
-from muster.blocking import Cluster, Connection
+from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
-from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, ListNotes
 from protocol.messages.node import ApiVersions, ApiVersionsReply
-from protocol.record_batch import encode_batch
 from tests.edges.client_kafka.conftest import Stage, Where, poll_until
 from tests.edges.musterd import free_port, within
 
@@ -44,7 +42,7 @@ def test_records_written_are_read_from_where_the_group_stands(where: Where, stag
 def test_ranges_ends_and_beginnings_are_read_without_a_group(where: Where, topic: str) -> None:
     produce(where, topic, 100, partition=2)
     two = TopicPartition(topic, 2)
-    cluster = Cluster(where.kafka)
+    cluster = ClusterClient(where.kafka)
     assert cluster.offsets([two, TopicPartition(topic, 0)], -1) == {two: 100, TopicPartition(topic, 0): 0}
     assert cluster.offsets([two], -2) == {two: 0}
     assert cluster.leader(two).port > 0
@@ -68,16 +66,14 @@ def test_a_dialect_by_name_is_the_same_as_one_in_the_bootstrap(where: Where, top
 
 
 def test_what_wants_no_answer_is_written_without_waiting(where: Where, topic: str) -> None:
-    part = ProducePartition(1, encode_batch([(None, b"quiet")], timestamp_ms=1))
-    with Connection(where.kafka) as connection:
-        connection.tell(Produce((ProduceTopic(topic, (part,)),), acks=0))
-        assert isinstance(connection.ask(ApiVersions("test", "1")), ApiVersionsReply)
+    with Producer(where.kafka, acks=0) as producer:
+        producer.send(topic, b"quiet", partition=1)
     with RangeReader(where.kafka, topic, 1, 0, 1) as reader:
         assert [record.value for record in reader.records()] == [b"quiet"]
 
 
 def test_what_kafkas_protocol_does_not_have_is_refused_with_a_sentence(where: Where) -> None:
-    with Connection(where.kafka) as connection:
+    with ClusterClient(where.kafka) as connection:
         with pytest.raises(Refused, match="Kafka's protocol has no ListNotes") as raised:
             connection.ask(ListNotes("g"))
         assert raised.value.error_code is ErrorCode.UNSUPPORTED_VERSION
@@ -87,13 +83,13 @@ def test_what_kafkas_protocol_does_not_have_is_refused_with_a_sentence(where: Wh
 def test_who_leaves_is_gone_at_once(where: Where, topic: str) -> None:
     with GroupMember(where.kafka, topic, [topic]) as member:
         assert member.poll(20)
-        with Connection(where.kafka) as connection:
+        with ClusterClient(where.kafka) as connection:
             assert len(members_of(connection, topic)) == 1
-    with Connection(where.kafka) as connection:
+    with ClusterClient(where.kafka) as connection:
         assert members_of(connection, topic) == []
 
 
-def members_of(connection: Connection, group: str) -> list[str]:
+def members_of(connection: ClusterClient, group: str) -> list[str]:
     reply = connection.ask(DescribeGroups((group,)))
     assert isinstance(reply, DescribeGroupsReply)
     return [member.member_id for member in reply.groups[0].members]
@@ -101,14 +97,17 @@ def members_of(connection: Connection, group: str) -> list[str]:
 
 def test_nobody_there_is_said_in_the_words_of_the_dialect() -> None:
     nobody, sentence = f"kafka://127.0.0.1:{free_port()}", "refused. Is a broker of Apache Kafka, or musterd with its"
-    with Connection(nobody) as connection, pytest.raises(CannotConnect, match=sentence):
+    with ClusterClient(nobody) as connection, pytest.raises(CannotConnect, match=sentence):
         connection.ask(ApiVersions("test", "1"))
 
 
 def test_the_wrong_dialect_is_found_out(where: Where) -> None:
     plain = where.kafka.removeprefix("kafka://")
-    with Connection(plain) as connection, pytest.raises(CannotConnect, match="lost"):
+    with ClusterClient(plain) as connection, pytest.raises(CannotConnect, match="cannot connect"):
         connection.ask(DescribeGroups(("g",)), timeout_s=10)
     if where.native is not None:
-        with Connection(f"kafka://{where.native}") as connection, pytest.raises(CannotConnect, match="lost"):
+        with (
+            ClusterClient(f"kafka://{where.native}") as connection,
+            pytest.raises(CannotConnect, match="cannot connect"),
+        ):
             connection.ask(DescribeGroups(("g",)), timeout_s=10)

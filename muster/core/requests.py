@@ -1,0 +1,58 @@
+"""Single requests to nodes, without I/O: each is sent once, and answered or not."""
+
+from dataclasses import dataclass
+
+from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from protocol.messages import Message
+
+
+@dataclass(slots=True, eq=False)
+class _OpenRequest:
+    message: Message
+    node: NodeAddress | None
+    is_sent: bool = False
+    is_over: bool = False
+    reply: Message | None = None
+
+
+class Requests:
+    """Requests, each with its number, until they are taken or forgotten. Driven as `Fetcher` is."""
+
+    next_deadline_ms = None
+    """Nothing is timed here: callers know how long to wait."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, _OpenRequest] = {}
+        self._asked = 0
+
+    def ask(self, message: Message, node: NodeAddress | None) -> int:
+        """Ask a node, or any; the number to ask the rest with; `step` next."""
+        self._asked += 1
+        self._open[self._asked] = _OpenRequest(message, node)
+        return self._asked
+
+    def is_over(self, number: int) -> bool:
+        return self._open[number].is_over
+
+    def take(self, number: int) -> Message | None:
+        """Return the answer; None where there will be none. The number is forgotten."""
+        return self._open.pop(number).reply
+
+    def forget(self, number: int) -> list[Effect]:
+        """Drop a request that nobody waits for. Unanswered, it might hold up what is asked next: hang up."""
+        request = self._open.pop(number)
+        return [HangUp(request.node)] if request.is_sent and not request.is_over else []
+
+    def step(self, event: MemberEvent, _now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if isinstance(event, Replied | CallFailed) and (request := self._open.get(event.call)) is not None:
+            request.is_over = True
+            if isinstance(event, Replied):
+                request.reply = event.reply
+            elif request.node is None:
+                effects.append(HangUp(None))  # the next is asked of somebody else
+        for number, request in self._open.items():
+            if not request.is_sent:
+                request.is_sent = True
+                effects.append(Call(number, request.node, request.message))
+        return effects

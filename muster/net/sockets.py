@@ -1,0 +1,190 @@
+"""Connections as sockets of one selector: opened, served and closed in whichever thread calls."""
+
+import contextlib
+import os
+import selectors
+import socket
+import ssl
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+
+from membership.events import Effect, NodeAddress
+from muster.net.bootstrap import Bootstrap
+from muster.net.connection import ConnectionState
+from muster.net.cores import ConnectionKey, Driven
+from muster.net.driver import CONNECT_MS, Driver
+from muster.net.exchange import Exchange
+from muster.net.fork_guard import ClientCondition
+from muster.net.tunnel import Tunnel
+from protocol.errors import ProtocolViolation
+
+_READ_BYTES = 1024 * 1024
+
+
+class SocketConnection(ConnectionState):
+    """A connection of a selector, or one that is being made."""
+
+    def __init__(
+        self, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None, connecting: socket.socket
+    ) -> None:
+        super().__init__(way, exchange, tunnel)
+        self.socket = connecting
+
+    def take(self, data: bytes) -> bytes:
+        try:
+            return super().take(data)
+        except ssl.SSLError:
+            self._send_last()  # the server is told why
+            raise
+
+    def close(self) -> None:
+        """Close it; the server hears of it if there is room for that."""
+        self.say_goodbye()
+        self._send_last()
+        self.socket.close()
+
+    def linger(self, deadline: float) -> None:
+        """Say that nothing more comes, and wait until the server says so too, by `time.monotonic`: a connection that is
+        closed with anything unread in it is cut off, and what was sent may be lost (RFC 1122, 4.2.2.13).
+        """
+        with contextlib.suppress(OSError):
+            self.say_goodbye()
+            self._send_last()
+            self.socket.shutdown(socket.SHUT_WR)
+            while (left_s := deadline - time.monotonic()) > 0:
+                self.socket.settimeout(left_s)
+                if not self.socket.recv(_READ_BYTES):
+                    return
+
+    def _send_last(self) -> None:
+        if self.tunnel is not None:
+            with contextlib.suppress(OSError):
+                self.socket.send(self.out)
+            self.out.clear()
+
+
+class SocketDriver(Driver[SocketConnection]):
+    """Runs cores over sockets. Everything of theirs is guarded by `changed`."""
+
+    changed: ClientCondition
+
+    def __init__(self, bootstrap: Bootstrap, client_id: str, connect_timeout_ms: int = CONNECT_MS) -> None:
+        super().__init__(bootstrap, client_id, connect_timeout_ms)
+        self._attempts: dict[NodeAddress, int] = {}
+        """To connect, in vain since the last that was not: a name may stand for several addresses."""
+        self._has_other_addresses: set[NodeAddress] = set()
+        """Names of which another address is tried at once, without a pause."""
+        self._selector: selectors.BaseSelector | None = None
+
+    def time(self) -> float:
+        return time.monotonic()
+
+    def now_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    @property
+    def trouble(self) -> str:
+        with self.changed:
+            return super().trouble
+
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        with self.changed:
+            self.refusals.raise_failure()
+            self._start()
+            self._carry_out(driven, action(self.now_ms()))
+            self._wake()
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Close the connections."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Get ready for a core's effects."""
+
+    def _wake(self) -> None:
+        """Have whoever waits for the sockets look again."""
+
+    # -- opening and closing
+
+    @property
+    def _sockets(self) -> selectors.BaseSelector:
+        if self._selector is None:
+            self._selector = selectors.DefaultSelector()
+        return self._selector
+
+    def _open(self, way: ConnectionKey) -> SocketConnection:
+        address = way.address
+        tunnel = self._tunnel(address)
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        attempt = self._attempts[address] = self._attempts.get(address, -1) + 1
+        family, kind, protocol, _, where = found[attempt % len(found)]
+        if (attempt + 1) % len(found):
+            self._has_other_addresses.add(address)
+        else:
+            self._has_other_addresses.discard(address)
+        connecting = socket.socket(family, kind, protocol)
+        connecting.setblocking(False)
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                connecting.connect(where)
+        except OSError:
+            connecting.close()
+            raise
+        connection = SocketConnection(way, self._exchange(address), tunnel, connecting)
+        connection.give(b"")
+        self._sockets.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, connection)
+        return connection
+
+    def is_last_address(self, address: NodeAddress) -> bool:
+        return address not in self._has_other_addresses
+
+    def _send_out(self, connection: SocketConnection) -> None:
+        """Send as soon as the socket has room."""
+        is_waiting = bool(connection.out) or not connection.is_open
+        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_waiting else 0)
+        try:
+            self._sockets.modify(connection.socket, wants, connection)
+        except KeyError:  # a Ctrl-C in the middle of this had the selector forget it: a connection is made anew
+            self._close(connection)
+
+    def _end(self, connection: SocketConnection) -> None:
+        with contextlib.suppress(KeyError, ValueError):  # ValueError: it is closed already
+            self._sockets.unregister(connection.socket)
+        connection.close()
+
+    # -- moving bytes
+
+    def _serve(self, connection: SocketConnection, events: int) -> None:
+        if not self._is_current(connection):
+            return
+        try:
+            if not connection.is_open:
+                error = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:
+                    raise OSError(error, os.strerror(error))
+                connection.is_open = True
+                self._attempts.pop(connection.way.address, None)
+            if events & selectors.EVENT_WRITE and connection.out:
+                del connection.out[: connection.socket.send(connection.out)]
+                self._send_out(connection)
+                self._note_departed(connection, connection.unsent)
+            if events & selectors.EVENT_READ:
+                self._receive(connection)
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolViolation) as error:
+            self._lose(connection, error)
+
+    def _receive(self, connection: SocketConnection) -> None:
+        data = connection.socket.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionResetError(connection.closed)
+        self._take_in(connection, data)
+
+    def _until_due_s(self) -> float | None:
+        """Return how long nothing is due; None: for ever."""
+        due_ms = self._next_due_ms
+        return None if due_ms is None else max(0.0, (due_ms - self.now_ms()) / 1000)
