@@ -20,7 +20,6 @@ NOT_YET = {
     "muster/",
     "partition_log/",
     "protocol/",
-    "purgatory/",
     "pyspark_muster/",
     "tests/",
 }
