@@ -1,4 +1,4 @@
-"""What stands in a log, record by record, in words: what `musterd log dump` prints.
+"""Entries that `musterd log dump` prints: a log's records in words.
 
 An entry is a mapping of plain values that makes a JSON line, or a line of text. `offset`, `timestamp_ms` and `type`
 come first; what follows depends on the type.
@@ -39,7 +39,7 @@ _NO_PRODUCER = -1
 
 
 def entries_of(log: str, batch: Walked, *, with_values: bool = False) -> Iterator[Entry]:
-    """One a record. A batch that is damaged, or does not parse, is an entry of type `damaged`."""
+    """Yield an entry for each record. A batch that is damaged, or cannot be parsed, is an entry of type `damaged`."""
     if batch.header is None:
         yield _damaged(batch, batch.problem)
         return
@@ -60,7 +60,7 @@ def entries_of(log: str, batch: Walked, *, with_values: bool = False) -> Iterato
 
 
 def frame_entry(framed: Framed) -> Entry:
-    """Of the write-ahead log: which batch it is for which log, or that the log is removed."""
+    """Return the entry of a frame of the write-ahead log: a batch for a log, or the log's removal."""
     entry: Entry = {"wal_position": framed.position, "log": framed.log}
     batch = framed.batch
     if batch is None:
@@ -72,7 +72,7 @@ def frame_entry(framed: Framed) -> Entry:
 
 
 def text_of(entry: Mapping[str, Any]) -> str:
-    """The same on a line for people."""
+    """Return the entry as a line of text."""
     words = []
     for name, value in entry.items():
         if name.endswith("timestamp_ms"):
@@ -247,5 +247,5 @@ def _texts(record: Record) -> Entry:
 
 
 def _text(data: bytes | None) -> str | None:
-    """The beginning of it; bytes that are no text as Python writes them."""
+    """Return the beginning of a text; bytes that are no UTF-8 in Python's notation."""
     return None if data is None else data[:_TEXT_BYTES].decode(errors="backslashreplace")
