@@ -1,6 +1,6 @@
-"""THE TABLE of Kafka's APIs that are spoken here: key, request, reply, and the oldest version that is really served.
+"""THE TABLE of Kafka's APIs on the wire: key, request, reply, and the oldest version that is really served.
 
-What ApiVersions tells of is made from it, and of what the node serves.
+The reply to ApiVersions is made from it and from the set of requests that the node serves.
 """
 
 from typing import Final, NamedTuple
@@ -41,7 +41,7 @@ from protocol.messages import Message
 
 
 class Api(NamedTuple):
-    """One API. `advertised` false: spoken, and never offered."""
+    """One API. `advertised` false: served, but missing in the reply to ApiVersions."""
 
     key: int
     request: Schema

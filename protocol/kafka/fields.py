@@ -1,8 +1,8 @@
-"""What schemas are made of: a row a field, the versions that have it as columns.
+"""Elements of schemas: a row for each field, with the versions that have it as columns.
 
-A schema says how one typed message looks on the wire in every version of its API; `reading` and `writing` turn it,
-version by version, into straight-line readers and writers. Encodings are those of docs/spec/group-protocol.md#8.2; from
-the API's first `flexible` version lengths are unsigned varints and every struct ends with tagged fields.
+A schema describes one typed message on the wire in every version of its API; `reading` and `writing` turn it into
+straight-line readers and writers, one for each version. Encodings are those of docs/spec/group-protocol.md#8.2; from
+the API's first `flexible` version on lengths are unsigned varints and every struct ends with tagged fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from protocol.messages import Message
 NEWEST = 0x7FFF
 
 Facts = Mapping[str, Callable[[int], Any]]
-"""What a version means, as fields of the message: no version enters the core (architecture, "Dialects")."""
+"""Fields of the message that state the meaning of a version, by name; messages hold no version number."""
 
 
 class Fixed(NamedTuple):
@@ -39,7 +39,7 @@ class SameAs(NamedTuple):
 
 INT8, INT16, INT32, INT64, BOOL, UUID = map(Fixed, ("b", "h", "i", "q", "?", "16s"))
 ERROR = Fixed("h")
-"""An `ErrorCode`."""
+"""Type of an `ErrorCode`."""
 
 # Names and ids. A text of 8,000 bytes has at most 8,000 characters, which is what messages promise (`Text`).
 STRING = Sized(True, 8_000, "h")
@@ -54,9 +54,9 @@ Scalar = Fixed | Sized
 class Row(NamedTuple):
     """One field, in versions `since` to `until`, both included; null is allowed from `nullable` on.
 
-    `default` is what a version without the field reads as, where that is not the message's own default. `read_as` turns
-    what was read into what the message holds: an expression with `{}` for the value; `write_as` is the way back. `tag`:
-    it is a tagged field.
+    `default` is the value in versions without the field, if that is not the message's own default. `read_as` converts
+    the wire's value to the message's: an expression with `{}` for the value; `write_as` is the inverse. `tag` is the
+    number of a tagged field.
     """
 
     name: str
@@ -78,20 +78,19 @@ class Many(NamedTuple):
 
 
 class Inline(NamedTuple):
-    """The fields of the only element of a tuple, standing among the others: how old versions say what newer ones say
-    with a list."""
+    """The fields of a tuple's only element, inlined: old versions have these where newer ones have a list."""
 
     group: "Group"
 
 
 class Maybe(NamedTuple):
-    """A struct that may be absent: a byte says which."""
+    """A struct that may be null; a byte says if it is."""
 
     group: "Group"
 
 
 class Group(NamedTuple):
-    """Fields that make one Struct."""
+    """Fields of one struct."""
 
     message: type[Message]
     rows: tuple[Row, ...]
@@ -99,7 +98,7 @@ class Group(NamedTuple):
 
 
 class Absent:
-    """No default was given."""
+    """Marks a row without a default."""
 
 
 def f(
@@ -114,12 +113,12 @@ def f(
     write_as: str = "",
     tag: int | None = None,
 ) -> Row:
-    """A field."""
+    """Make the row of a field."""
     return Row(name, kind, since, until, nullable, default, read_as, tag, write_as)
 
 
 def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Row:
-    """A field that no message has: read over, and always written with this value."""
+    """Make the row of a field that the message leaves out: skipped in reading, and always written with this value."""
     return Row("", kind, since, until, NEWEST + 1, value, "", None)
 
 
@@ -136,31 +135,31 @@ def array(
     bare: bool = False,
     facts: Facts | None = None,
 ) -> Row:
-    """A field that is an array of structs."""
+    """Make the row of a field that is an array of structs."""
     many = Many(Group(message, rows, facts or {}), bare)
     return Row(name, many, since, until, nullable, default, read_as, tag)
 
 
 def each(kind: Scalar) -> Many:
-    """An array of scalars."""
+    """Make the type of an array of scalars."""
     return Many(kind, True)
 
 
 def sole(
     name: str, message: type[Message], *rows: Row, since: int = 0, until: int = NEWEST, facts: Facts | None = None
 ) -> Row:
-    """The fields of a list's only element, inline."""
+    """Make the row of a list's only element, inlined."""
     return Row(name, Inline(Group(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
 
 
 def maybe(name: str, message: type[Message], *rows: Row, since: int = 0) -> Row:
-    """A struct or null."""
+    """Make the row of a nullable struct."""
     return Row(name, Maybe(Group(message, rows, {})), since, NEWEST, 0, None, "", None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """How a request or a reply looks in all versions, oldest and newest included. No two are equal."""
+    """Layout of a request or reply in all versions from oldest to newest. Schemas are compared by identity."""
 
     group: Group
     oldest: int
@@ -179,7 +178,8 @@ def schema(
     flexible: int = NEWEST,
     facts: Facts | None = None,
 ) -> Schema:
-    """Raises AssertionError for a row that names no field of its message, or a field that no version could read."""
+    """Make a schema. Raises AssertionError for a row that names no field of its message, or a field that no version
+    could read."""
     group = Group(message, rows, facts or {})
     _check(group, f"{message.__name__}")
     return Schema(group, *versions, flexible)

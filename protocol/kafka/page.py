@@ -1,6 +1,6 @@
-"""The APIs as a page: `make wire` prints them from the table, and a test holds the two together.
+"""Prints the table of APIs: `make wire` writes it into docs/kafka.md, and a test compares the two.
 
-`python -m protocol.kafka.page` takes docs/kafka.md and gives it back, brought up to date between its marks.
+`python -m protocol.kafka.page` reads docs/kafka.md and writes it with the part between its marks replaced.
 """
 
 import sys
@@ -17,7 +17,7 @@ _END: Final = "<!-- end -->"
 
 
 def fill(page: str) -> str:
-    """The page, with what stands between the marks printed anew. Raises ValueError for a page without the marks."""
+    """Return the page with the part between the marks replaced. Raises ValueError for a page without the marks."""
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not end:

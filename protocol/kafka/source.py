@@ -1,4 +1,4 @@
-"""The text of a function that grows line by line, and what readers and writers both ask of a schema."""
+"""Builds the source of readers and writers line by line, and answers their questions about a schema."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from protocol.kafka.fields import Group, Inline, Many, Row, Sized
 
 
 class Source:
-    """Lines of a function that grow, and the objects they name."""
+    """Lines of a function, and the objects that they name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -35,17 +35,17 @@ class Source:
 
 
 def present(group: Group, version: int) -> list[Row]:
-    """The rows that a version has."""
+    """Return the rows of a version."""
     return [row for row in group.rows if row.since <= version <= row.until]
 
 
 def is_required(group: Group, name: str) -> bool:
-    """Whether the message has no default for the field."""
+    """Return true if the message has no default for the field."""
     return bool(_field(group, name).required)
 
 
 def default(group: Group, name: str) -> Any:
-    """The message's own, or the empty value of a field that must be given."""
+    """Return the message's default, or the empty value of a required field."""
     field = _field(group, name)
     if not field.required:
         return field.default

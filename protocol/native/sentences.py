@@ -1,4 +1,4 @@
-"""What an error code means to a person, for refusals that bring no sentence of their own."""
+"""Sentences for error codes, for errors without a sentence of their own."""
 
 from typing import Final
 
@@ -63,5 +63,5 @@ _SENTENCES: Final = {
 
 
 def sentence(code: ErrorCode) -> str:
-    """A lower-case sentence without a full stop; the code's name in words where there is none."""
+    """Return a lower-case sentence without a full stop; the code's name in words if it has none."""
     return _SENTENCES.get(code) or code.name.lower().replace("_", " ")

@@ -338,7 +338,7 @@ def test_a_heartbeat_with_megabytes_behind_it_is_answered_and_not_kept() -> None
     session.receive_data(framed(encode_request(BEAT, 4, 1, "c")[4:] + bytes(1 << 20)))
     assert session.next_request() == (1, BEAT)
     session.encode_reply(1, HeartbeatReply())
-    assert session._asked is None
+    assert session._kept_request is None
 
 
 def test_a_session_that_has_answered_keeps_no_bytes() -> None:
@@ -347,7 +347,7 @@ def test_a_session_that_has_answered_keeps_no_bytes() -> None:
     session.next_request()
     session.encode_reply(1, FetchReply())
     kept: list[Any] = [getattr(session, name) for name in ("_frames", "_chunks", "_own")]
-    assert kept == [[], [], []] and session._request is None and session._asked is None
+    assert kept == [[], [], []] and session._request is None and session._kept_request is None
 
 
 def commits_answered(*codes: ErrorCode) -> OffsetCommitReply:
