@@ -20,7 +20,6 @@ NOT_YET = {
     "muster/",
     "partition_log/",
     "protocol/",
-    "pyspark_muster/",
     "tests/",
 }
 """Folders still to be converted; one that has nothing left to convert fails the test."""
