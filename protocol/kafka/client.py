@@ -17,7 +17,7 @@ from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.node import ApiVersions
 
-__all__ = ["Answer", "KafkaClient", "encode_request"]
+__all__ = ["KafkaAnswer", "KafkaClient", "encode_request"]
 
 _API_VERSIONS: Final = BY_MESSAGE[ApiVersions].key
 _HEADER: Final = Struct(">ihhih").pack
@@ -26,7 +26,7 @@ _UNSUPPORTED_VERSION: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "bi
 _MAX_CORRELATION_ID: Final = 0x7FFFFFFF
 
 
-class Answer(NamedTuple):
+class KafkaAnswer(NamedTuple):
     """Reply to the request with this correlation id."""
 
     correlation_id: int
@@ -104,7 +104,7 @@ class KafkaClient:
             self._awaited.append(_Awaited(number, BY_MESSAGE[type(message)].key, version))
         return number, data
 
-    def receive_data(self, data: bytes) -> list[Answer]:
+    def receive_data(self, data: bytes) -> list[KafkaAnswer]:
         """Return the replies that are now complete, in the order of the requests.
 
         Raises ProtocolViolation for bytes that are no reply to a request of this client.
@@ -114,7 +114,7 @@ class KafkaClient:
         if self._held < self._wanted:
             return []
         buffer = b"".join(self._chunks) if len(self._chunks) > 1 else data
-        answers: list[Answer] = []
+        answers: list[KafkaAnswer] = []
         position, self._wanted = 0, 4
         while len(buffer) - position >= 4:
             (size,) = _INT32(buffer, position)
@@ -131,7 +131,7 @@ class KafkaClient:
         self._chunks, self._held = [rest] if rest else [], len(rest)
         return answers
 
-    def _answer(self, frame: bytes, position: int) -> Answer:
+    def _answer(self, frame: bytes, position: int) -> KafkaAnswer:
         (number,) = _INT32(frame, position)
         if not self._awaited or self._awaited[0].correlation_id != number:
             expected = f"request {self._awaited[0].correlation_id} is next" if self._awaited else "none is awaited"
@@ -146,4 +146,4 @@ class KafkaClient:
                 position = read_tags(frame, position)[1]
             except IndexError:
                 raise ProtocolViolation("the frame ends in its header") from None
-        return Answer(number, read(frame, position))
+        return KafkaAnswer(number, read(frame, position))

@@ -11,7 +11,7 @@ from coordinator.gateway.io.tls import Unreachable, UpstreamTls, dial, why
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka import login as sasl
-from protocol.kafka.client import Answer, KafkaClient
+from protocol.kafka.client import KafkaAnswer, KafkaClient
 from protocol.messages import Message
 from protocol.messages.node import ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.offsets import OffsetFetch
@@ -238,7 +238,7 @@ class BrokerClient:
         finally:
             self._end(sentence)
 
-    async def _read(self, data: bytes) -> list[Answer]:
+    async def _read(self, data: bytes) -> list[KafkaAnswer]:
         self._held += len(data)
         is_long = self._held > _LONG_BYTES
         answers = (
@@ -248,7 +248,7 @@ class BrokerClient:
             self._held = 0
         return answers
 
-    def _hand_out(self, answer: Answer) -> None:
+    def _hand_out(self, answer: KafkaAnswer) -> None:
         self._answers += 1
         self._heard_s = asyncio.get_running_loop().time()
         answered = self._under_way.pop(answer.correlation_id, None)
