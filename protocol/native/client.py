@@ -13,7 +13,7 @@ from protocol.native.framing import Framing, Unfinished
 from protocol.native.methods import METHODS, PUSHES, Method
 
 
-class Answer(NamedTuple):
+class NativeAnswer(NamedTuple):
     """Reply to request `number`: of the request's reply type; or `Refused`, if that type has no `error_code`.
     `error_message` is the server's sentence for people, empty on success."""
 
@@ -60,13 +60,13 @@ class NativeClient:
         self._next_number = (number + 1) & codec.MAX_NUMBER
         return number
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         """Return the replies and notifications that are now complete, in order. Unknown notifications are left out.
 
         Raises ProtocolViolation for bytes that no server of this protocol sends.
         """
         frames, self._unfinished = self._framing.split(self._unfinished, data)
-        received: list[Answer | Push] = []
+        received: list[NativeAnswer | Push] = []
         for value in frames:
             frame = codec.decode_from_server(value)
             if isinstance(frame, codec.ReplyFrame):
@@ -75,13 +75,13 @@ class NativeClient:
                 received.append(Push(_decode(_PUSH_DECODERS[frame.method], frame.params[0])))
         return received
 
-    def _answer(self, frame: codec.ReplyFrame) -> Answer:
+    def _answer(self, frame: codec.ReplyFrame) -> NativeAnswer:
         method = self._unanswered.pop(frame.number, None)
         if method is None:
             raise ProtocolViolation(f"a reply to request {frame.number}, which waits for none")
         decoder = _REPLY_DECODERS[method.reply]
         if frame.error is None:
-            return Answer(frame.number, _decode(decoder, frame.result))
+            return NativeAnswer(frame.number, _decode(decoder, frame.result))
         number, name, text, details = frame.error
         try:
             code = ErrorCode(number)
@@ -92,10 +92,10 @@ class NativeClient:
         if code is ErrorCode.NONE:
             raise ProtocolViolation("an error that says NONE")
         if method.reply not in _REFUSABLE:
-            return Answer(frame.number, Refused(code, text), text)
+            return NativeAnswer(frame.number, Refused(code, text), text)
         # The details carry the reply's other fields. The details of an error of the wire are no fields of the reply.
         reply = msgspec.structs.replace(_decode(decoder, details), error_code=code)
-        return Answer(frame.number, reply, text)
+        return NativeAnswer(frame.number, reply, text)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[Message], value: msgspec.Raw) -> Message:

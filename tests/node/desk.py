@@ -11,7 +11,7 @@ from coordinator.node.node import Node
 from partition_log.store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
-from protocol.native.client import Answer, NativeClient
+from protocol.native.client import NativeAnswer, NativeClient
 from tests.groups.checks import CountingIds
 from tests.simulation.disk import SimDisk
 
@@ -104,7 +104,9 @@ class Desk:
         match effect:
             case Send():
                 for said in self._clients[effect.connection].receive_data(effect.data):
-                    self.received[effect.connection].append(said.reply if isinstance(said, Answer) else said.message)
+                    self.received[effect.connection].append(
+                        said.reply if isinstance(said, NativeAnswer) else said.message
+                    )
             case Close():
                 self.closed[effect.connection] = effect.reason
             case LogError():

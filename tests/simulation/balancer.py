@@ -25,7 +25,7 @@ from protocol.messages.balanced import (
     StartMember,
     UnregisterPartitions,
 )
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from protocol.record_batch import extent
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
@@ -244,7 +244,7 @@ class Balancer:
 
     def _hear(self, data: bytes) -> None:
         for said in self._client.receive_data(data):
-            if not isinstance(said, Answer):
+            if not isinstance(said, NativeAnswer):
                 self._seen.add(f"pushes: {type(said.message).__name__}")
             elif self._asked is not None and said.number == self._asked[0]:
                 _number, message, asked_ms, known = self._asked

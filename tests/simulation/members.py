@@ -31,7 +31,7 @@ from membership.member import MemberSettings
 from membership.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply, SyncGroup
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
 from tests.simulation.wires import Dialect, draw_dialect
@@ -325,7 +325,7 @@ class SimMember:
         for item in self._client.receive_data(data):
             if self.link is not link:
                 return  # hung up on because of what came before it
-            if isinstance(item, Answer):
+            if isinstance(item, NativeAnswer):
                 call, message, _asked_ms = self._asked.pop(item.number)
                 self._exchange.heard(self, message, item.reply)
                 if self.dies_as_leader and type(item.reply) is JoinGroupReply and item.reply.members:

@@ -17,11 +17,11 @@ from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed
 from muster.net.dialects.kafka import KafkaSession, Logins, no_login
 from muster.net.dialects.native import NativeSession
 from protocol.messages import Message
-from protocol.native.client import Answer, Push
+from protocol.native.client import NativeAnswer, Push
 
 __all__ = [
     "MAX_FRAME_BYTES",
-    "Answer",
+    "NativeAnswer",
     "Dialect",
     "HandshakeRefused",
     "LoginFailed",
@@ -75,7 +75,7 @@ class Session(Protocol):
         `now_ms`, of a clock that goes on, a login that ends is known.
         """
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         """Return what the server said, and the session itself of requests that cannot be said to this server: those are
         answered `Refused`, without the server having seen them, and no data is needed to hear of them.
 

@@ -25,7 +25,7 @@ from protocol.messages.node import (
     SaslHandshake,
     SaslHandshakeReply,
 )
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 
 MAX_FRAME_BYTES = 1 << 20
 BEAT = Heartbeat("g", 1, "m")
@@ -67,11 +67,11 @@ class Broker:
         return [type(message).__name__ for message, _ in self.asked]
 
 
-def talk(session: KafkaSession, broker: Broker, data: bytes) -> list[Answer]:
+def talk(session: KafkaSession, broker: Broker, data: bytes) -> list[NativeAnswer]:
     """Until nobody has anything more to say."""
-    answers: list[Answer] = []
+    answers: list[NativeAnswer] = []
     while data:
-        answers += [one for one in session.receive_data(broker.receive(data)) if isinstance(one, Answer)]
+        answers += [one for one in session.receive_data(broker.receive(data)) if isinstance(one, NativeAnswer)]
         data = session.take_data()
     return answers
 
@@ -96,7 +96,7 @@ def test_requests_wait_until_we_are_let_in() -> None:
     session, broker = session_of(), Broker(OFFER, IN)
     number, data = session.encode_request(BEAT)
     was_ready = session.is_ready
-    assert talk(session, broker, data) == [Answer(number, HeartbeatReply())]
+    assert talk(session, broker, data) == [NativeAnswer(number, HeartbeatReply())]
     assert (was_ready, session.is_ready) == (False, True)
     assert broker.asked == [
         (ApiVersions("muster-python", "0.1.0"), 4),

@@ -18,7 +18,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from protocol.record_batch import encode_batch
 from tests.simulation.beside.broker import PHOENIX
 from tests.simulation.beside.port import Port
@@ -115,7 +115,7 @@ class Pulse:
 
     def _received(self, data: bytes) -> None:
         for item in self._wire.receive_data(data):
-            if isinstance(item, Answer):
+            if isinstance(item, NativeAnswer):
                 message = self._asked.pop(item.number)
                 self._world.seen.add("beats answered")
                 if isinstance(message, OffsetCommit):

@@ -10,7 +10,7 @@ from protocol.messages.groups import JoinGroup
 from protocol.messages.node import ApiVersions
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
-from protocol.native.client import Answer, Push
+from protocol.native.client import NativeAnswer, Push
 from tests.simulation.errors import Broken
 from tests.simulation.wires import Dialect, KafkaWire, Wire
 
@@ -28,7 +28,7 @@ _MOST_NUMBER = 1 << 30
 class _Wire(KafkaWire):
     """What comes must be the answer to what was asked."""
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         try:
             return super().receive_data(data)
         except ProtocolViolation as violation:
