@@ -4,7 +4,7 @@ request."""
 from struct import Struct
 from typing import Final
 
-from protocol.apis import Api
+from protocol.apis import WireApi
 from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
 from protocol.kafka.writing import Writer, pausing_writer, pieces_writer, writer
@@ -52,7 +52,7 @@ class Call:
         "_write",
     )
 
-    def __init__(self, api: Api, version: int, most_entries: int = MAX_ENTRIES) -> None:
+    def __init__(self, api: WireApi, version: int, most_entries: int = MAX_ENTRIES) -> None:
         reply, request = api.reply.group.message, api.message
         self.api = api
         self.version = version

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS, WireApi
 from protocol.kafka.fields import NEWEST
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.messages.data import Produce
@@ -33,14 +33,14 @@ def _lines() -> Iterator[str]:
             yield f"| {api.key} | {api.message.__name__} | {_versions(api)} | {_flexible(api)} |"
 
 
-def _versions(api: Api) -> str:
+def _versions(api: WireApi) -> str:
     oldest, newest = api.request.oldest, api.request.newest
     if api.message is Produce:
         return f"{oldest} to {newest}; below {OLDEST_PRODUCE} refused"
     return str(newest) if oldest == newest else f"{oldest} to {newest}"
 
 
-def _flexible(api: Api) -> str:
+def _flexible(api: WireApi) -> str:
     return "never" if api.request.flexible == NEWEST else str(api.request.flexible)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS, WireApi
 from protocol.errors import ErrorCode
 from protocol.kafka.fields import ERROR, UUID, Absent, Fixed, Group, Inline, Many, Maybe, Row, SameAs, Schema, Sized
 from protocol.kafka.source import default, present
@@ -22,7 +22,7 @@ KAFKAS = [code for code in ErrorCode if code < ErrorCode.BAD_REQUEST]
 class Case(NamedTuple):
     """One side of one version of one API."""
 
-    api: Api
+    api: WireApi
     version: int
     schema: Schema
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.handlers.table import HANDLERS
-from protocol.apis import APIS, BY_MESSAGE, Api
+from protocol.apis import APIS, BY_MESSAGE, WireApi
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.kafka.quirks import ADAPT
@@ -98,7 +98,7 @@ def test_every_request_that_is_served_can_be_refused() -> None:
 
 
 @pytest.mark.parametrize("api", SPOKEN, ids=lambda api: api.request.name)
-def test_a_refused_request_is_told_so_in_its_own_reply_in_every_version(api: Api) -> None:
+def test_a_refused_request_is_told_so_in_its_own_reply_in_every_version(api: WireApi) -> None:
     for case in (case for case in CASES if case.api is api and case.is_request):
         request = sample(case, Filled(entries=2))
         if isinstance(request, Produce) and case.version < 3:
@@ -109,7 +109,7 @@ def test_a_refused_request_is_told_so_in_its_own_reply_in_every_version(api: Api
 
 
 @pytest.mark.parametrize("api", SPOKEN, ids=lambda api: api.request.name)
-def test_an_empty_request_can_be_refused_as_well(api: Api) -> None:
+def test_an_empty_request_can_be_refused_as_well(api: WireApi) -> None:
     for case in (case for case in CASES if case.api is api and case.is_request):
         if api.message is Produce and case.version < 3:
             continue

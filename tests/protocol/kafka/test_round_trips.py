@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, BY_MESSAGE, Api
+from protocol.apis import APIS, BY_MESSAGE, WireApi
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES, reader
 from protocol.kafka.varint import MAX_TAGS, read_tags, read_uvarint, write_tags, write_uvarint
@@ -25,7 +25,7 @@ each_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.req
 PEAK_BYTES = 1 << 20
 
 
-def cases_of(api: Api) -> list[Case]:
+def cases_of(api: WireApi) -> list[Case]:
     return [case for case in CASES if case.api is api]
 
 
@@ -87,7 +87,7 @@ def test_a_bent_body_is_a_message_or_a_violation(drawn: tuple[Case, Message], da
 
 
 @each_api
-def test_a_body_cut_short_at_any_length_is_a_violation(api: Api) -> None:
+def test_a_body_cut_short_at_any_length_is_a_violation(api: WireApi) -> None:
     for case in cases_of(api):
         whole = write(case, sample(case, Filled()))
         for length in range(len(whole)):
