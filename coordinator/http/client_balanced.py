@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import BalancedGroupView, BalancedMember, BalancedPartition
+from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.partition_key import parse_key
 
 Json = dict[str, Any]
@@ -127,7 +127,7 @@ ORDERS: Final[tuple[tuple[str, BalancedPage], ...]] = (
 """Pages for POST, answered 202, since members carry the order out later."""
 
 
-def _member(member: BalancedMember, partitions: Mapping[str, BalancedPartition]) -> Json:
+def _member(member: BalancedMemberView, partitions: Mapping[str, BalancedPartition]) -> Json:
     positions = {one.key: one.position for one in member.reported or ()}
     return {
         "consumer_id": member.consumer_id,

@@ -284,7 +284,7 @@ class BalancedPartition(Message):
     lag: int | None = None
 
 
-class BalancedMember(Message):
+class BalancedMemberView(Message):
     """Description of a member. `claimed_mismatch`: keys of its last report that it does not own in the registry."""
 
     consumer_id: str
@@ -308,7 +308,7 @@ class BalancedGroupView(Message):
     filters: dict[str, tuple[str, ...]] = {}
     source_count: int | None = None
     meta_version: int = -1
-    members: tuple[BalancedMember, ...] = ()
+    members: tuple[BalancedMemberView, ...] = ()
     partitions: tuple[BalancedPartition, ...] = ()
 
 
