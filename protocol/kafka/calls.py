@@ -25,7 +25,7 @@ reply_head: Final = Struct(">ii").pack
 _reply_head_with_tags: Final = Struct(">iib").pack
 
 
-class Call:
+class VersionCodec:
     """Decoder of requests and encoder of replies of one version of one API.
 
     `is_repeated`: clients are likely to send identical requests. `plain`: the type of replies that are encoded as they

@@ -15,7 +15,7 @@ from typing import Final
 
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, Call, reply_head
+from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
@@ -75,7 +75,7 @@ class KafkaDialect:
         self.max_frame_bytes = max_frame_bytes
         offered = served | set(ANSWERED_BY_SESSIONS)
         self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in offered}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, VersionCodec] = {}
         self.offer = ApiVersionsReply(
             api_keys=tuple(ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items())
         )
@@ -84,11 +84,11 @@ class KafkaDialect:
     def open(self) -> "KafkaSession":
         return KafkaSession(self)
 
-    def call(self, key: int, version: int) -> Call | None:
+    def call(self, key: int, version: int) -> VersionCodec | None:
         """Return the call of this version of an API; None if it is not served."""
         return self.call_of((key & 0xFFFF) << 16 | (version & 0xFFFF))
 
-    def call_of(self, kind: int) -> Call | None:
+    def call_of(self, kind: int) -> VersionCodec | None:
         """Return the call by key and version as one number of four bytes, as in a frame."""
         known = self._calls.get(kind)
         if known is None:
@@ -96,7 +96,7 @@ class KafkaDialect:
             api = self._served.get(key)
             if api is None or not api.request.oldest <= version <= api.request.newest:
                 return None
-            known = self._calls[kind] = Call(api, version, self._most_entries)
+            known = self._calls[kind] = VersionCodec(api, version, self._most_entries)
         return known
 
 
@@ -106,7 +106,7 @@ class _KeptReply:
 
     __slots__ = ("call", "reply", "size", "tail")
 
-    def __init__(self, call: Call, reply: Message, frame: bytes) -> None:
+    def __init__(self, call: VersionCodec, reply: Message, frame: bytes) -> None:
         self.call = call
         self.reply = reply
         self.size = len(frame) - 4
@@ -119,7 +119,7 @@ class _KeptRequest:
 
     __slots__ = ("call", "kind", "message", "rest")
 
-    def __init__(self, kind: int, rest: bytes, call: Call, message: Message) -> None:
+    def __init__(self, kind: int, rest: bytes, call: VersionCodec, message: Message) -> None:
         self.kind = kind
         self.rest = rest
         self.call = call
@@ -154,7 +154,7 @@ class KafkaSession:
         self._chunks: list[bytes | bytearray] = []
         """Parts of an incomplete frame."""
         self._unfinished_bytes = 0
-        self._call: Call | None = None
+        self._call: VersionCodec | None = None
         """Call of the unanswered request."""
         self._request: Message | None = None
         self._kept_request: _KeptRequest | None = None
@@ -246,7 +246,7 @@ class KafkaSession:
             return _request((number, message))
         return None
 
-    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[Call | None, int]:
+    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[VersionCodec | None, int]:
         """Return the request's call and the position of its body; None if the session has answered it."""
         position = _NAME_AT
         if size > 0:
@@ -288,7 +288,7 @@ class KafkaSession:
         assert oldest is not None
         self._own.append(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
 
-    def _answer(self, call: Call, message: Message) -> Message | None:
+    def _answer(self, call: VersionCodec, message: Message) -> Message | None:
         """Return the session's own reply; None if the node must answer."""
         if isinstance(message, ApiVersions):
             software = (message.client_software_name, message.client_software_version)
@@ -332,7 +332,7 @@ class KafkaSession:
             return reply
         return Encoded((yield from call.encode_slowly(reply)))
 
-    def _commit_reply(self, call: Call, number: int, reply: Message) -> bytes:
+    def _commit_reply(self, call: VersionCodec, number: int, reply: Message) -> bytes:
         kept = self._kept_reply
         if kept is not None and kept.call is call and kept.reply == reply:
             return reply_head(kept.size, number) + kept.tail
