@@ -73,23 +73,23 @@ class Row(NamedTuple):
 class Many(NamedTuple):
     """An array. `item` is a scalar, or the struct of each element; a `bare` struct has no tagged fields."""
 
-    item: "Scalar | Group"
+    item: "Scalar | FieldGroup"
     bare: bool
 
 
 class Inline(NamedTuple):
     """The fields of a tuple's only element, inlined: old versions have these where newer ones have a list."""
 
-    group: "Group"
+    group: "FieldGroup"
 
 
 class Maybe(NamedTuple):
     """A struct that may be null; a byte says if it is."""
 
-    group: "Group"
+    group: "FieldGroup"
 
 
-class Group(NamedTuple):
+class FieldGroup(NamedTuple):
     """Fields of one struct."""
 
     message: type[Message]
@@ -136,7 +136,7 @@ def array(
     facts: Facts | None = None,
 ) -> Row:
     """Make the row of a field that is an array of structs."""
-    many = Many(Group(message, rows, facts or {}), bare)
+    many = Many(FieldGroup(message, rows, facts or {}), bare)
     return Row(name, many, since, until, nullable, default, read_as, tag)
 
 
@@ -149,19 +149,19 @@ def sole(
     name: str, message: type[Message], *rows: Row, since: int = 0, until: int = NEWEST, facts: Facts | None = None
 ) -> Row:
     """Make the row of a list's only element, inlined."""
-    return Row(name, Inline(Group(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
+    return Row(name, Inline(FieldGroup(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
 
 
 def maybe(name: str, message: type[Message], *rows: Row, since: int = 0) -> Row:
     """Make the row of a nullable struct."""
-    return Row(name, Maybe(Group(message, rows, {})), since, NEWEST, 0, None, "", None)
+    return Row(name, Maybe(FieldGroup(message, rows, {})), since, NEWEST, 0, None, "", None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
     """Layout of a request or reply in all versions from oldest to newest. Schemas are compared by identity."""
 
-    group: Group
+    group: FieldGroup
     oldest: int
     newest: int
     flexible: int
@@ -180,19 +180,19 @@ def schema(
 ) -> Schema:
     """Make a schema. Raises AssertionError for a row that names no field of its message, or a field that no version
     could read."""
-    group = Group(message, rows, facts or {})
+    group = FieldGroup(message, rows, facts or {})
     _check(group, f"{message.__name__}")
     return Schema(group, *versions, flexible)
 
 
-def _check(group: Group, path: str) -> None:
+def _check(group: FieldGroup, path: str) -> None:
     known = group.message.__struct_fields__
     for row in group.rows:
         assert not row.name or row.name in known, f"{path} has no field {row.name}"
         nested = row.type.item if isinstance(row.type, Many) else row.type
         if isinstance(nested, Inline | Maybe):
             nested = nested.group
-        if isinstance(nested, Group):
+        if isinstance(nested, FieldGroup):
             _check(nested, f"{path}.{row.name}")
     for name in group.facts:
         assert name in known, f"{path} has no fact {name}"

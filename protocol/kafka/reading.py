@@ -14,8 +14,8 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.fields import (
     ERROR,
     Absent,
+    FieldGroup,
     Fixed,
-    Group,
     Inline,
     Many,
     Maybe,
@@ -144,7 +144,7 @@ class _ReaderSource(Source):
             self.line(f"{items} = []")
             self.line(f"for _ in range({count}):")
             self.depth += 1
-            if isinstance(kind.item, Group):
+            if isinstance(kind.item, FieldGroup):
                 item = self.group(kind.item, with_tags=not kind.bare)
             else:
                 item = self.scalar(row_name, kind.item, nullable=False)
@@ -180,7 +180,7 @@ class _ReaderSource(Source):
                 value = f"errors[{value}]"
         return f"({row.read_as.format(value)})" if row.read_as else value
 
-    def group(self, group: Group, *, with_tags: bool) -> str:
+    def group(self, group: FieldGroup, *, with_tags: bool) -> str:
         """Read the fields, and return the expression that makes the struct."""
         values: dict[str, str] = {}
         tagged = [row for row in present(group, self.version) if row.tag is not None]
@@ -206,7 +206,7 @@ class _ReaderSource(Source):
         return self._construct(group, values)
 
     def _from_tag(self, row: Row, tags: str, usual: Any) -> str:
-        one = Group(_Tagged, (row._replace(name="value", tag=None),), {})
+        one = FieldGroup(_Tagged, (row._replace(name="value", tag=None),), {})
         source = _ReaderSource(self.version, True, self.decode, self.most, is_answer=self.is_answer)
         value = source.row(one.rows[0])
         source.flush()
@@ -216,7 +216,7 @@ class _ReaderSource(Source):
         self.line(f"{name} = {self.keep(read)}({tags}[{row.tag}], 0) if {row.tag} in {tags} else {fallback}")
         return name
 
-    def _construct(self, group: Group, values: dict[str, str]) -> str:
+    def _construct(self, group: FieldGroup, values: dict[str, str]) -> str:
         for name, fact in group.facts.items():
             values[name] = self.keep(fact(self.version))
         arguments: list[str] = []

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.kafka.fields import Group, Inline, Many, Row, Sized
+from protocol.kafka.fields import FieldGroup, Inline, Many, Row, Sized
 
 
 class Source:
@@ -34,17 +34,17 @@ class Source:
         return self.names[signature.split("(", maxsplit=1)[0]]
 
 
-def present(group: Group, version: int) -> list[Row]:
+def present(group: FieldGroup, version: int) -> list[Row]:
     """Return the rows of a version."""
     return [row for row in group.rows if row.since <= version <= row.until]
 
 
-def is_required(group: Group, name: str) -> bool:
+def is_required(group: FieldGroup, name: str) -> bool:
     """Return true if the message has no default for the field."""
     return bool(_field(group, name).required)
 
 
-def default(group: Group, name: str) -> Any:
+def default(group: FieldGroup, name: str) -> Any:
     """Return the message's default, or the empty value of a required field."""
     field = _field(group, name)
     if not field.required:
@@ -58,5 +58,5 @@ def default(group: Group, name: str) -> Any:
     return 0
 
 
-def _field(group: Group, name: str) -> Any:
+def _field(group: FieldGroup, name: str) -> Any:
     return next(field for field in msgspec.structs.fields(group.message) if field.name == name)

@@ -7,7 +7,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from protocol.kafka.fields import Fixed, Group, Inline, Many, Maybe, Row, Schema, Sized
+from protocol.kafka.fields import FieldGroup, Fixed, Inline, Many, Maybe, Row, Schema, Sized
 from protocol.kafka.source import Source, default, present
 from protocol.kafka.varint import write_tags, write_uvarint
 
@@ -108,7 +108,7 @@ class _WriterSource(Source):
             item = self.new("item")
             self.line(f"for {item} in {name}:")
             self.depth += 1
-            if isinstance(kind.item, Group):
+            if isinstance(kind.item, FieldGroup):
                 self.group(kind.item, item, with_tags=not kind.bare)
             elif isinstance(kind.item, Fixed):
                 self._run.append((kind.item.code, item))
@@ -156,7 +156,7 @@ class _WriterSource(Source):
         else:
             self.sized(value, row.type, nullable=nullable)
 
-    def group(self, group: Group, value: str, *, with_tags: bool) -> None:
+    def group(self, group: FieldGroup, value: str, *, with_tags: bool) -> None:
         rows = present(group, self.version)
         for row in rows:
             if row.tag is None:

@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 
 from protocol.apis import APIS, WireApi
 from protocol.errors import ErrorCode
-from protocol.kafka.fields import ERROR, UUID, Absent, Fixed, Group, Inline, Many, Maybe, Row, SameAs, Schema, Sized
+from protocol.kafka.fields import (
+    ERROR,
+    UUID,
+    Absent,
+    FieldGroup,
+    Fixed,
+    Inline,
+    Many,
+    Maybe,
+    Row,
+    SameAs,
+    Schema,
+    Sized,
+)
 from protocol.kafka.source import default, present
 from protocol.messages import Message
 
@@ -169,13 +182,13 @@ def sample(case: Case, choices: Choices) -> Message:
     return _group(case.schema.group, case.version, choices)
 
 
-def _group(group: Group, version: int, choices: Choices) -> Message:
+def _group(group: FieldGroup, version: int, choices: Choices) -> Message:
     values = {row.name: _value(row, version, choices) for row in present(group, version)}
     values.pop("", None)
     return group.message(**(_absent(group, version, values) | values))
 
 
-def _absent(group: Group, version: int, values: dict[str, Any]) -> dict[str, Any]:
+def _absent(group: FieldGroup, version: int, values: dict[str, Any]) -> dict[str, Any]:
     """Of the fields that this version does not have, and the facts of it."""
     rows = {row.name: row for row in group.rows}
     lacking: dict[str, Any] = {}
@@ -203,7 +216,11 @@ def _value(row: Row, version: int, choices: Choices) -> Any:
         value = None if choices.is_null() else _group(kind.group, version, choices)
     elif isinstance(kind, Many):
         item = kind.item
-        make = (lambda: _group(item, version, choices)) if isinstance(item, Group) else (lambda: _scalar(item, choices))
+        make = (
+            (lambda: _group(item, version, choices))
+            if isinstance(item, FieldGroup)
+            else (lambda: _scalar(item, choices))
+        )
         value = tuple(make() for _ in range(choices.count()))
     else:
         value = _scalar(kind, choices)
@@ -220,7 +237,7 @@ def _scalar(kind: Fixed | Sized, choices: Choices) -> Any:
     return choices.flag() if kind.code == "?" else choices.integer(_BITS[kind.code])
 
 
-def carried(group: Group, message: Any, version: int) -> Message:
+def carried(group: FieldGroup, message: Any, version: int) -> Message:
     """What is left of a message once a version has carried it."""
     values = {
         row.name: _carried_value(row, getattr(message, row.name), version)
@@ -242,7 +259,7 @@ def _carried_value(row: Row, value: Any, version: int) -> Any:
         return (carried(kind.group, value[0], version),)
     if isinstance(kind, Maybe):
         return carried(kind.group, value, version)
-    if isinstance(kind, Many) and isinstance(kind.item, Group):
+    if isinstance(kind, Many) and isinstance(kind.item, FieldGroup):
         item = kind.item
         return tuple(carried(item, one, version) for one in value)
     if row.read_as and isinstance(kind, Fixed):
