@@ -51,7 +51,7 @@ BYTES = Sized(False, None, "i")
 Scalar = Fixed | Sized
 
 
-class Row(NamedTuple):
+class Field(NamedTuple):
     """One field, in versions `since` to `until`, both included; null is allowed from `nullable` on.
 
     `default` is the value in versions without the field, if that is not the message's own default. `read_as` converts
@@ -93,7 +93,7 @@ class FieldGroup(NamedTuple):
     """Fields of one struct."""
 
     message: type[Message]
-    rows: tuple[Row, ...]
+    rows: tuple[Field, ...]
     facts: Facts
 
 
@@ -112,20 +112,20 @@ def f(
     read_as: str = "",
     write_as: str = "",
     tag: int | None = None,
-) -> Row:
+) -> Field:
     """Make the row of a field."""
-    return Row(name, kind, since, until, nullable, default, read_as, tag, write_as)
+    return Field(name, kind, since, until, nullable, default, read_as, tag, write_as)
 
 
-def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Row:
+def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Field:
     """Make the row of a field that the message leaves out: skipped in reading, and always written with this value."""
-    return Row("", kind, since, until, NEWEST + 1, value, "", None)
+    return Field("", kind, since, until, NEWEST + 1, value, "", None)
 
 
 def array(
     name: str,
     message: type[Message],
-    *rows: Row,
+    *rows: Field,
     since: int = 0,
     until: int = NEWEST,
     nullable: int = NEWEST + 1,
@@ -134,10 +134,10 @@ def array(
     tag: int | None = None,
     bare: bool = False,
     facts: Facts | None = None,
-) -> Row:
+) -> Field:
     """Make the row of a field that is an array of structs."""
     many = Many(FieldGroup(message, rows, facts or {}), bare)
-    return Row(name, many, since, until, nullable, default, read_as, tag)
+    return Field(name, many, since, until, nullable, default, read_as, tag)
 
 
 def each(kind: Scalar) -> Many:
@@ -146,15 +146,15 @@ def each(kind: Scalar) -> Many:
 
 
 def sole(
-    name: str, message: type[Message], *rows: Row, since: int = 0, until: int = NEWEST, facts: Facts | None = None
-) -> Row:
+    name: str, message: type[Message], *rows: Field, since: int = 0, until: int = NEWEST, facts: Facts | None = None
+) -> Field:
     """Make the row of a list's only element, inlined."""
-    return Row(name, Inline(FieldGroup(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
+    return Field(name, Inline(FieldGroup(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
 
 
-def maybe(name: str, message: type[Message], *rows: Row, since: int = 0) -> Row:
+def maybe(name: str, message: type[Message], *rows: Field, since: int = 0) -> Field:
     """Make the row of a nullable struct."""
-    return Row(name, Maybe(FieldGroup(message, rows, {})), since, NEWEST, 0, None, "", None)
+    return Field(name, Maybe(FieldGroup(message, rows, {})), since, NEWEST, 0, None, "", None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +173,7 @@ class Schema:
 
 def schema(
     message: type[Message],
-    *rows: Row,
+    *rows: Field,
     versions: tuple[int, int],
     flexible: int = NEWEST,
     facts: Facts | None = None,

@@ -14,12 +14,12 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.fields import (
     ERROR,
     Absent,
+    Field,
     FieldGroup,
     Fixed,
     Inline,
     Many,
     Maybe,
-    Row,
     SameAs,
     Scalar,
     Schema,
@@ -166,7 +166,7 @@ class _ReaderSource(Source):
         self.depth -= 1
         return name
 
-    def row(self, row: Row) -> str:
+    def row(self, row: Field) -> str:
         nullable = self.version >= row.nullable
         if isinstance(row.type, Many):
             value = self.many(row.name, row.type, nullable=nullable)
@@ -205,7 +205,7 @@ class _ReaderSource(Source):
                 self.line("    pos += 1")
         return self._construct(group, values)
 
-    def _from_tag(self, row: Row, tags: str, usual: Any) -> str:
+    def _from_tag(self, row: Field, tags: str, usual: Any) -> str:
         one = FieldGroup(_Tagged, (row._replace(name="value", tag=None),), {})
         source = _ReaderSource(self.version, True, self.decode, self.most, is_answer=self.is_answer)
         value = source.row(one.rows[0])

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.kafka.fields import FieldGroup, Inline, Many, Row, Sized
+from protocol.kafka.fields import Field, FieldGroup, Inline, Many, Sized
 
 
 class Source:
@@ -34,7 +34,7 @@ class Source:
         return self.names[signature.split("(", maxsplit=1)[0]]
 
 
-def present(group: FieldGroup, version: int) -> list[Row]:
+def present(group: FieldGroup, version: int) -> list[Field]:
     """Return the rows of a version."""
     return [row for row in group.rows if row.since <= version <= row.until]
 

@@ -7,7 +7,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from protocol.kafka.fields import FieldGroup, Fixed, Inline, Many, Maybe, Row, Schema, Sized
+from protocol.kafka.fields import Field, FieldGroup, Fixed, Inline, Many, Maybe, Schema, Sized
 from protocol.kafka.source import Source, default, present
 from protocol.kafka.varint import write_tags, write_uvarint
 
@@ -139,7 +139,7 @@ class _WriterSource(Source):
         self.flush()
         self.depth -= 1
 
-    def row(self, row: Row, value: str) -> None:
+    def row(self, row: Field, value: str) -> None:
         nullable = self.version >= row.nullable
         if row.write_as:
             value = f"({row.write_as.format(value)})"

@@ -13,12 +13,12 @@ from protocol.kafka.fields import (
     ERROR,
     UUID,
     Absent,
+    Field,
     FieldGroup,
     Fixed,
     Inline,
     Many,
     Maybe,
-    Row,
     SameAs,
     Schema,
     Sized,
@@ -205,7 +205,7 @@ def _absent(group: FieldGroup, version: int, values: dict[str, Any]) -> dict[str
     return lacking
 
 
-def _value(row: Row, version: int, choices: Choices) -> Any:
+def _value(row: Field, version: int, choices: Choices) -> Any:
     kind = row.type
     value: Any
     if row.nullable <= version and not row.read_as and choices.is_null():
@@ -247,7 +247,7 @@ def carried(group: FieldGroup, message: Any, version: int) -> Message:
     return group.message(**(_absent(group, version, values) | values))
 
 
-def _carried_value(row: Row, value: Any, version: int) -> Any:
+def _carried_value(row: Field, value: Any, version: int) -> Any:
     kind = row.type
     if value is None:
         if row.nullable <= version or isinstance(kind, Maybe):
