@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from membership.events import Call, NodeAddress
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
 
 
 class Request(Protocol):
@@ -132,7 +132,7 @@ def normalised(message: Message, reply: Message, reason: str) -> tuple[ErrorCode
     """The error of a reply, its sentence for people, and the reply itself unless the request was refused as a whole. A
     reply of an unexpected kind counts as the server's own error.
     """
-    if isinstance(reply, Refused):
+    if isinstance(reply, ErrorReply):
         return reply.error_code, reply.error_message or reason, None
     if type(reply).__name__ != f"{type(message).__name__}Reply":
         wrong = f"a {type(reply).__name__} came back to a {type(message).__name__}"

@@ -13,7 +13,7 @@ from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetFetch
 from protocol.session import RequestRef
 
@@ -96,7 +96,7 @@ class Authorization:
         if client is None or client.message is None:
             return reply
         message = client.message
-        if isinstance(reply, Refused):
+        if isinstance(reply, ErrorReply):
             return self._told(client, reply)
         needs = tuple(needs_of_reply(message, reply, client.permissions.code))
         if not client.permissions.unknown(needs, moment.monotonic_ms):
@@ -198,9 +198,9 @@ class Authorization:
                 self._fail(number, client, moment)
 
 
-def _unknown(message: Message) -> Refused:
+def _unknown(message: Message) -> ErrorReply:
     # librdkafka's AdminClient (2.16) dies of the other error to OffsetFetch; both are a reason to try again.
     is_fetch = isinstance(message, OffsetFetch)
-    return Refused(
+    return ErrorReply(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE, _UNKNOWN
     )

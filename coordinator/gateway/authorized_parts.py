@@ -22,7 +22,7 @@ from protocol.messages.groups import (
     ListGroupsReply,
     SyncGroup,
 )
-from protocol.messages.node import FindCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetDelete,
@@ -124,7 +124,7 @@ def divide(message: Message, code_of: CodeOf) -> Division:
     if (operation := _WHOLE.get(kind)) is not None:
         code = code_of(Need(GROUP, message.group_id, operation))  # type: ignore[attr-defined]
         if code:
-            return Division(None, Refused(code))
+            return Division(None, ErrorReply(code))
     parts = _PARTS.get(kind)
     if parts is None:
         return Division(message, None)
@@ -181,7 +181,7 @@ def _divide_topics(group: OffsetFetchGroup, code_of: CodeOf) -> tuple[OffsetFetc
 
 def join(message: Message, reply: Message, refused: Message | None, code_of: CodeOf) -> Message:
     """The reply to the permitted part, cut to what may be told, together with the refusals of the rest."""
-    if isinstance(reply, Refused):
+    if isinstance(reply, ErrorReply):
         return reply
     if isinstance(reply, ListGroupsReply):
         return _listed(reply, code_of)

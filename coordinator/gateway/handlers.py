@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import (
     ListOffsets,
     OffsetCommit,
@@ -35,7 +35,9 @@ _RECORDS = "records and topics are the cluster's that this node stands beside: a
 
 def refuse(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
     """What only the brokers can do."""
-    core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_RECORDS}"))
+    core.outbox.send(
+        ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_RECORDS}")
+    )
 
 
 def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:

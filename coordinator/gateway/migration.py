@@ -24,7 +24,7 @@ from coordinator.records.records import Note
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.groups import JoinGroup, ListNotes
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
 from protocol.session import RequestRef
 
@@ -155,7 +155,7 @@ class Migration:
             if isinstance(message, OffsetFetch) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 # It is as much a reason to try again, and librdkafka's AdminClient (2.16) dies of the other.
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            self._core.outbox.send(ref, Refused(error, refusal.text))
+            self._core.outbox.send(ref, ErrorReply(error, refusal.text))
 
     def _show(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
         """Nobody becomes a member by asking: the group stays where it is."""

@@ -16,7 +16,7 @@ from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -91,10 +91,10 @@ def is_ours(message: Message) -> bool:
     return names_groups_alone(message)
 
 
-def not_now(brokers: Brokers, message: Message) -> Refused:
+def not_now(brokers: Brokers, message: Message) -> ErrorReply:
     """It cannot be handed on."""
     why = brokers.reason or "too many wait for its answers"
-    return Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"{type(message).__name__} is the cluster's to do: {why}")
+    return ErrorReply(ErrorCode.BROKER_NOT_AVAILABLE, f"{type(message).__name__} is the cluster's to do: {why}")
 
 
 def answer(topics: UpstreamTopics, message: Message, said: Message | None, now_ms: int) -> Message:
@@ -103,4 +103,4 @@ def answer(topics: UpstreamTopics, message: Message, said: Message | None, now_m
         _learn(topics, message, said, now_ms)
         return said
     name = type(message).__name__
-    return Refused(ErrorCode.REQUEST_TIMED_OUT, f"the cluster did not answer {name} in time: it may be done or not")
+    return ErrorReply(ErrorCode.REQUEST_TIMED_OUT, f"the cluster did not answer {name} in time: it may be done or not")

@@ -14,7 +14,7 @@ from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.balanced import DescribeBalanced, FetchRegistered, PartitionMeta, StartMember
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import DescribeGroups, JoinGroup, ListGroups, SyncGroup
-from protocol.messages.node import DescribeNode, Refused
+from protocol.messages.node import DescribeNode, ErrorReply
 from protocol.messages.offsets import DescribeExpiry, OffsetFetch
 from protocol.messages.topics import DeleteTopics, Metadata
 
@@ -188,7 +188,7 @@ def cost_of(core: Core, message: Message) -> int:
     return entries if listed is None else entries + listed(core, message)
 
 
-def admit_size(core: Core, message: Message) -> Refused | None:
+def admit_size(core: Core, message: Message) -> ErrorReply | None:
     """Refuse a request that would take too long for all other clients; checked before anything else is."""
     size = COSTS.get(type(message))
     if size is None:
@@ -197,7 +197,7 @@ def admit_size(core: Core, message: Message) -> Refused | None:
     if entries <= most:
         return None
     text = f"{size.field}: worth {entries} entries, at most {most} are allowed (max.entries.per.request); ask in parts"
-    return Refused(ErrorCode.INVALID_REQUEST, text)
+    return ErrorReply(ErrorCode.INVALID_REQUEST, text)
 
 
 def admit_write(core: Core) -> ErrorCode:

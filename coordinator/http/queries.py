@@ -34,7 +34,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
+from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -263,7 +263,7 @@ class Queries:
 
     async def _answer(self, message: Message, kind: type[M]) -> M:
         reply = await self._ask(message)
-        if isinstance(reply, Refused):
+        if isinstance(reply, ErrorReply):
             raise problem_of(reply.error_code, reply.error_message)
         assert isinstance(reply, kind), f"{type(message).__name__} was answered by {type(reply).__name__}"
         return reply

@@ -74,7 +74,7 @@ class Connection:
         except (OSError, ProtocolViolation) as error:
             self._drop()
             raise self._lost(error) from error
-        if isinstance(answer.reply, node_messages.Refused):
+        if isinstance(answer.reply, node_messages.ErrorReply):
             said = answer.reply.error_message or answer.reply.error_code.name
             raise Refused(answer.reply.error_code, f"{type(message).__name__} was refused: {said}")
         return answer.reply
@@ -96,7 +96,7 @@ class Connection:
             self._drop()
             raise self._lost(error) from error
         for one in said:
-            if isinstance(one, Answer) and one.number == number and isinstance(one.reply, node_messages.Refused):
+            if isinstance(one, Answer) and one.number == number and isinstance(one.reply, node_messages.ErrorReply):
                 raise Refused(one.reply.error_code, f"{type(message).__name__} was refused: {one.reply.error_message}")
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from muster.core.fetching.settings import FetchSettings, Isolation
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import Refused as WhollyRefused
+from protocol.messages.node import ErrorReply as WhollyRefused
 from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 

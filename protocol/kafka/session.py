@@ -25,7 +25,7 @@ from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
     ApiVersionsReply,
-    Refused,
+    ErrorReply,
     SaslAuthenticate,
     SaslAuthenticateReply,
     SaslHandshake,
@@ -319,7 +319,7 @@ class KafkaSession:
         elif isinstance(request, Produce) and request.acks == 0:
             data = b""
         else:
-            if isinstance(reply, Refused):
+            if isinstance(reply, ErrorReply):
                 reply = REFUSE[type(request)](request, reply.error_code, reply.error_message)
             if call.adapt is not None:
                 reply = call.adapt(call.version, request, reply)

@@ -90,7 +90,7 @@ class DescribeNodeReply(Message):
     """Numbers of operations in the purgatory, by kind."""
 
 
-class Refused(Message):
+class ErrorReply(Message):
     """Reply to a request that admission or the wire rejected as a whole; no group or topic saw it."""
 
     error_code: ErrorCode

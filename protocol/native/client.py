@@ -7,14 +7,14 @@ import msgspec
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.native import codec
 from protocol.native.framing import Framing, Unfinished
 from protocol.native.methods import METHODS, PUSHES, Method
 
 
 class NativeAnswer(NamedTuple):
-    """Reply to request `number`: of the request's reply type; or `Refused`, if that type has no `error_code`.
+    """Reply to request `number`: of the request's reply type; or `ErrorReply`, if that type has no `error_code`.
     `error_message` is the server's sentence for people, empty on success."""
 
     number: int
@@ -92,7 +92,7 @@ class NativeClient:
         if code is ErrorCode.NONE:
             raise ProtocolViolation("an error that says NONE")
         if method.reply not in _REFUSABLE:
-            return NativeAnswer(frame.number, Refused(code, text), text)
+            return NativeAnswer(frame.number, ErrorReply(code, text), text)
         # The details carry the reply's other fields. The details of an error of the wire are no fields of the reply.
         reply = msgspec.structs.replace(_decode(decoder, details), error_code=code)
         return NativeAnswer(frame.number, reply, text)

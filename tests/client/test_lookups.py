@@ -11,7 +11,7 @@ from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import Refused as WhollyRefused
+from protocol.messages.node import ErrorReply as WhollyRefused
 from protocol.messages.offsets import (
     ListOffsets,
     ListOffsetsPartitionReply,

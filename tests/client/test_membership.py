@@ -24,7 +24,7 @@ from protocol.messages.groups import (
     SyncGroup,
     SyncGroupReply,
 )
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 from tests.client.member_rig import GROUP, P0, P1, P2, MemberRig, metadata, roster
 
@@ -178,17 +178,17 @@ def test_a_join_refused_for_good_is_fatal(code: ErrorCode) -> None:
 )
 def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -> None:
     """Kafka's brokers send a number and no word."""
-    for reply in (JoinGroupReply(code), Refused(code, "not so")):
+    for reply in (JoinGroupReply(code), ErrorReply(code, "not so")):
         stage = MemberRig().poll().find().answer(reply, "JoinGroup")
         (said,) = stage.told
         assert isinstance(said, Fatal)
         assert sentence in said.reason
-        assert ("(not so)" in said.reason) == isinstance(reply, Refused)
+        assert ("(not so)" in said.reason) == isinstance(reply, ErrorReply)
         assert stage.member.state is State.UNJOINED
 
 
 def test_a_request_refused_as_a_whole_says_why() -> None:
-    stage = MemberRig().poll().find().answer(Refused(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
+    stage = MemberRig().poll().find().answer(ErrorReply(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
     assert stage.told == [Fatal(ErrorCode.INVALID_REQUEST, "group_id is too long")]
 
 

@@ -16,7 +16,7 @@ from protocol.messages.groups import (
     SyncGroup,
     SyncGroupReply,
 )
-from protocol.messages.node import Hello, Refused
+from protocol.messages.node import ErrorReply, Hello
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.native import codec
 from protocol.native.client import NativeAnswer, NativeClient, Push
@@ -79,7 +79,7 @@ def test_a_member_id_that_is_required_is_in_the_reply() -> None:
 
 def test_a_gate_speaks_through_the_type_that_was_asked_for_where_that_can_refuse() -> None:
     client = client_that_asked(SyncGroup("g", 1, "m"), OffsetCommit("g", ()))
-    refused = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7")
+    refused = ErrorReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7")
     data = codec.encode_refusal(0, refused) + codec.encode_refusal(1, refused)
     assert client.receive_data(data) == [
         NativeAnswer(0, SyncGroupReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "loading shard 7"),

@@ -16,7 +16,7 @@ from protocol.messages.groups import (
     MemberRemoved,
     RebalanceStarted,
 )
-from protocol.messages.node import Hello, Refused
+from protocol.messages.node import ErrorReply, Hello
 from protocol.messages.offsets import OffsetCommitPartitionReply, OffsetCommitReply, OffsetCommitTopicReply
 from protocol.native import codec, sentences
 from protocol.native.client import NativeAnswer, NativeClient, Push
@@ -128,7 +128,7 @@ def test_a_gate_may_refuse_every_request(method: str) -> None:
     session = open_session()
     session.receive_data(msgspec.msgpack.encode((0, 9, method, (_smallest(method),))))
     assert [number for number, _ in requests_of(session)] == [9]
-    data = session.encode_reply(9, Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7"))
+    data = session.encode_reply(9, ErrorReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7"))
     assert values_in(data) == [[1, 9, [14, "COORDINATOR_LOAD_IN_PROGRESS", "loading shard 7", {}], None]]
 
 

@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.kafka.login import Login, LoginRefused
 from protocol.messages import Message
-from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, Refused
+from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, ErrorReply
 from protocol.native.client import NativeAnswer, Push
 
 _ITSELF: Final = BY_MESSAGE[ApiVersions]
@@ -168,11 +168,11 @@ class KafkaSession:
         try:
             self._send(_SentRequest(number, message, choose(message, offered)))
         except CannotBeSaid as cannot:
-            self._refuse(number, Refused(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
+            self._refuse(number, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
         except Exception as reason:  # noqa: BLE001  (as in `Exchange.say`: whatever the encoder trips over)
             self._refuse(number, unsayable(message, reason))
 
-    def _refuse(self, number: int, refusal: Refused) -> None:
+    def _refuse(self, number: int, refusal: ErrorReply) -> None:
         self._refused.append(NativeAnswer(number, refusal, refusal.error_message))
 
     def _send(self, sent: _SentRequest) -> None:

@@ -9,7 +9,7 @@ from muster.core.balancing.member import BalancedState, Phase
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from tests.client.balanced.rigs import ModelRig
 from tests.client.balanced.world import SimMember
 
@@ -109,7 +109,7 @@ def test_connecting_is_tried_twice_and_no_more(world: ModelRig) -> None:
 
 def test_a_refusal_of_the_whole_request_is_an_answer_too(world: ModelRig) -> None:
     one = reader(world, K0)
-    refusal = Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
+    refusal = ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
     world.model.instead = lambda message: refusal if type(message).__name__ == "RegisterPartitions" else None
     assert one.disconnect(K0).ok
     said = one.connect(K0)

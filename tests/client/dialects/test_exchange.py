@@ -8,7 +8,7 @@ from muster.net.exchange import Exchange
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from tests.client.dialects.server import Server, versions
 
 
@@ -59,7 +59,7 @@ def test_what_the_server_could_not_understand_is_refused_here() -> None:
     exchange.say(silent(1))
     (event,) = exchange.hear(versions((12, 0, 4)))
     assert isinstance(event, Replied)
-    assert isinstance(event.reply, Refused)
+    assert isinstance(event.reply, ErrorReply)
     assert (event.call, event.reply.error_code) == (1, ErrorCode.UNSUPPORTED_VERSION)
     exchange.take_data()
     assert exchange.departed(0) == []
@@ -94,7 +94,7 @@ def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: 
     assert exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m"))) == b""
     (event,) = exchange.hear(b"")
     assert isinstance(event, Replied)
-    assert isinstance(event.reply, Refused)
+    assert isinstance(event.reply, ErrorReply)
     assert (event.call, event.reply.error_code) == (1, ErrorCode.INVALID_REQUEST)
     assert event.reply.error_message.startswith("Heartbeat cannot be sent: ")
     assert exchange.hear(b"") == []

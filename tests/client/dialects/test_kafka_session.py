@@ -23,7 +23,7 @@ from protocol.messages.groups import (
     JoinProtocol,
     ListNotes,
 )
-from protocol.messages.node import ApiVersion, ApiVersionsReply, FindCoordinator, Refused
+from protocol.messages.node import ApiVersion, ApiVersionsReply, ErrorReply, FindCoordinator
 from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
@@ -115,7 +115,7 @@ def test_what_the_server_cannot_be_asked_is_refused_here_and_never_sent() -> Non
     number, data = session.encode_request(several)
     sentence = "OffsetFetch (API 9) is needed in versions 8 to 9, and the server offers 0 to 7"
     assert (number, data) == (0, b"")
-    refused = [Answer(0, Refused(ErrorCode.UNSUPPORTED_VERSION, sentence), sentence)]
+    refused = [Answer(0, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, sentence), sentence)]
     assert session.receive_data(b"") == refused
     assert session.receive_data(b"") == []
     assert session.encode_request(BEAT)[1] == HEARTBEAT_4

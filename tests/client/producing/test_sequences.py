@@ -8,7 +8,7 @@ from membership.events import CallFailed, NodeAddress, Replied
 from muster.errors import ClientClosed, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
-from protocol.messages.node import Refused as Refusal
+from protocol.messages.node import ErrorReply as Refusal
 from protocol.messages.topics import Metadata
 from tests.client.producing.rig import NODES, P0, ProducerRig, batches
 

@@ -31,7 +31,7 @@ from protocol.messages.groups import (
     LeftMember,
     SyncGroup,
 )
-from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ApiVersions, ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.offsets import (
     ListOffsets,
     OffsetCommit,
@@ -103,7 +103,7 @@ def test_a_refused_request_is_told_so_in_its_own_reply_in_every_version(api: Wir
         request = sample(case, Filled(entries=2))
         if isinstance(request, Produce) and case.version < 3:
             continue  # nobody but the session sees those
-        reply = told(request, case.version, Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no"))
+        reply = told(request, case.version, ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no"))
         assert type(reply) is api.reply.group.message
         assert ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes_in(reply), case
 
@@ -114,7 +114,7 @@ def test_an_empty_request_can_be_refused_as_well(api: WireApi) -> None:
         if api.message is Produce and case.version < 3:
             continue
         for choices in (Filled(entries=0), Filled(entries=0, nulls=True)):
-            reply = told(sample(case, choices), case.version, Refused(ErrorCode.NOT_CONTROLLER))
+            reply = told(sample(case, choices), case.version, ErrorReply(ErrorCode.NOT_CONTROLLER))
             assert type(reply) is api.reply.group.message
 
 
@@ -300,7 +300,7 @@ def test_records_that_are_null_are_no_records() -> None:
 @pytest.mark.parametrize("version", range(4, 19))
 def test_a_refused_fetch_says_so_of_each_partition_that_has_a_topic_s_name(version: int) -> None:
     fetch = Fetch((FetchTopic("t", (FetchPartition(1, 0), FetchPartition(2, 0))),))
-    reply = told(fetch, version, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    reply = told(fetch, version, ErrorReply(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert reply.error_code is (ErrorCode.NOT_LEADER_OR_FOLLOWER if version >= 7 else ErrorCode.NONE)
     said = [
         (topic.topic, part.partition_index, part.error_code) for topic in reply.responses for part in topic.partitions

@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -123,7 +123,7 @@ class Pulse:
 
     def _committed(self, message: OffsetCommit, reply: Any) -> None:
         self._world.checkers.heard(self, message, reply)  # type: ignore[arg-type]
-        is_refused = isinstance(reply, Refused)
+        is_refused = isinstance(reply, ErrorReply)
         error = reply.error_code if is_refused else reply.topics[0].partitions[0].error_code
         self._is_met = self._is_met or not error
         self._world.seen.add(f"beats: {error.name}")

@@ -10,7 +10,7 @@ from coordinator.node.events import Event, Received
 from coordinator.node.node import AnyNode
 from membership.topic_partition import TopicPartition
 from protocol.messages.groups import DescribeGroupsReply
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.messages.topics import MetadataReply
 from tests.simulation.beside.edge import FRONT_HOST
@@ -91,9 +91,9 @@ class Watch(Checkers):
         return self._read_to[group_id, partition]
 
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
-        if isinstance(reply, Refused) and isinstance(message, OffsetCommit):
+        if isinstance(reply, ErrorReply) and isinstance(message, OffsetCommit):
             reply = OffsetCommitReply(refused_topics(message.topics, reply.error_code))
-        if not isinstance(reply, Refused):
+        if not isinstance(reply, ErrorReply):
             super().heard(member, message, reply)
 
     def answered(self, reply: Any) -> None:
