@@ -37,7 +37,7 @@ class TooManyHeaders(CorruptBatch):
     """Raised for more headers than allowed: each costs as much as a record, and its two bytes compress to nothing."""
 
 
-class Walked(NamedTuple):
+class CheckedRecords(NamedTuple):
     """Largest timestamp of the records, and the estimated microseconds of the check, from counts and not from a
     clock."""
 
@@ -45,12 +45,12 @@ class Walked(NamedTuple):
     cost_us: int
 
 
-def walk_records(payload: bytes, header: BatchHeader, most_headers: int = MOST_HEADERS) -> Walked:
+def walk_records(payload: bytes, header: BatchHeader, most_headers: int = MOST_HEADERS) -> CheckedRecords:
     """Check the records in `payload`. Raises `CorruptBatch` if they are malformed or contradict the header's count or
     offsets, and `TooManyHeaders`."""
     try:
         delta_ms, cost_us = _walk(payload, header.record_count, most_headers)
-        return Walked(header.base_timestamp_ms + delta_ms, cost_us)
+        return CheckedRecords(header.base_timestamp_ms + delta_ms, cost_us)
     except IndexError:
         raise CorruptBatch(0, "a record reaches beyond its batch") from None
     except UnicodeDecodeError as error:
