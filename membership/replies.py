@@ -12,7 +12,7 @@ from protocol.messages.ownership import ClaimPartitionsReply, ReleasePartitionsR
 from protocol.messages.topics import Metadata, MetadataReply
 
 
-class Answer(MemberEvent, frozen=True):
+class Answered(MemberEvent, frozen=True):
     """`reply` is None when none came (`error_code` NETWORK_EXCEPTION) or the request was refused as a whole."""
 
     sent: SentCall
@@ -20,49 +20,49 @@ class Answer(MemberEvent, frozen=True):
     reason: str
 
 
-class JoinAnswered(Answer, frozen=True):
+class JoinAnswered(Answered, frozen=True):
     reply: JoinGroupReply | None
 
 
-class SyncAnswered(Answer, frozen=True):
+class SyncAnswered(Answered, frozen=True):
     reply: SyncGroupReply | None
 
 
-class HeartbeatAnswered(Answer, frozen=True):
+class HeartbeatAnswered(Answered, frozen=True):
     reply: HeartbeatReply | None
 
 
-class LeaveAnswered(Answer, frozen=True):
+class LeaveAnswered(Answered, frozen=True):
     reply: LeaveGroupReply | None
 
 
-class LookupAnswered(Answer, frozen=True):
+class LookupAnswered(Answered, frozen=True):
     reply: FindCoordinatorReply | None
 
 
-class MetadataAnswered(Answer, frozen=True):
+class MetadataAnswered(Answered, frozen=True):
     reply: MetadataReply | None
 
 
-class AllTopicsAnswered(Answer, frozen=True):
+class AllTopicsAnswered(Answered, frozen=True):
     """To a question for all topics there are, which whoever subscribed to a pattern asks."""
 
     reply: MetadataReply | None
 
 
-class CommitAnswered(Answer, frozen=True):
+class CommitAnswered(Answered, frozen=True):
     reply: OffsetCommitReply | None
 
 
-class OffsetsAnswered(Answer, frozen=True):
+class OffsetsAnswered(Answered, frozen=True):
     reply: OffsetFetchReply | None
 
 
-class ClaimAnswered(Answer, frozen=True):
+class ClaimAnswered(Answered, frozen=True):
     reply: ClaimPartitionsReply | None
 
 
-class ReleaseAnswered(Answer, frozen=True):
+class ReleaseAnswered(Answered, frozen=True):
     reply: ReleasePartitionsReply | None
 
 
@@ -74,7 +74,7 @@ class SessionOverdue(MemberEvent, frozen=True):
     """No good word from the coordinator for session.timeout.ms: maybe it moved (docs/spec/consumer-client.md#A6)."""
 
 
-_ANSWERS: dict[str, type[Answer]] = {
+_ANSWERS: dict[str, type[Answered]] = {
     "JoinGroup": JoinAnswered,
     "SyncGroup": SyncAnswered,
     "Heartbeat": HeartbeatAnswered,
@@ -88,19 +88,19 @@ _ANSWERS: dict[str, type[Answer]] = {
 }
 
 
-def answered(sent: SentCall, reply: Message, reason: str = "") -> Answer:
+def answered(sent: SentCall, reply: Message, reason: str = "") -> Answered:
     """Return what came back, as an event; a reply of an unexpected kind counts as the server's own error."""
     kind = _kind_of(sent.message)
     code, sentence, expected = normalised(sent.message, reply, reason)
     return kind(sent, code, sentence, expected)  # type: ignore[call-arg]
 
 
-def unanswered(sent: SentCall, error_code: ErrorCode) -> Answer:
+def unanswered(sent: SentCall, error_code: ErrorCode) -> Answered:
     """Nothing came back."""
     return _kind_of(sent.message)(sent, error_code, "", None)  # type: ignore[call-arg]
 
 
-def _kind_of(message: Message) -> type[Answer]:
+def _kind_of(message: Message) -> type[Answered]:
     if isinstance(message, Metadata) and message.topics is None:
         return AllTopicsAnswered
     return _ANSWERS[type(message).__name__]
