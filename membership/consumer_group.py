@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from membership.assignors import RebalanceProtocol, Subscriber, by_name, verify_cooperative
 from membership.consumer_protocol import (
     PROTOCOL_TYPE,
-    Assignment,
+    ConsumerAssignment,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -44,10 +44,10 @@ class ConsumerProtocol:
         shares = assignor.assign(partition_counts, subscribers, _racks(reply))
         if m.settings.is_cooperative and RebalanceProtocol.COOPERATIVE in assignor.rebalance_protocols:
             verify_cooperative(assignor.name, subscribers, shares)
-        return {who: encode_assignment(Assignment(tuple(share))) for who, share in shares.items()}
+        return {who: encode_assignment(ConsumerAssignment(tuple(share))) for who, share in shares.items()}
 
     def encode_nothing(self) -> bytes:
-        return encode_assignment(Assignment())
+        return encode_assignment(ConsumerAssignment())
 
     def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         return decode_assignment(assignment).partitions

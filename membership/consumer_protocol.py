@@ -13,7 +13,7 @@ from protocol.consumer_protocol import PROTOCOL_TYPE
 
 __all__ = [
     "PROTOCOL_TYPE",
-    "Assignment",
+    "ConsumerAssignment",
     "Subscription",
     "decode_assignment",
     "decode_subscription",
@@ -32,7 +32,7 @@ class Subscription(msgspec.Struct, frozen=True):
     rack_id: str | None = None
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class ConsumerAssignment(msgspec.Struct, frozen=True):
     """The partitions that the leader gives a member."""
 
     partitions: tuple[TopicPartition, ...] = ()
@@ -59,17 +59,17 @@ def decode_subscription(data: bytes) -> Subscription:
     return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
 
 
-def encode_assignment(assignment: Assignment) -> bytes:
+def encode_assignment(assignment: ConsumerAssignment) -> bytes:
     """The newest version, sorted."""
     return wire.encode_assignment(wire.Assignment(_grouped(assignment.partitions), assignment.user_data))
 
 
-def decode_assignment(data: bytes) -> Assignment:
+def decode_assignment(data: bytes) -> ConsumerAssignment:
     """Decode any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
     ProtocolViolation.
     """
     read = wire.decode_assignment(data)
-    return Assignment(_single(read.partitions), read.user_data)
+    return ConsumerAssignment(_single(read.partitions), read.user_data)
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> tuple[wire.TopicPartitions, ...]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from membership.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from membership.consumer_protocol import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from membership.core import Membership
 from membership.events import (
     Assigned,
@@ -155,7 +155,7 @@ class MemberRig:
 
 
 def synced(*partitions: TopicPartition, protocol: str = "range") -> SyncGroupReply:
-    assignment = encode_assignment(Assignment(tuple(partitions)))
+    assignment = encode_assignment(ConsumerAssignment(tuple(partitions)))
     return SyncGroupReply(protocol_type="consumer", protocol_name=protocol, assignment=assignment)
 
 

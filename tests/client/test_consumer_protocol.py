@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from membership.consumer_protocol import (
-    Assignment,
+    ConsumerAssignment,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -30,7 +30,7 @@ subscriptions = st.builds(
     generation_id=st.integers(-1, 2**31 - 1),
     rack_id=st.none() | st.text(max_size=4),
 )
-assignments = st.builds(Assignment, partitions=partitions, user_data=st.none() | st.binary(max_size=8))
+assignments = st.builds(ConsumerAssignment, partitions=partitions, user_data=st.none() | st.binary(max_size=8))
 
 
 def test_a_subscription_is_version_3_with_sorted_topics() -> None:
@@ -39,7 +39,9 @@ def test_a_subscription_is_version_3_with_sorted_topics() -> None:
 
 
 def test_an_assignment_groups_partitions_by_topic() -> None:
-    written = encode_assignment(Assignment((TopicPartition("a", 2), TopicPartition("b", 0), TopicPartition("a", 1))))
+    written = encode_assignment(
+        ConsumerAssignment((TopicPartition("a", 2), TopicPartition("b", 0), TopicPartition("a", 1)))
+    )
     assert written == bytes.fromhex("0003000000020001610000000200000001000000020001620000000100000000ffffffff")
 
 
@@ -51,7 +53,7 @@ def test_a_subscription_survives_the_round_trip(subscription: Subscription) -> N
 
 @settings(deadline=None)
 @given(assignment=assignments)
-def test_an_assignment_survives_the_round_trip(assignment: Assignment) -> None:
+def test_an_assignment_survives_the_round_trip(assignment: ConsumerAssignment) -> None:
     assert decode_assignment(encode_assignment(assignment)) == assignment
 
 
@@ -75,7 +77,7 @@ def test_every_truncation_of_a_subscription_is_malformed(subscription: Subscript
 
 
 def test_no_bytes_are_an_empty_assignment() -> None:
-    assert decode_assignment(b"") == Assignment()
+    assert decode_assignment(b"") == ConsumerAssignment()
 
 
 def test_a_newer_version_is_read_as_the_newest_known() -> None:
@@ -93,7 +95,7 @@ def test_aiokafka_understands_what_we_write() -> None:
     judge = aiokafka_protocol.ConsumerProtocolMemberMetadata.decode(ours)
     assert (list(judge.subscription), judge.user_data) == (["t1", "t2"], b"data")
     assigned = aiokafka_protocol.ConsumerProtocolMemberAssignment.decode(
-        encode_assignment(Assignment((TopicPartition("t", 0), TopicPartition("t", 4))))
+        encode_assignment(ConsumerAssignment((TopicPartition("t", 0), TopicPartition("t", 4))))
     )
     assert [(topic, list(numbers)) for topic, numbers in assigned.assignment] == [("t", [0, 4])]
 
@@ -121,7 +123,7 @@ def test_kafka_python_writes_the_same_subscription(subscription: Subscription) -
 
 @settings(deadline=None)
 @given(assignment=assignments)
-def test_kafka_python_writes_the_same_assignment(assignment: Assignment) -> None:
+def test_kafka_python_writes_the_same_assignment(assignment: ConsumerAssignment) -> None:
     judge = kafka_protocol.ConsumerProtocolAssignment(
         version=3,
         assigned_partitions=judge_partitions(
