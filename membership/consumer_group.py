@@ -9,7 +9,7 @@ from membership.assignors import RebalanceProtocol, Subscriber, by_name, verify_
 from membership.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerAssignment,
-    Subscription,
+    ConsumerSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -33,7 +33,9 @@ class ConsumerProtocol:
     def encode_subscription(self, m: Member, protocol: str) -> bytes:
         """Encode the topics and, for sticky assignors, the partitions that the member has."""
         user_data = by_name(protocol).user_data(m.last_assigned, m.last_generation_id)
-        return encode_subscription(Subscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id))
+        return encode_subscription(
+            ConsumerSubscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id)
+        )
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         return _read(metadata).topics
@@ -53,11 +55,11 @@ class ConsumerProtocol:
         return decode_assignment(assignment).partitions
 
 
-def _read(metadata: bytes) -> Subscription:
+def _read(metadata: bytes) -> ConsumerSubscription:
     try:
         return decode_subscription(metadata)
     except ProtocolViolation:
-        return Subscription(())  # it gets nothing; the others are not made to suffer for it
+        return ConsumerSubscription(())  # it gets nothing; the others are not made to suffer for it
 
 
 def _subscriber(one: JoinGroupMember) -> Subscriber:

@@ -14,7 +14,7 @@ from protocol.consumer_protocol import PROTOCOL_TYPE
 __all__ = [
     "PROTOCOL_TYPE",
     "ConsumerAssignment",
-    "Subscription",
+    "ConsumerSubscription",
     "decode_assignment",
     "decode_subscription",
     "encode_assignment",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class ConsumerSubscription(msgspec.Struct, frozen=True):
     """A member's word about itself when it joins."""
 
     topics: tuple[str, ...]
@@ -39,7 +39,7 @@ class ConsumerAssignment(msgspec.Struct, frozen=True):
     user_data: bytes | None = None
 
 
-def encode_subscription(subscription: Subscription) -> bytes:
+def encode_subscription(subscription: ConsumerSubscription) -> bytes:
     """The newest version, sorted."""
     return wire.encode_subscription(
         wire.Subscription(
@@ -52,11 +52,11 @@ def encode_subscription(subscription: Subscription) -> bytes:
     )
 
 
-def decode_subscription(data: bytes) -> Subscription:
+def decode_subscription(data: bytes) -> ConsumerSubscription:
     """Decode any version. Raises ProtocolViolation."""
     read = wire.decode_subscription(data)
     owned = _single(read.owned_partitions)
-    return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
+    return ConsumerSubscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
 
 
 def encode_assignment(assignment: ConsumerAssignment) -> bytes:

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from membership.consumer_protocol import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
+from membership.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    encode_assignment,
+    encode_subscription,
+)
 from membership.core import Membership
 from membership.events import (
     Assigned,
@@ -160,7 +165,7 @@ def synced(*partitions: TopicPartition, protocol: str = "range") -> SyncGroupRep
 
 
 def roster(*member_ids: str, topics: tuple[str, ...] = ("t",)) -> tuple[JoinGroupMember, ...]:
-    return tuple(JoinGroupMember(one, None, encode_subscription(Subscription(topics))) for one in member_ids)
+    return tuple(JoinGroupMember(one, None, encode_subscription(ConsumerSubscription(topics))) for one in member_ids)
 
 
 def metadata(**partition_counts: int) -> MetadataReply:

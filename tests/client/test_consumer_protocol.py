@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from membership.consumer_protocol import (
     ConsumerAssignment,
-    Subscription,
+    ConsumerSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -23,7 +23,7 @@ partitions = st.lists(
     max_size=6,
 ).map(lambda ones: tuple(sorted(ones)))
 subscriptions = st.builds(
-    Subscription,
+    ConsumerSubscription,
     topics=st.lists(st.text(max_size=8), max_size=5).map(lambda ones: tuple(sorted(ones))),
     user_data=st.none() | st.binary(max_size=8),
     owned=partitions,
@@ -34,7 +34,7 @@ assignments = st.builds(ConsumerAssignment, partitions=partitions, user_data=st.
 
 
 def test_a_subscription_is_version_3_with_sorted_topics() -> None:
-    written = encode_subscription(Subscription(("b", "a"), owned=(TopicPartition("a", 1),), generation_id=7))
+    written = encode_subscription(ConsumerSubscription(("b", "a"), owned=(TopicPartition("a", 1),), generation_id=7))
     assert written == bytes.fromhex("000300000002000161000162ffffffff00000001000161000000010000000100000007ffff")
 
 
@@ -47,7 +47,7 @@ def test_an_assignment_groups_partitions_by_topic() -> None:
 
 @settings(deadline=None)
 @given(subscription=subscriptions)
-def test_a_subscription_survives_the_round_trip(subscription: Subscription) -> None:
+def test_a_subscription_survives_the_round_trip(subscription: ConsumerSubscription) -> None:
     assert decode_subscription(encode_subscription(subscription)) == subscription
 
 
@@ -69,7 +69,7 @@ def test_any_bytes_are_read_or_called_malformed(data: bytes) -> None:
 
 @settings(deadline=None)
 @given(subscription=subscriptions)
-def test_every_truncation_of_a_subscription_is_malformed(subscription: Subscription) -> None:
+def test_every_truncation_of_a_subscription_is_malformed(subscription: ConsumerSubscription) -> None:
     written = encode_subscription(subscription)
     for length in range(len(written)):
         with pytest.raises(ProtocolViolation):
@@ -81,17 +81,17 @@ def test_no_bytes_are_an_empty_assignment() -> None:
 
 
 def test_a_newer_version_is_read_as_the_newest_known() -> None:
-    written = encode_subscription(Subscription(("t",), generation_id=3))
-    assert decode_subscription(b"\x00\x09" + written[2:] + b"appended") == Subscription(("t",), generation_id=3)
+    written = encode_subscription(ConsumerSubscription(("t",), generation_id=3))
+    assert decode_subscription(b"\x00\x09" + written[2:] + b"appended") == ConsumerSubscription(("t",), generation_id=3)
 
 
 def test_the_old_members_of_aiokafka_are_understood() -> None:
     judge = aiokafka_protocol.ConsumerProtocolMemberMetadata(0, ["t1", "t2"], b"data")
-    assert decode_subscription(judge.encode()) == Subscription(("t1", "t2"), b"data")
+    assert decode_subscription(judge.encode()) == ConsumerSubscription(("t1", "t2"), b"data")
 
 
 def test_aiokafka_understands_what_we_write() -> None:
-    ours = encode_subscription(Subscription(("t1", "t2"), b"data"))
+    ours = encode_subscription(ConsumerSubscription(("t1", "t2"), b"data"))
     judge = aiokafka_protocol.ConsumerProtocolMemberMetadata.decode(ours)
     assert (list(judge.subscription), judge.user_data) == (["t1", "t2"], b"data")
     assigned = aiokafka_protocol.ConsumerProtocolMemberAssignment.decode(
@@ -107,7 +107,7 @@ def judge_partitions(kind: type, ones: tuple[TopicPartition, ...]) -> list:
 
 @settings(deadline=None)
 @given(subscription=subscriptions)
-def test_kafka_python_writes_the_same_subscription(subscription: Subscription) -> None:
+def test_kafka_python_writes_the_same_subscription(subscription: ConsumerSubscription) -> None:
     judge = kafka_protocol.ConsumerProtocolSubscription(
         version=3,
         topics=list(subscription.topics),

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from membership.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from membership.consumer_protocol import ConsumerSubscription, decode_assignment, decode_subscription
 from membership.core import TABLE
 from membership.events import Assigned, Closed, Closing, Fatal, HangUp, Lost, NodeAddress, Revoked, Subscribed
 from membership.member import MemberSettings, State
@@ -44,7 +44,7 @@ def test_a_follower_finds_its_coordinator_joins_syncs_and_is_given_its_share() -
     assert isinstance(join, JoinGroup)
     assert (join.member_id, join.session_timeout_ms, join.rebalance_timeout_ms) == ("", 10_000, 60_000)
     assert [offer.name for offer in join.protocols] == ["range", "roundrobin"]
-    assert decode_subscription(join.protocols[0].metadata) == Subscription(("t",))
+    assert decode_subscription(join.protocols[0].metadata) == ConsumerSubscription(("t",))
     assert stage.join(5).sent == [SyncGroup(GROUP, 5, "me", None, "consumer", "range", ())]
     assert stage.sync(P0, P1).told == [
         Assigned(
