@@ -13,7 +13,6 @@ from bench.report import Options, Sheet, Value, median
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Call,
     Effect,
     Lost,
     MemberEvent,
@@ -22,6 +21,7 @@ from membership.events import (
     Pushed,
     Released,
     Revoked,
+    SendRequest,
     Woke,
 )
 from membership.member import MemberSettings
@@ -60,7 +60,7 @@ class Member:
             self.step(Polled())
 
     def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Call):
+        if isinstance(effect, SendRequest):
             self.socket.sendall(self.exchange.say(effect))
         elif isinstance(effect, Revoked | Lost):
             self.step(Released())

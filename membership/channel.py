@@ -6,7 +6,7 @@ Members of classic groups, streams and client-balanced members share it. It deci
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from membership.events import Call, NodeAddress
+from membership.events import NodeAddress, SendRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
@@ -47,11 +47,11 @@ class CoordinatorChannel(Generic[R]):
 
     # -- asking
 
-    def send(self, request: R) -> Call:
+    def send(self, request: R) -> SendRequest:
         """The effect that sends it."""
         self._sent += 1
         self.requests[self._sent] = request
-        return Call(self._sent, request.node, request.message)
+        return SendRequest(self._sent, request.node, request.message)
 
     def is_asking(self, kind: type[Message]) -> bool:
         return any(type(request.message) is kind for request in self.requests.values())

@@ -1,7 +1,7 @@
 """Events of a member, and the effects it asks for.
 
 Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
-answer back under it: `Call` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
+answer back under it: `SendRequest` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
 `CommitDone`; `Revoked` or `Lost` and `Released`. Effects are carried out in their order.
 """
 
@@ -90,7 +90,7 @@ class Woke(MemberEvent, frozen=True):
 
 
 class Replied(MemberEvent, frozen=True):
-    """The answer to a `Call`; `reason` is the server's sentence for people, if it refused."""
+    """The answer to a `SendRequest`; `reason` is the server's sentence for people, if it refused."""
 
     call: int
     reply: Message
@@ -98,7 +98,7 @@ class Replied(MemberEvent, frozen=True):
 
 
 class CallFailed(MemberEvent, frozen=True):
-    """A `Call` will not be answered: no connection, or a lost one. `is_unreached`: on that one the node never answered
+    """A `SendRequest` will not be answered: no connection, or a lost one. `is_unreached`: on that one the node never answered
     anything.
     """
 
@@ -107,7 +107,7 @@ class CallFailed(MemberEvent, frozen=True):
 
 
 class Departed(MemberEvent, frozen=True):
-    """A `Call` that is never answered has left: nobody here has to keep what it carried."""
+    """A `SendRequest` that is never answered has left: nobody here has to keep what it carried."""
 
     call: int
 
@@ -163,7 +163,7 @@ class Effect(msgspec.Struct, frozen=True):
     """Base of what comes out of `Membership.step`."""
 
 
-class Call(Effect, frozen=True):
+class SendRequest(Effect, frozen=True):
     """Send a request to `node`, or to any node known when it is None."""
 
     call: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from membership.checks import MOST_64, check_number
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.settings import FetchSettings, Isolation
@@ -216,4 +216,4 @@ class Lookups:
         self._calls_made += 1
         question.calls.add(self._calls_made)
         self._sent[self._calls_made] = _SentLookup(question, node, self._now_ms + self._settings.request_timeout_ms)
-        self._effects.append(Call(self._calls_made, node, message))
+        self._effects.append(SendRequest(self._calls_made, node, message))

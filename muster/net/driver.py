@@ -12,7 +12,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, Final, Generic, TypeVar
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, SendRequest, Woke
 from muster.errors import AuthenticationFailed
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -52,7 +52,7 @@ class Driver(Generic[C]):
         self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
         """What cores have yet to hear, when they are not in the middle of something else."""
-        self._held: list[tuple[int, Driven, Call, NodeAddress]] = []
+        self._held: list[tuple[int, Driven, SendRequest, NodeAddress]] = []
         """Calls to nodes that may be connected to again at that time."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Driver(Generic[C]):
         done = 0
         try:
             for effect in effects:
-                if isinstance(effect, Call):
+                if isinstance(effect, SendRequest):
                     self._send(driven, effect)
                 elif isinstance(effect, HangUp):
                     self._hang_up(driven, effect.node)
@@ -103,13 +103,13 @@ class Driver(Generic[C]):
                     driven.tell(effect)
                 done += 1
         except BaseException:  # a Ctrl-C: the core must not wait for answers to what was not asked
-            unsaid = (one for one in effects[done:] if isinstance(one, Call))
+            unsaid = (one for one in effects[done:] if isinstance(one, SendRequest))
             self._due.extend((driven, CallFailed(one.call)) for one in unsaid)
             raise
         finally:
             self.changed.notify_all()
 
-    def _send(self, driven: Driven, call: Call, to: NodeAddress | None = None) -> None:
+    def _send(self, driven: Driven, call: SendRequest, to: NodeAddress | None = None) -> None:
         address = to or call.node or self._bootstrap_address
         group = self._connections.get(ConnectionKey(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered

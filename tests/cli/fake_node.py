@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from membership.events import Call, MemberEvent, Replied
+from membership.events import MemberEvent, Replied, SendRequest
 from muster.errors import CannotConnect
 from muster.net.cores import Driven
 from muster.net.refusals import Refusals
@@ -369,7 +369,7 @@ class FakeBackground:
         due = deque([event])
         while due:
             for effect in driven.core.step(due.popleft(), time.monotonic_ns() // 1_000_000):
-                if isinstance(effect, Call):
+                if isinstance(effect, SendRequest):
                     due.append(Replied(effect.call, self._node.answer(effect.message)))
                 else:
                     driven.tell(effect)

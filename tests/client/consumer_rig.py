@@ -19,7 +19,7 @@ from coordinator.node.effects import Send
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
 from coordinator.node.events import Woke as NodeWoke
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
+from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, SendRequest, Woke
 from muster import Consumer, ConsumerRecord, TopicPartition
 from muster.errors import AuthenticationFailed
 from muster.net.cores import Driven
@@ -115,7 +115,7 @@ class SimDriver:
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
         self.on_failure: Callable[[], None] = lambda: None
         self.driven: list[Driven] = []
-        self.waiting: dict[tuple[int, int], Call] = {}
+        self.waiting: dict[tuple[int, int], SendRequest] = {}
         self.connections: dict[int, int] = {}
 
     def condition(self) -> Changed:
@@ -139,7 +139,7 @@ class SimDriver:
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
         for effect in action(self.rig.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self.waiting[self.driven.index(driven), effect.call] = effect
                 self.rig.send(self, self.driven.index(driven), effect)
             elif isinstance(effect, HangUp):
@@ -337,7 +337,7 @@ class ConsumerRig:
         for number in hand.connections.values():
             self.node.step(ConnectionLost(number))
 
-    def send(self, hand: SimDriver, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         self.plot.append(Asked(self.now_ms, hand.who, call.message))
         if not self.is_up:
             self.after(LATENCY_MS, lambda: hand.hear(which, call.call, None))
@@ -349,7 +349,7 @@ class ConsumerRig:
         elif instead is None:
             self.after(delay_ms, lambda: self._arrive(hand, which, call))
 
-    def _arrive(self, hand: SimDriver, which: int, call: Call) -> None:
+    def _arrive(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         if (which, call.call) not in hand.waiting:
             return
         if which not in hand.connections:

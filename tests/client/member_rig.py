@@ -11,7 +11,6 @@ from membership.consumer_protocol import (
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Call,
     CallFailed,
     Effect,
     Fatal,
@@ -23,6 +22,7 @@ from membership.events import (
     Released,
     Replied,
     Revoked,
+    SendRequest,
     Woke,
 )
 from membership.member import MemberSettings
@@ -58,7 +58,7 @@ class MemberRig:
 
     def feed(self, event: MemberEvent) -> "MemberRig":
         for effect in self.member.step(event, self.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self._called.append((effect.node, effect.message))
                 self.waiting[effect.call] = effect.message
             else:

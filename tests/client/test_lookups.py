@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import FetchSettings, Isolation
 from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
@@ -63,12 +63,12 @@ class MemberRig:
     def __init__(self, settings: FetchSettings | None = None) -> None:
         self.core = Lookups(settings or FetchSettings(), lambda: 0.5)
         self.now_ms = 1_000
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, SendRequest] = {}
         self.hung_up: list[NodeAddress | None] = []
 
     def step(self, event: Woke | Replied | CallFailed) -> None:
         for effect in self.core.step(event, self.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self.calls[effect.call] = effect
             else:
                 assert isinstance(effect, HangUp)

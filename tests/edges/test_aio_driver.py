@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from membership.events import Call, CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, Woke
+from membership.events import CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, SendRequest, Woke
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
 from muster.net.loop import LoopDriver
@@ -67,7 +67,7 @@ async def serving(*, requests_each: int, says: bytes = b"") -> AsyncIterator[tup
 
 async def test_calls_are_answered_and_a_lost_connection_fails_them_and_is_made_anew() -> None:
     def follow(event: MemberEvent) -> list[Effect]:
-        return [Call(len(core.heard), None, BEAT)] if len(core.heard) < 4 else [Closed()]
+        return [SendRequest(len(core.heard), None, BEAT)] if len(core.heard) < 4 else [Closed()]
 
     core, told = Core(follow), list[Effect]()
     async with serving(requests_each=2) as (bootstrap, seen):
@@ -82,7 +82,7 @@ async def test_calls_are_answered_and_a_lost_connection_fails_them_and_is_made_a
 
 
 async def test_nobody_there_is_said_plainly() -> None:
-    core = Core(lambda event: [Call(1, None, BEAT)] if isinstance(event, Woke) else [])
+    core = Core(lambda event: [SendRequest(1, None, BEAT)] if isinstance(event, Woke) else [])
     address = f"127.0.0.1:{free_port()}"
     driver, driven = driving(core, address)
     driver.feed(driven, Woke())
@@ -95,7 +95,7 @@ async def test_nobody_there_is_said_plainly() -> None:
 
 
 async def test_bytes_that_no_server_sends_end_the_connection() -> None:
-    core = Core(lambda event: [Call(1, None, BEAT)] if isinstance(event, Woke) else [])
+    core = Core(lambda event: [SendRequest(1, None, BEAT)] if isinstance(event, Woke) else [])
     async with serving(requests_each=9, says=b"\x7f" * 64) as (bootstrap, _):
         driver, driven = driving(core, bootstrap)
         driver.feed(driven, Woke())
@@ -107,8 +107,8 @@ async def test_bytes_that_no_server_sends_end_the_connection() -> None:
 async def test_hanging_up_while_connecting_fails_what_was_asked_and_asks_the_next_node() -> None:
     def follow(event: MemberEvent) -> list[Effect]:
         if isinstance(event, Woke):
-            return [Call(1, None, BEAT), HangUp(None)]
-        return [Call(2, None, BEAT)] if isinstance(event, CallFailed) else []
+            return [SendRequest(1, None, BEAT), HangUp(None)]
+        return [SendRequest(2, None, BEAT)] if isinstance(event, CallFailed) else []
 
     core = Core(follow)
     async with serving(requests_each=9) as (bootstrap, seen):
@@ -127,7 +127,7 @@ async def test_a_connection_made_too_late_is_nobodys() -> None:
         def abort(self) -> None:
             self.is_aborted = True
 
-    core = Core(lambda event: [Call(1, None, BEAT)] if isinstance(event, Woke) else [])
+    core = Core(lambda event: [SendRequest(1, None, BEAT)] if isinstance(event, Woke) else [])
     driver, driven = driving(core, f"127.0.0.1:{free_port()}")
     driver.feed(driven, Woke())
     (wire,) = driver._connections.values()
@@ -145,7 +145,7 @@ async def test_what_is_never_answered_is_sent_before_the_end() -> None:
     """Though the connection is only being made when the driver is told to stop."""
     part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
     silent = Produce((ProduceTopic("t", (part,)),), acks=0)
-    core = Core(lambda event: [Call(1, None, silent)] if isinstance(event, Woke) else [])
+    core = Core(lambda event: [SendRequest(1, None, silent)] if isinstance(event, Woke) else [])
     async with serving(requests_each=1) as (bootstrap, seen):
         driver, driven = driving(core, bootstrap)
         driver.feed(driven, Woke())
@@ -187,13 +187,13 @@ async def test_a_nearer_deadline_comes_first() -> None:
 
 
 async def test_after_the_end_nothing_is_begun_and_no_task_is_left() -> None:
-    core = Core(lambda _: [Call(1, None, BEAT)])
+    core = Core(lambda _: [SendRequest(1, None, BEAT)])
     async with serving(requests_each=9) as (bootstrap, seen):
         driver, driven = driving(core, bootstrap)
         driver.feed(driven, Woke())
         await driver.stop()
         driver.feed(driven, Woke())
-        driver.carry_out(driven, lambda _: [Call(2, None, BEAT)])
+        driver.carry_out(driven, lambda _: [SendRequest(2, None, BEAT)])
         await driver.stop()
         left = [task for task in asyncio.all_tasks() if "_Wire" in repr(task.get_coro())]
         assert left == []

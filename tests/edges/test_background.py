@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from membership.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
+from membership.events import CallFailed, Effect, MemberEvent, NodeAddress, SendRequest, Woke
 from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.blocking import Connection
 from muster.blocking.callbacks import Callbacks
@@ -45,11 +45,11 @@ BROKER = NodeAddress("127.0.0.1", 1, 7, "kafka")
 
 
 def asking_a_broker(event: MemberEvent) -> list[Effect]:
-    return [Call(1, BROKER, DescribeNode())] if isinstance(event, Woke) else []
+    return [SendRequest(1, BROKER, DescribeNode())] if isinstance(event, Woke) else []
 
 
 def asking(event: MemberEvent) -> list[Effect]:
-    return [Call(1, NO_NAME, DescribeNode())] if isinstance(event, Woke) else []
+    return [SendRequest(1, NO_NAME, DescribeNode())] if isinstance(event, Woke) else []
 
 
 def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
@@ -104,7 +104,7 @@ def asking_every_millisecond(core: Core, *nodes: NodeAddress) -> None:
     def step(event: MemberEvent) -> list[Effect]:
         core.next_deadline_ms = time.monotonic_ns() // 1_000_000 + 1
         asked = len(core.heard)
-        return [Call(asked, nodes[asked % len(nodes)], DescribeNode())] if isinstance(event, Woke) else []
+        return [SendRequest(asked, nodes[asked % len(nodes)], DescribeNode())] if isinstance(event, Woke) else []
 
     core._step = step
 

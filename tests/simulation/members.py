@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Call,
     CallFailed,
     Closed,
     Closing,
@@ -25,6 +24,7 @@ from membership.events import (
     Released,
     Replied,
     Revoked,
+    SendRequest,
     Woke,
 )
 from membership.member import MemberSettings
@@ -208,7 +208,7 @@ class SimMember:
 
     def _carry_out(self, effect: Any) -> None:
         match effect:
-            case Call():
+            case SendRequest():
                 self._call(effect)
             case HangUp() if self.link is not None:
                 self.link.close_by_client()
@@ -275,7 +275,7 @@ class SimMember:
         # Not from within the step that revoked: the core is not entered twice.
         self._clock.after(0, lambda: self._step(Released()))
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: SendRequest) -> None:
         if self.link is None:
             self.link = self._open_link(self, self._received, self._lost_link)
         if self.link is None:

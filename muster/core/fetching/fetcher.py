@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.buffer import FailedFetch, FetchBuffer, Taken, Taking
 from muster.core.fetching.leaders import Leaders
@@ -259,7 +259,7 @@ class Fetcher:
         wait_ms = message.max_wait_ms if isinstance(message, Fetch) else 0
         deadline_ms = self._now_ms + self._settings.request_timeout_ms + wait_ms
         self._sent[self._calls_made] = _SentFetch(message, node, asked, deadline_ms)
-        self._effects.append(Call(self._calls_made, node, message))
+        self._effects.append(SendRequest(self._calls_made, node, message))
 
     def _flush(self) -> list[Effect]:
         effects, self._effects = self._effects, []

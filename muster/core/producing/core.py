@@ -6,7 +6,7 @@ from operator import index
 import msgspec
 
 from membership.checks import check_name
-from membership.events import Call, CallFailed, Departed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, Departed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from muster.core.producing.answers import ProduceAnswer, answers_of
 from muster.core.producing.batch import NOBODY, Pending, ProducerBatch, ProducerId, size_of
@@ -291,7 +291,7 @@ class Producing:
         self._calls_made += 1
         deadline_ms = self._now_ms + self._settings.request_timeout_ms
         self._sent[self._calls_made] = _SentProduce(type(message), node, deadline_ms, picked)
-        self._effects.append(Call(self._calls_made, node, message))
+        self._effects.append(SendRequest(self._calls_made, node, message))
 
     # -- hearing
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from membership.events import Call, CallFailed, Replied
+from membership.events import CallFailed, Replied, SendRequest
 from muster.core.balancing import BalancedConfig, coordinator
 from muster.core.balancing.events import MetaAsked
 from muster.core.balancing.member import BalancedState, Phase
@@ -132,7 +132,7 @@ def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> No
     def called() -> list[tuple[int, Message]]:
         coordinator.settle(member)
         effects, member.effects = member.effects, []
-        return [(one.call, one.message) for one in effects if isinstance(one, Call)]
+        return [(one.call, one.message) for one in effects if isinstance(one, SendRequest)]
 
     pauses = []
     for _ in range(3):

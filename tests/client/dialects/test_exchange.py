@@ -2,7 +2,7 @@
 
 import pytest
 
-from membership.events import Call, Departed, MemberEvent, Replied
+from membership.events import Departed, MemberEvent, Replied, SendRequest
 from muster.net.dialects import Dialect, open_session
 from muster.net.exchange import Exchange
 from protocol.errors import ErrorCode
@@ -12,12 +12,12 @@ from protocol.messages.node import ErrorReply
 from tests.client.dialects.server import Server, versions
 
 
-def silent(call: int, records: bytes = b"x") -> Call:
-    return Call(call, None, Produce((ProduceTopic("t", (ProducePartition(0, records),)),), acks=0))
+def silent(call: int, records: bytes = b"x") -> SendRequest:
+    return SendRequest(call, None, Produce((ProduceTopic("t", (ProducePartition(0, records),)),), acks=0))
 
 
-def beat(call: int) -> Call:
-    return Call(call, None, Heartbeat("g", 1, "m"))
+def beat(call: int) -> SendRequest:
+    return SendRequest(call, None, Heartbeat("g", 1, "m"))
 
 
 def opened(dialect: Dialect) -> Exchange:
@@ -91,7 +91,7 @@ def test_answers_belong_to_their_calls_whatever_left_silently_between_them() -> 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: Dialect) -> None:
     exchange = opened(dialect)
-    assert exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m"))) == b""
+    assert exchange.say(SendRequest(1, None, Heartbeat("\ud800", 1, "m"))) == b""
     (event,) = exchange.hear(b"")
     assert isinstance(event, Replied)
     assert isinstance(event.reply, ErrorReply)
@@ -104,7 +104,7 @@ def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: 
 
 def test_what_no_bytes_can_say_is_refused_also_after_it_waited_for_the_greeting() -> None:
     exchange = Exchange(open_session(Dialect.KAFKA, "c"))
-    exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m")))
+    exchange.say(SendRequest(1, None, Heartbeat("\ud800", 1, "m")))
     exchange.say(beat(2))
     (event,) = exchange.hear(versions((12, 0, 4)))
     assert isinstance(event, Replied)

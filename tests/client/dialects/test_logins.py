@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from membership.events import Call, CallFailed, MemberEvent, Replied
+from membership.events import CallFailed, MemberEvent, Replied, SendRequest
 from muster.net.dialects import Dialect, LoginFailed, open_session
 from muster.net.dialects.handshake_errors import HandshakeRefused
 from muster.net.dialects.kafka import KafkaSession
@@ -185,12 +185,12 @@ def test_without_a_login_there_is_none() -> None:
 
 def test_an_exchange_says_when_it_is_let_in_and_what_was_asked_in_vain() -> None:
     exchange, broker = Exchange(open_session(Dialect.KAFKA, "c", logins=plain)), Broker(OFFER, IN)
-    data = exchange.say(Call(1, None, BEAT), 5)
+    data = exchange.say(SendRequest(1, None, BEAT), 5)
     was_let_in = exchange.is_let_in
     assert converse(exchange, broker, data) == [Replied(1, HeartbeatReply(), "")]
     assert (was_let_in, exchange.is_let_in) == (False, True)
     refused = Exchange(open_session(Dialect.KAFKA, "c", logins=plain))
-    data = refused.say(Call(1, None, BEAT), 5)
+    data = refused.say(SendRequest(1, None, BEAT), 5)
     broker = Broker(OFFER, NO)
     with pytest.raises(LoginFailed):
         converse(refused, broker, data)

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, Woke
+from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
 from muster.core.positions import ConsumerPositions
@@ -48,7 +48,7 @@ class World:
         self.others: list[Message] = []
         self.errors: list[MusterError] = []
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
-        self._parked: list[tuple[int, int, Call, int, dict[TopicPartition, FetchPartition]]] = []
+        self._parked: list[tuple[int, int, SendRequest, int, dict[TopicPartition, FetchPartition]]] = []
         self._happened = 0
         self.subscription = ConsumerPositions()
         self.fetcher = Fetcher(self.subscription, FetchSettings(**settings))
@@ -75,7 +75,7 @@ class World:
 
     def carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self._send(effect)
             else:
                 assert isinstance(effect, HangUp)
@@ -121,14 +121,14 @@ class World:
         self.logs[one].append(count, **more)
         self._unpark()
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: SendRequest) -> None:
         delay_ms = self.slow.get(call.node, self.usual_ms)
         if self.loses(call.message):
             self.after(delay_ms, lambda: self.feed(CallFailed(call.call)))
         else:
             self.after(delay_ms, lambda: self._arrive(call))
 
-    def _arrive(self, call: Call) -> None:
+    def _arrive(self, call: SendRequest) -> None:
         message, node = call.message, self.nodes[call.node.node_id if call.node else 0]
         if isinstance(message, Fetch):
             self.requests.append((self.now_ms, node.number, message))
@@ -157,7 +157,7 @@ class World:
                 self._parked.remove(parked)
                 self._reply(call, node.answer(call.message, session_id, wanted))
 
-    def _reply(self, call: Call, reply: Message) -> None:
+    def _reply(self, call: SendRequest, reply: Message) -> None:
         if isinstance(reply, FetchReply):
             self.answers.append(reply)
         self.after(self.slow.get(call.node, self.usual_ms), lambda: self.feed(Replied(call.call, reply)))

@@ -15,7 +15,7 @@ import pytest
 from coordinator.groups.ownership import Owners
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
-from membership.events import Call, Effect, Woke
+from membership.events import Effect, SendRequest, Woke
 from membership.topic_partition import TopicPartition
 from muster.net.cores import Driven
 from protocol.messages.data import Fetch
@@ -290,7 +290,7 @@ class SimConnectors(ConnectorRig):
             best = (at_ms, 2, partial(hand.feed, driven, Woke()))
         return best[0], best[2]
 
-    def _arrive(self, hand: SimDriver, which: int, call: Call) -> None:
+    def _arrive(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         if self.is_up:
             super()._arrive(hand, which, call)
         else:
@@ -301,6 +301,6 @@ class SimConnectors(ConnectorRig):
             hand.connections = {}
         super().left(hand)
 
-    def send(self, hand: SimDriver, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         if hand in self._hands:
             super().send(hand, which, call)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from membership.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
+from membership.events import CallFailed, Effect, MemberEvent, Replied, SendRequest, Woke
 from muster import RangeReader
 from muster.blocking import Connection
 from muster.net.bootstrap import parse_bootstrap
@@ -74,7 +74,7 @@ def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, top
         def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
             part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
             silent = Produce((ProduceTopic(topic, (part,)),), acks=0)
-            return [Call(1, None, silent)] if isinstance(event, Woke) else []
+            return [SendRequest(1, None, silent)] if isinstance(event, Woke) else []
 
     background = ThreadDriver(parse_bootstrap(where.kafka), "test")
     driven = Driven(Core(), lambda _: None)
@@ -99,7 +99,7 @@ def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytes
 
             def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
                 heard.append(event)
-                return [Call(len(heard), None, BEAT)] if isinstance(event, Woke | CallFailed) else []
+                return [SendRequest(len(heard), None, BEAT)] if isinstance(event, Woke | CallFailed) else []
 
         background = ThreadDriver(parse_bootstrap("kafka://some-name:1"), "test")
         driven = Driven(Core(), lambda _: None)
