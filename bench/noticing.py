@@ -13,8 +13,8 @@ from bench.report import Options, Sheet, Value, median
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Effect,
     Lost,
+    MemberEffect,
     MemberEvent,
     NodeAddress,
     Polled,
@@ -59,7 +59,7 @@ class Member:
         if self.core.needs_poll and not isinstance(event, Polled):
             self.step(Polled())
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: MemberEffect) -> None:
         if isinstance(effect, SendRequest):
             self.socket.sendall(self.exchange.say(effect))
         elif isinstance(effect, Revoked | Lost):

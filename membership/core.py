@@ -23,8 +23,8 @@ from membership.events import (
     ClaimAsked,
     Closing,
     CommitAsked,
-    Effect,
     HangUp,
+    MemberEffect,
     MemberEvent,
     NodeAddress,
     OffsetsAsked,
@@ -217,7 +217,7 @@ class Membership:
         names = sorted({check_name("a topic", topic) for topic in topics})
         self._member = Member(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Return what follows from an event. After `Closed` nothing does."""
         m = self._member
         if m.closed:

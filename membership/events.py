@@ -159,11 +159,11 @@ class Closing(MemberEvent, frozen=True):
     """The application is leaving."""
 
 
-class Effect(msgspec.Struct, frozen=True):
+class MemberEffect(msgspec.Struct, frozen=True):
     """Base of what comes out of `Membership.step`."""
 
 
-class SendRequest(Effect, frozen=True):
+class SendRequest(MemberEffect, frozen=True):
     """Send a request to `node`, or to any node known when it is None."""
 
     call: int
@@ -171,19 +171,19 @@ class SendRequest(Effect, frozen=True):
     message: Message
 
 
-class HangUp(Effect, frozen=True):
+class HangUp(MemberEffect, frozen=True):
     """Drop the connection to `node` (None: to the one any-node calls go to), so that it is made anew."""
 
     node: NodeAddress | None
 
 
-class Revoked(Effect, frozen=True):
+class Revoked(MemberEffect, frozen=True):
     """The application must let these go, may still commit them, and says `Released` when done."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class Lost(Effect, frozen=True):
+class Lost(MemberEffect, frozen=True):
     """Like `Revoked`, but others may have these already: commits of them will be refused. Not so with `still_counts`: a
     rebalance is under way, and until it moves on the coordinator takes a commit of the generation before it.
     """
@@ -193,7 +193,7 @@ class Lost(Effect, frozen=True):
     still_counts: bool = False
 
 
-class Assigned(Effect, frozen=True):
+class Assigned(MemberEffect, frozen=True):
     """These are the member's from now on, `added` those it did not have before: all of them after an eager rebalance.
     What a cooperative one takes away was named by a `Revoked` before it.
     """
@@ -203,7 +203,7 @@ class Assigned(Effect, frozen=True):
     added: tuple[TopicPartition, ...]
 
 
-class CommitDone(Effect, frozen=True):
+class CommitDone(MemberEffect, frozen=True):
     """The outcome of a `CommitAsked`; `offsets` are those the coordinator has stored."""
 
     operation: int
@@ -212,7 +212,7 @@ class CommitDone(Effect, frozen=True):
     reason: str = ""
 
 
-class OffsetsDone(Effect, frozen=True):
+class OffsetsDone(MemberEffect, frozen=True):
     """The outcome of an `OffsetsAsked`; None: nothing committed."""
 
     operation: int
@@ -220,7 +220,7 @@ class OffsetsDone(Effect, frozen=True):
     offsets: Mapping[TopicPartition, int | None]
 
 
-class ClaimDone(Effect, frozen=True):
+class ClaimDone(MemberEffect, frozen=True):
     """The outcome of a `ClaimAsked`; `owners` names who has what was refused as OWNED. `member_id` and `generation_id`
     are what the grants belong to.
     """
@@ -233,19 +233,19 @@ class ClaimDone(Effect, frozen=True):
     generation_id: int
 
 
-class ReleaseDone(Effect, frozen=True):
+class ReleaseDone(MemberEffect, frozen=True):
     """The outcome of a `ReleaseAsked`."""
 
     operation: int
     error_code: ErrorCode
 
 
-class Fatal(Effect, frozen=True):
+class Fatal(MemberEffect, frozen=True):
     """The member cannot go on by itself. After FENCED_INSTANCE_ID it never will; else the next poll tries again."""
 
     error_code: ErrorCode
     reason: str
 
 
-class Closed(Effect, frozen=True):
+class Closed(MemberEffect, frozen=True):
     """The member has left; nothing follows."""

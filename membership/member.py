@@ -11,7 +11,7 @@ import msgspec
 
 from membership.assignors import RebalanceProtocol, common_protocol
 from membership.channel import CoordinatorChannel
-from membership.events import Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
+from membership.events import Fatal, HangUp, Lost, MemberEffect, NodeAddress, Revoked
 from membership.nodes import Nodes
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -215,7 +215,7 @@ class Member:
     timers: dict[Timer, int] = field(default_factory=dict)
     operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[MemberEffect] = field(default_factory=list)
     channel: CoordinatorChannel[SentCall] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
 from muster.core.balancing import BalancedConfig, BalancedMember, OffsetInfo, Result
 from muster.core.balancing.events import (
@@ -307,7 +307,7 @@ class ClientBalancedConsumer:
             self._feed(PassedOver(fetched.key, fetched.token, fetched.position, consumed=False))
             raise
 
-    def _told(self, effect: Effect) -> None:
+    def _told(self, effect: MemberEffect) -> None:
         """In whichever thread, under the lock."""
         if isinstance(effect, Ended):
             self._ended[effect.operation] = effect.result

@@ -11,8 +11,8 @@ from membership.events import (
     Closing,
     CommitAsked,
     CommitDone,
-    Effect,
     Lost,
+    MemberEffect,
     MemberEvent,
     OffsetsAsked,
     OffsetsDone,
@@ -216,7 +216,7 @@ class MemberProcedures:
             self.assignment = without(self.assignment, partitions)
             self.tell(Released())
 
-    def _take(self, effect: Effect) -> None:
+    def _take(self, effect: MemberEffect) -> None:
         if isinstance(effect, CommitDone | OffsetsDone):
             self.operations.ended(effect)
         elif not isinstance(effect, Closed):

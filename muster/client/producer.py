@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any, ClassVar, Literal, Protocol
 
-from membership.events import Effect, Woke
+from membership.events import MemberEffect, Woke
 from muster.client.steps import Procedure, Wait, WaitUntil
 from muster.core.producing import Producing
 from muster.core.producing.batch import Pending
@@ -133,7 +133,7 @@ class ProducerProcedures:
             self._owes_turn = True
             self._driver.feed(self._driven, Woke())
 
-    def _take(self, effect: Effect) -> None:
+    def _take(self, effect: MemberEffect) -> None:
         self._failed.extend(hand_over(effect, self._explained))
 
     def _fail(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from muster.client.steps import Procedure
 from muster.net.cores import Driven
 from muster.net.refusals import Refusals
@@ -44,7 +44,7 @@ class CoreDriver(Protocol):
 
     def feed(self, driven: Driven, event: MemberEvent) -> None: ...
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None: ...
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None: ...
 
 
 class Runner(Protocol):

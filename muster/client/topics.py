@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from membership.events import Effect, Woke
+from membership.events import MemberEffect, Woke
 from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
 from muster.core.completions import Partitions
@@ -58,5 +58,5 @@ class TopicProcedures:
         return lookups.take(number, self._driver.trouble)
 
 
-def ignore(_effect: Effect) -> None:
+def ignore(_effect: MemberEffect) -> None:
     """Lookups and fetchers ask for calls only."""

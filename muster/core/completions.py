@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from membership.checks import MOST_64, check_name, check_number, check_partitions
-from membership.events import Assigned, CommitDone, Effect, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
+from membership.events import Assigned, CommitDone, Fatal, Lost, MemberEffect, OffsetsDone, OffsetToCommit, Revoked
 from membership.topic_partition import TopicPartition
 from muster.errors import (
     CannotConnect,
@@ -132,7 +132,7 @@ class RebalanceQueue:
 
     def __init__(self, outcomes: Completions) -> None:
         self._outcomes = outcomes
-        self._queue: deque[Effect] = deque()
+        self._queue: deque[MemberEffect] = deque()
         self._awaited: int | None = None  # the operation that comes before the first is told
         self._is_hurried = False
 
@@ -148,10 +148,10 @@ class RebalanceQueue:
         """No time is left: nothing is held up any longer by operations that may never end."""
         self._is_hurried, self._awaited = True, None
 
-    def add(self, effect: Effect) -> None:
+    def add(self, effect: MemberEffect) -> None:
         self._queue.append(effect)
 
-    def add_again(self, effect: Effect) -> None:
+    def add_again(self, effect: MemberEffect) -> None:
         """It was not heard to the end: it comes first."""
         self._queue.appendleft(effect)
 
@@ -187,7 +187,7 @@ class RebalanceQueue:
         return True
 
 
-def _committable(effect: Effect) -> Partitions | None:
+def _committable(effect: MemberEffect) -> Partitions | None:
     """Return what a last commit may come before, if one may."""
     if isinstance(effect, Revoked) or (isinstance(effect, Lost) and effect.still_counts):
         return effect.partitions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from membership.checks import MOST_64, check_number
-from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.settings import FetchSettings, Isolation
@@ -75,7 +75,7 @@ class Lookups:
         self._sent: dict[int, _SentLookup] = {}
         self._asked = self._calls_made = 0
         self._now_ms = 0
-        self._effects: list[Effect] = []
+        self._effects: list[MemberEffect] = []
 
     def ask(self, topics: Iterable[str], times: Mapping[TopicPartition, int]) -> int:
         """Ask how many partitions these topics have, and of each partition the first offset at or after its time. The
@@ -113,7 +113,7 @@ class Lookups:
             self._sent.pop(call, None)
         return question
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Take in an answer, or just the time (`Woke`); ask what is still to be asked."""
         self._now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):

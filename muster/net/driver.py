@@ -12,7 +12,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, Final, Generic, TypeVar
 
-from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, SendRequest, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, SendRequest, Woke
 from muster.errors import AuthenticationFailed
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -91,7 +91,7 @@ class Driver(Generic[C]):
     def _step(self, driven: Driven, event: MemberEvent) -> None:
         self._carry_out(driven, driven.core.step(event, self.now_ms()))
 
-    def _carry_out(self, driven: Driven, effects: list[Effect]) -> None:
+    def _carry_out(self, driven: Driven, effects: list[MemberEffect]) -> None:
         done = 0
         try:
             for effect in effects:

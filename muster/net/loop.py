@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from muster.errors import MusterError
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -53,7 +53,7 @@ class LoopDriver(Driver["LoopConnection"]):
         """Something happened to a core. After `stop` it is too late to tell. Raises ClientFailed."""
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
         self.refusals.raise_failure()
         if not self._is_stopped:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from membership.events import Effect, MemberEvent, NodeAddress
+from membership.events import MemberEffect, MemberEvent, NodeAddress
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
 from muster.net.cores import ConnectionKey, Driven
@@ -105,7 +105,7 @@ class ThreadDriver(Driver[SocketConnection]):
         """Something happened to a core. Starts the thread if there is none. Raises ClientFailed."""
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
         with self.changed:
             self.refusals.raise_failure()

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from membership.core import Membership
-from membership.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
+from membership.events import CommitDone, MemberEffect, MemberEvent, SubscribedToPattern, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.completions import stored, to_commit
 from muster.core.fetching import Deserializer
@@ -302,7 +302,7 @@ class StreamsConnector:
 
     # -- carrying out, under the lock, in whichever thread
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: MemberEffect) -> None:
         match effect:
             case TellMember():
                 self._tell_member(effect.event)

@@ -7,7 +7,7 @@ up.
 
 from collections.abc import Callable, Mapping
 
-from membership.events import Effect, MemberEvent, Woke
+from membership.events import MemberEffect, MemberEvent, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings, Grants
 from muster.core.fetching.buffer import Taken
@@ -29,7 +29,7 @@ class Pump:
         self._registry: Registry = {}
         self._is_running = False
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Step the fetcher; also say `GrantsLost`."""
         self._hold_back()
         effects = self._fetcher.step(event, now_ms)
@@ -59,7 +59,7 @@ class Pump:
         self._is_running = False
         self._fetcher.assign(())
 
-    def close(self, now_ms: int) -> list[Effect]:
+    def close(self, now_ms: int) -> list[MemberEffect]:
         """Close the fetcher."""
         return self._fetcher.close(now_ms)
 

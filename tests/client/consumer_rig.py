@@ -14,12 +14,22 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from coordinator.node.effects import Effect as NodeEffect
+from coordinator.node.effects import MemberEffect as NodeEffect
 from coordinator.node.effects import Send
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
 from coordinator.node.events import Woke as NodeWoke
-from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, SendRequest, Woke
+from membership.events import (
+    CallFailed,
+    HangUp,
+    MemberEffect,
+    MemberEvent,
+    NodeAddress,
+    Pushed,
+    Replied,
+    SendRequest,
+    Woke,
+)
 from muster import Consumer, ConsumerRecord, TopicPartition
 from muster.errors import AuthenticationFailed
 from muster.net.cores import Driven
@@ -137,7 +147,7 @@ class SimDriver:
     def feed(self, driven: Driven, event: MemberEvent) -> None:
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         for effect in action(self.rig.now_ms):
             if isinstance(effect, SendRequest):
                 self.waiting[self.driven.index(driven), effect.call] = effect

@@ -12,9 +12,9 @@ from membership.core import Membership
 from membership.events import (
     Assigned,
     CallFailed,
-    Effect,
     Fatal,
     Lost,
+    MemberEffect,
     MemberEvent,
     NodeAddress,
     Polled,
@@ -52,9 +52,9 @@ class MemberRig:
         self.settings = MemberSettings(**{**SETTINGS, **settings})
         self.member = Membership(self.settings, topics, lambda: jitter)
         self._called: list[tuple[NodeAddress | None, Message]] = []
-        self._heard: list[Effect] = []
+        self._heard: list[MemberEffect] = []
         self.waiting: dict[int, Message] = {}
-        self.ended: list[Effect] = []
+        self.ended: list[MemberEffect] = []
 
     def feed(self, event: MemberEvent) -> "MemberRig":
         for effect in self.member.step(event, self.now_ms):
@@ -115,12 +115,12 @@ class MemberRig:
         return [type(message).__name__ for message in self.sent]
 
     @property
-    def heard(self) -> list[Effect]:
+    def heard(self) -> list[MemberEffect]:
         heard, self._heard = self._heard, []
         return heard
 
     @property
-    def told(self) -> list[Effect]:
+    def told(self) -> list[MemberEffect]:
         """What the application was told, without hang-ups."""
         return [one for one in self.heard if isinstance(one, Assigned | Revoked | Lost | Fatal)]
 

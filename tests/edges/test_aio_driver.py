@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from membership.events import CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, SendRequest, Woke
+from membership.events import CallFailed, Closed, HangUp, MemberEffect, MemberEvent, Replied, SendRequest, Woke
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
 from muster.net.loop import LoopDriver
@@ -23,22 +23,22 @@ BEAT = Heartbeat("g", 1, "m")
 class Core:
     """Does what it is told for each event, and remembers them."""
 
-    def __init__(self, follow: Callable[[MemberEvent], list[Effect]]) -> None:
+    def __init__(self, follow: Callable[[MemberEvent], list[MemberEffect]]) -> None:
         self.next_deadline_ms: int | None = None
         self.heard: list[MemberEvent] = []
         self.times: list[int] = []
         self._follow = follow
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         self.heard.append(event)
         self.times.append(now_ms)
         self.next_deadline_ms = None
         return self._follow(event)
 
 
-def driving(core: Core, bootstrap: str, told: list[Effect] | None = None) -> tuple[LoopDriver, Driven]:
+def driving(core: Core, bootstrap: str, told: list[MemberEffect] | None = None) -> tuple[LoopDriver, Driven]:
     driver = LoopDriver(parse_bootstrap(bootstrap), "test")
-    driven = Driven(core, (told if told is not None else list[Effect]()).append)
+    driven = Driven(core, (told if told is not None else list[MemberEffect]()).append)
     driver.add(driven)
     return driver, driven
 
@@ -66,10 +66,10 @@ async def serving(*, requests_each: int, says: bytes = b"") -> AsyncIterator[tup
 
 
 async def test_calls_are_answered_and_a_lost_connection_fails_them_and_is_made_anew() -> None:
-    def follow(event: MemberEvent) -> list[Effect]:
+    def follow(event: MemberEvent) -> list[MemberEffect]:
         return [SendRequest(len(core.heard), None, BEAT)] if len(core.heard) < 4 else [Closed()]
 
-    core, told = Core(follow), list[Effect]()
+    core, told = Core(follow), list[MemberEffect]()
     async with serving(requests_each=2) as (bootstrap, seen):
         driver, driven = driving(core, bootstrap, told)
         driver.feed(driven, Woke())
@@ -105,7 +105,7 @@ async def test_bytes_that_no_server_sends_end_the_connection() -> None:
 
 
 async def test_hanging_up_while_connecting_fails_what_was_asked_and_asks_the_next_node() -> None:
-    def follow(event: MemberEvent) -> list[Effect]:
+    def follow(event: MemberEvent) -> list[MemberEffect]:
         if isinstance(event, Woke):
             return [SendRequest(1, None, BEAT), HangUp(None)]
         return [SendRequest(2, None, BEAT)] if isinstance(event, CallFailed) else []
@@ -158,7 +158,7 @@ async def test_what_is_never_answered_is_sent_before_the_end() -> None:
 
 
 async def test_a_core_is_woken_when_it_wants_to_be_by_the_clock_of_the_loop() -> None:
-    def follow(_: MemberEvent) -> list[Effect]:
+    def follow(_: MemberEvent) -> list[MemberEffect]:
         if len(core.heard) < 5:
             core.next_deadline_ms = core.times[-1] + 20
         return []
@@ -173,7 +173,7 @@ async def test_a_core_is_woken_when_it_wants_to_be_by_the_clock_of_the_loop() ->
 
 
 async def test_a_nearer_deadline_comes_first() -> None:
-    def follow(_: MemberEvent) -> list[Effect]:
+    def follow(_: MemberEvent) -> list[MemberEffect]:
         waits_ms = {1: 60_000, 2: 20}.get(len(core.heard))
         core.next_deadline_ms = None if waits_ms is None else core.times[-1] + waits_ms
         return []

@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from membership.events import CallFailed, Effect, MemberEvent, NodeAddress, SendRequest, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, NodeAddress, SendRequest, Woke
 from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.blocking import Connection
 from muster.blocking.callbacks import Callbacks
@@ -30,12 +30,12 @@ NO_NAME = NodeAddress("n" * 70, 9, 1)  # too long for a label of a domain name
 class Core:
     """Asks what it is given to ask, and says what it heard."""
 
-    def __init__(self, step: Callable[[MemberEvent], list[Effect]] | None = None) -> None:
+    def __init__(self, step: Callable[[MemberEvent], list[MemberEffect]] | None = None) -> None:
         self.heard: list[MemberEvent] = []
         self.next_deadline_ms: int | None = None
         self._step = step or (lambda _event: [])
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         self.heard.append(event)
         self.next_deadline_ms = None
         return self._step(event)
@@ -44,11 +44,11 @@ class Core:
 BROKER = NodeAddress("127.0.0.1", 1, 7, "kafka")
 
 
-def asking_a_broker(event: MemberEvent) -> list[Effect]:
+def asking_a_broker(event: MemberEvent) -> list[MemberEffect]:
     return [SendRequest(1, BROKER, DescribeNode())] if isinstance(event, Woke) else []
 
 
-def asking(event: MemberEvent) -> list[Effect]:
+def asking(event: MemberEvent) -> list[MemberEffect]:
     return [SendRequest(1, NO_NAME, DescribeNode())] if isinstance(event, Woke) else []
 
 
@@ -101,7 +101,7 @@ class Slammed:
 def asking_every_millisecond(core: Core, *nodes: NodeAddress) -> None:
     """Have it ask each of these, and set its timer anew."""
 
-    def step(event: MemberEvent) -> list[Effect]:
+    def step(event: MemberEvent) -> list[MemberEffect]:
         core.next_deadline_ms = time.monotonic_ns() // 1_000_000 + 1
         asked = len(core.heard)
         return [SendRequest(asked, nodes[asked % len(nodes)], DescribeNode())] if isinstance(event, Woke) else []
@@ -160,7 +160,7 @@ async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_lo
 def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def failing(_event: MemberEvent) -> list[Effect]:
+    def failing(_event: MemberEvent) -> list[MemberEffect]:
         raise ZeroDivisionError
 
     background, core = ThreadDriver(Bootstrap((NO_NAME,)), "c"), Core(failing)

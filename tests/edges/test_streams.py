@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from membership.events import Effect, MemberEvent, Woke
+from membership.events import MemberEffect, MemberEvent, Woke
 from muster import Producer
 from muster.blocking.cluster import Cluster
 from muster.errors import ConsumerTimeout, GroupRefused
@@ -227,7 +227,7 @@ class _Far:
 
     next_deadline_ms = 1 << 50
 
-    def step(self, _event: MemberEvent, _now_ms: int) -> list[Effect]:
+    def step(self, _event: MemberEvent, _now_ms: int) -> list[MemberEffect]:
         return []
 
 

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from membership.events import CallFailed, Effect, MemberEvent, Pushed, Replied, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, Pushed, Replied, Woke
 from muster.core.balancing import coordinator, delivering, joining, lease, leaving, registering
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.events import (
@@ -43,7 +43,7 @@ class BalancedMember:
     def __init__(self, group_id: str, consumer_id: str, config: BalancedConfig) -> None:
         self._member = BalancedState(config, group_id, consumer_id)
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         m = self._member
         m.now_ms = max(now_ms, m.now_ms)
         lease.check(m)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from membership.channel import CoordinatorChannel
-from membership.events import Effect, NodeAddress
+from membership.events import MemberEffect, NodeAddress
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.events import Ended, Noted
 from muster.core.balancing.keys import parsed
@@ -224,7 +224,7 @@ class BalancedState:
     """Those that have not ended."""
     readers: deque[Waiter] = field(default_factory=deque)
     expectant: list[Waiter] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[MemberEffect] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.channel = CoordinatorChannel(self.group_id, backoff_ms)

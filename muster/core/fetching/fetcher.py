@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.buffer import FailedFetch, FetchBuffer, Taken, Taking
 from muster.core.fetching.leaders import Leaders
@@ -75,13 +75,13 @@ class Fetcher:
         self._asks_for_all = False
         self._now_ms = 0
         self._is_closing = False
-        self._effects: list[Effect] = []
+        self._effects: list[MemberEffect] = []
         self.grants = Grants()
         """What every fetch says of whose partitions these are; nobody's in particular unless they are claimed."""
 
     # -- what the consumer calls
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Take in an answer, or just the time (`Woke`); ask for what is wanted next."""
         self._now_ms = self._retries.now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
@@ -160,7 +160,7 @@ class Fetcher:
         """Metadata that somebody else asked for."""
         self._leaders.hear(reply)
 
-    def close(self, now_ms: int) -> list[Effect]:
+    def close(self, now_ms: int) -> list[MemberEffect]:
         """One last request to each node that keeps a fetch session. Nothing else is asked any more; `step` goes on
         taking in answers, and `is_closed` says when all came, or were given up.
         """
@@ -261,7 +261,7 @@ class Fetcher:
         self._sent[self._calls_made] = _SentFetch(message, node, asked, deadline_ms)
         self._effects.append(SendRequest(self._calls_made, node, message))
 
-    def _flush(self) -> list[Effect]:
+    def _flush(self) -> list[MemberEffect]:
         effects, self._effects = self._effects, []
         return effects
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from membership.events import CallFailed, Effect, HangUp, MemberEvent, Pushed, Replied, SendRequest, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, Pushed, Replied, SendRequest, Woke
 from muster.core.balancing import BalancedConfig, BalancedMember, Batch, Result
 from muster.core.balancing.events import (
     ConfirmAsked,
@@ -197,7 +197,7 @@ class SimMember:
             self._carry_out(effect)
         self.world.look()
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: MemberEffect) -> None:
         match effect:
             case SendRequest():
                 self.sent.append((self.world.now_ms, effect.message))

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from membership.events import CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, SendRequest, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
 from muster.core.positions import ConsumerPositions
@@ -73,7 +73,7 @@ class World:
     def feed(self, event: MemberEvent) -> None:
         self.carry_out(self.fetcher.step(event, self.now_ms))
 
-    def carry_out(self, effects: list[Effect]) -> None:
+    def carry_out(self, effects: list[MemberEffect]) -> None:
         for effect in effects:
             if isinstance(effect, SendRequest):
                 self._send(effect)

@@ -15,7 +15,7 @@ import pytest
 from coordinator.groups.ownership import Owners
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
-from membership.events import Effect, SendRequest, Woke
+from membership.events import MemberEffect, SendRequest, Woke
 from membership.topic_partition import TopicPartition
 from muster.net.cores import Driven
 from protocol.messages.data import Fetch
@@ -37,7 +37,7 @@ class ConnectorDriver(SimDriver):
         self.still_until_ms = 0
         self.looks = 0
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         if self.is_killed:
             return
         if self.rig.now_ms < self.still_until_ms:

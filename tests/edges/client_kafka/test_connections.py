@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from membership.events import CallFailed, Effect, MemberEvent, Replied, SendRequest, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, Replied, SendRequest, Woke
 from muster import RangeReader
 from muster.blocking import Connection
 from muster.net.bootstrap import parse_bootstrap
@@ -71,7 +71,7 @@ def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, top
     class Core:
         next_deadline_ms = None
 
-        def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
             part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
             silent = Produce((ProduceTopic(topic, (part,)),), acks=0)
             return [SendRequest(1, None, silent)] if isinstance(event, Woke) else []
@@ -97,7 +97,7 @@ def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytes
         class Core:
             next_deadline_ms = None
 
-            def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+            def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
                 heard.append(event)
                 return [SendRequest(len(heard), None, BEAT)] if isinstance(event, Woke | CallFailed) else []
 
