@@ -13,7 +13,7 @@ from bench.report import Options, Sheet, Value, median
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Lost,
+    LostPartitions,
     MemberEffect,
     MemberEvent,
     NodeAddress,
@@ -62,7 +62,7 @@ class Member:
     def _carry_out(self, effect: MemberEffect) -> None:
         if isinstance(effect, SendRequest):
             self.socket.sendall(self.exchange.say(effect))
-        elif isinstance(effect, Revoked | Lost):
+        elif isinstance(effect, Revoked | LostPartitions):
             self.step(Released())
         elif isinstance(effect, Assigned):
             self.generation = effect.generation_id

@@ -2,7 +2,7 @@
 
 Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
 answer back under it: `SendRequest` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
-`CommitDone`; `Revoked` or `Lost` and `Released`. Effects are carried out in their order.
+`CommitDone`; `Revoked` or `LostPartitions` and `Released`. Effects are carried out in their order.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Polled(MemberEvent, frozen=True):
 
 
 class Released(MemberEvent, frozen=True):
-    """The application has let go of what a `Revoked` or `Lost` named."""
+    """The application has let go of what a `Revoked` or `LostPartitions` named."""
 
 
 class Subscribed(MemberEvent, frozen=True):
@@ -183,7 +183,7 @@ class Revoked(MemberEffect, frozen=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class Lost(MemberEffect, frozen=True):
+class LostPartitions(MemberEffect, frozen=True):
     """Like `Revoked`, but others may have these already: commits of them will be refused. Not so with `still_counts`: a
     rebalance is under way, and until it moves on the coordinator takes a commit of the generation before it.
     """

@@ -11,7 +11,7 @@ import msgspec
 
 from membership.assignors import RebalanceProtocol, common_protocol
 from membership.channel import CoordinatorChannel
-from membership.events import Fatal, HangUp, Lost, MemberEffect, NodeAddress, Revoked
+from membership.events import Fatal, HangUp, LostPartitions, MemberEffect, NodeAddress, Revoked
 from membership.nodes import Nodes
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -321,7 +321,7 @@ class Member:
     def lose(self, *, still_counts: bool = False) -> None:
         """Have the application let go of what it cannot keep."""
         self.releasing = self.held
-        self.effects.append(Lost(self.held, self.rejoin, still_counts))
+        self.effects.append(LostPartitions(self.held, self.rejoin, still_counts))
 
     def revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Have the application let go of these; it may commit them before."""

@@ -11,7 +11,7 @@ from membership.events import (
     Closing,
     CommitAsked,
     CommitDone,
-    Lost,
+    LostPartitions,
     MemberEffect,
     MemberEvent,
     OffsetsAsked,
@@ -195,11 +195,11 @@ class MemberProcedures:
         while (effect := self._told.next(self._audience.prepare)) is not None:
             yield Shield(self._tell(effect))
 
-    def _tell(self, effect: Revoked | Lost | Assigned) -> Procedure[None]:
+    def _tell(self, effect: Revoked | LostPartitions | Assigned) -> Procedure[None]:
         match effect:
             case Revoked(partitions):
                 yield from self._take_away(self._audience.revoked, partitions)
-            case Lost(partitions):
+            case LostPartitions(partitions):
                 yield from self._take_away(self._audience.lost, partitions)
             case Assigned(partitions, _generation, added):
                 self.assignment = partitions

@@ -5,7 +5,16 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from membership.checks import MOST_64, check_name, check_number, check_partitions
-from membership.events import Assigned, CommitDone, Fatal, Lost, MemberEffect, OffsetsDone, OffsetToCommit, Revoked
+from membership.events import (
+    Assigned,
+    CommitDone,
+    Fatal,
+    LostPartitions,
+    MemberEffect,
+    OffsetsDone,
+    OffsetToCommit,
+    Revoked,
+)
 from membership.topic_partition import TopicPartition
 from muster.errors import (
     CannotConnect,
@@ -155,8 +164,8 @@ class RebalanceQueue:
         """It was not heard to the end: it comes first."""
         self._queue.appendleft(effect)
 
-    def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:
-        """Return what to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called
+    def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | LostPartitions | Assigned | None:
+        """Return what to tell now, if anything. Before a `Revoked`, or a `LostPartitions` that still counts, `prepare` is called
         once with its partitions; if it gives an operation's number, a last commit, the effect comes when that has
         ended. Raises GroupRefused, Fenced.
         """
@@ -170,7 +179,7 @@ class RebalanceQueue:
         if isinstance(effect, Fatal):
             kind = Fenced if effect.error_code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused
             raise kind(effect.error_code, effect.reason)
-        assert isinstance(effect, Revoked | Lost | Assigned)
+        assert isinstance(effect, Revoked | LostPartitions | Assigned)
         return effect
 
     def _is_prepared(self, partitions: Partitions, prepare: Callable[[Partitions], int | None]) -> bool:
@@ -189,7 +198,7 @@ class RebalanceQueue:
 
 def _committable(effect: MemberEffect) -> Partitions | None:
     """Return what a last commit may come before, if one may."""
-    if isinstance(effect, Revoked) or (isinstance(effect, Lost) and effect.still_counts):
+    if isinstance(effect, Revoked) or (isinstance(effect, LostPartitions) and effect.still_counts):
         return effect.partitions
     return None
 

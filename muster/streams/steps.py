@@ -15,7 +15,7 @@ from membership.events import (
     Closed,
     CommitDone,
     Fatal,
-    Lost,
+    LostPartitions,
     MemberEffect,
     MemberEvent,
     OffsetsDone,
@@ -97,8 +97,8 @@ class Steps(TakingOn):
 
     def _hear(self, effect: MemberEffect) -> None:
         match effect:
-            case Revoked() | Lost():
-                self._let_go(is_lost=isinstance(effect, Lost))
+            case Revoked() | LostPartitions():
+                self._let_go(is_lost=isinstance(effect, LostPartitions))
             case Assigned():
                 self._assigned(effect)
             case CommitDone():

@@ -13,7 +13,7 @@ from membership.events import (
     Assigned,
     CallFailed,
     Fatal,
-    Lost,
+    LostPartitions,
     MemberEffect,
     MemberEvent,
     NodeAddress,
@@ -122,7 +122,7 @@ class MemberRig:
     @property
     def told(self) -> list[MemberEffect]:
         """What the application was told, without hang-ups."""
-        return [one for one in self.heard if isinstance(one, Assigned | Revoked | Lost | Fatal)]
+        return [one for one in self.heard if isinstance(one, Assigned | Revoked | LostPartitions | Fatal)]
 
     # -- the usual ways there
 

@@ -7,7 +7,7 @@ import pytest
 
 from membership.consumer_protocol import ConsumerSubscription, decode_assignment, decode_subscription
 from membership.core import TABLE
-from membership.events import Assigned, Closed, Closing, Fatal, HangUp, Lost, NodeAddress, Revoked, Subscribed
+from membership.events import Assigned, Closed, Closing, Fatal, HangUp, LostPartitions, NodeAddress, Revoked, Subscribed
 from membership.member import MemberSettings, State
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -339,7 +339,7 @@ def test_h11_a_member_the_coordinator_forgot_loses_its_share_at_the_next_poll_an
     stage = MemberRig().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert stage.told == []
     assert (stage.member.member_id, stage.member.generation_id) == ("", -1)
-    assert stage.poll().told == [Lost((P0,), "the coordinator answered UNKNOWN_MEMBER_ID")]
+    assert stage.poll().told == [LostPartitions((P0,), "the coordinator answered UNKNOWN_MEMBER_ID")]
     join = stage.released().sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == ""
@@ -422,7 +422,7 @@ def test_a_member_nobody_polls_leaves_and_is_told_so_later() -> None:
     leave = stage.sent[-1]
     assert leave == LeaveGroup(GROUP, (LeavingMember("me", reason="poll was not called for 60000 ms"),))
     assert stage.pass_time(100_000).sent == []
-    assert stage.poll().told == [Lost((P0,), "poll was not called for 60000 ms")]
+    assert stage.poll().told == [LostPartitions((P0,), "poll was not called for 60000 ms")]
     join = stage.released().sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == ""
@@ -487,7 +487,7 @@ def test_closing_before_anything_happened_is_done_at_once() -> None:
 
 def test_closing_with_a_place_already_lost_says_so() -> None:
     stage = MemberRig().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID).feed(Closing())
-    assert [type(one) for one in stage.told] == [Lost]
+    assert [type(one) for one in stage.told] == [LostPartitions]
     assert stage.released().heard == [Closed()]
 
 

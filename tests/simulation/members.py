@@ -14,7 +14,7 @@ from membership.events import (
     CommitDone,
     Fatal,
     HangUp,
-    Lost,
+    LostPartitions,
     MemberEvent,
     OffsetsAsked,
     OffsetsDone,
@@ -217,8 +217,8 @@ class SimMember:
                 for partition in effect.added:
                     self.held[partition] = None
                 self._ask_offsets()
-            case Revoked() | Lost():
-                self._revoked(effect.partitions, lost=isinstance(effect, Lost))
+            case Revoked() | LostPartitions():
+                self._revoked(effect.partitions, lost=isinstance(effect, LostPartitions))
             case CommitDone():
                 self._commit_ended(effect)
             case OffsetsDone():
