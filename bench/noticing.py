@@ -22,7 +22,7 @@ from membership.events import (
     Released,
     Revoked,
     SendRequest,
-    Woke,
+    TimePassed,
 )
 from membership.member import MemberSettings
 from muster.net.dialects import Dialect, open_session
@@ -123,7 +123,7 @@ class Crowd:
         for member in self.members:
             due_ms = member.core.next_deadline_ms
             if due_ms is not None and due_ms <= now_ms:
-                member.step(Woke())
+                member.step(TimePassed())
 
 
 def measure(options: Options) -> list[Sheet]:

@@ -36,7 +36,7 @@ from membership.events import (
     Replied,
     Subscribed,
     SubscribedToPattern,
-    Woke,
+    TimePassed,
 )
 from membership.member import GroupProtocol, Member, MemberSettings, SentCall, State, Timer
 from membership.nodes import nodes_of
@@ -224,7 +224,7 @@ class Membership:
             return []
         m.now_ms = max(now_ms, m.now_ms)
         match event:
-            case Woke():
+            case TimePassed():
                 pass
             case Replied():
                 sent = m.channel.answered(event.call)
@@ -247,7 +247,7 @@ class Membership:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when `Woke` is due; None: only an event from outside will change anything."""
+        """Return when `TimePassed` is due; None: only an event from outside will change anything."""
         return None if self._member.closed else min(self._member.deadlines(), default=None)
 
     @property

@@ -85,7 +85,7 @@ class RejoinAsked(MemberEvent, frozen=True):
     reason: str
 
 
-class Woke(MemberEvent, frozen=True):
+class TimePassed(MemberEvent, frozen=True):
     """Time has passed: `next_deadline_ms` is reached, or may be."""
 
 

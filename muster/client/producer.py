@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any, ClassVar, Literal, Protocol
 
-from membership.events import MemberEffect, Woke
+from membership.events import MemberEffect, TimePassed
 from muster.client.steps import Procedure, Wait, WaitUntil
 from muster.core.producing import Producing
 from muster.core.producing.batch import Pending
@@ -117,7 +117,7 @@ class ProducerProcedures:
         """Wait for all records; return those that failed since the last flush without anybody having heard of it."""
         number = self._core.close_batches()
         if not self._core.is_flushed(number):
-            self._driver.feed(self._driven, Woke())
+            self._driver.feed(self._driven, TimePassed())
         refusals = self._driver.refusals
         yield WaitUntil(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
         if not self._core.is_flushed(number):
@@ -131,7 +131,7 @@ class ProducerProcedures:
     def _step_if_wanted(self) -> None:
         if self._core.wants_step:
             self._owes_turn = True
-            self._driver.feed(self._driven, Woke())
+            self._driver.feed(self._driven, TimePassed())
 
     def _take(self, effect: MemberEffect) -> None:
         self._failed.extend(hand_over(effect, self._explained))
@@ -150,7 +150,7 @@ class ProducerProcedures:
 
     def _abandon(self, error: MusterError) -> None:
         self._core.abandon(error)
-        for effect in self._core.step(Woke(), self._driver.now_ms()):
+        for effect in self._core.step(TimePassed(), self._driver.now_ms()):
             self._take(effect)
 
     def _explained(self, error: MusterError) -> MusterError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from membership.events import MemberEffect, Woke
+from membership.events import MemberEffect, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
 from muster.core.completions import Partitions
@@ -47,7 +47,7 @@ class TopicProcedures:
         runner, lookups, refusals = self._runner, self._lookups, self._driver.refusals
         number = lookups.ask(topics, times)
         try:
-            self._driver.feed(self._looking_up, Woke())
+            self._driver.feed(self._looking_up, TimePassed())
             yield WaitUntil(lambda: lookups.is_over(number) or runner.is_closed or not refusals.is_told, timeout_s)
             runner.check_open()
             if not lookups.is_over(number):

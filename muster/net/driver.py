@@ -12,7 +12,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, Final, Generic, TypeVar
 
-from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, SendRequest, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, SendRequest, TimePassed
 from muster.errors import AuthenticationFailed
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -240,7 +240,7 @@ class Driver(Generic[C]):
         for driven in self._driven:
             due = driven.core.next_deadline_ms
             if due is not None and due <= now_ms:
-                self._step(driven, Woke())
+                self._step(driven, TimePassed())
 
     def _send_held(self) -> None:
         now_ms, held, self._held = self.now_ms(), self._held, []

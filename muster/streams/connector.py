@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from membership.core import Membership
-from membership.events import CommitDone, MemberEffect, MemberEvent, SubscribedToPattern, Woke
+from membership.events import CommitDone, MemberEffect, MemberEvent, SubscribedToPattern, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.completions import stored, to_commit
 from muster.core.fetching import Deserializer
@@ -334,7 +334,7 @@ class StreamsConnector:
     def _go_on_fetching(self) -> None:
         assert self._parts is not None
         if not self._has_ended:
-            self._driver.feed(self._parts.fetching, Woke())
+            self._driver.feed(self._parts.fetching, TimePassed())
 
     def _has_taken(self, *, made_room: bool) -> None:
         """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
@@ -344,7 +344,7 @@ class StreamsConnector:
         if made_room:
             self._go_on_fetching()
         if self._parts.steps.phase is RebalancePhase.FINISHING:
-            self._feed_steps(Woke())
+            self._feed_steps(TimePassed())
 
     def _finish_here(self) -> None:
         for stream in self._streams:

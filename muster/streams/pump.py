@@ -7,7 +7,7 @@ up.
 
 from collections.abc import Callable, Mapping
 
-from membership.events import MemberEffect, MemberEvent, Woke
+from membership.events import MemberEffect, MemberEvent, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings, Grants
 from muster.core.fetching.buffer import Taken
@@ -34,7 +34,7 @@ class Pump:
         self._hold_back()
         effects = self._fetcher.step(event, now_ms)
         if self._move():
-            effects += self._fetcher.step(Woke(), now_ms)
+            effects += self._fetcher.step(TimePassed(), now_ms)
         lost = [one for one, at in self._subscription.items() if at.trouble == ErrorCode.NOT_OWNER]
         if lost:
             effects.append(GrantsLost(tuple(lost)))

@@ -18,7 +18,7 @@ from coordinator.node.effects import MemberEffect as NodeEffect
 from coordinator.node.effects import Send
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
-from coordinator.node.events import Woke as NodeWoke
+from coordinator.node.events import TimePassed as NodeWoke
 from membership.events import (
     CallFailed,
     HangUp,
@@ -28,7 +28,7 @@ from membership.events import (
     Pushed,
     Replied,
     SendRequest,
-    Woke,
+    TimePassed,
 )
 from muster import Consumer, ConsumerRecord, TopicPartition
 from muster.errors import AuthenticationFailed
@@ -318,7 +318,7 @@ class ConsumerRig:
             for driven in hand.driven:
                 at_ms = driven.core.next_deadline_ms
                 if at_ms is not None:
-                    due.append((at_ms, 2, partial(hand.feed, driven, Woke())))
+                    due.append((at_ms, 2, partial(hand.feed, driven, TimePassed())))
         at_ms, _, happens = min(due, key=lambda one: one[:2])
         return at_ms, happens
 

@@ -23,7 +23,7 @@ from membership.events import (
     Replied,
     Revoked,
     SendRequest,
-    Woke,
+    TimePassed,
 )
 from membership.member import MemberSettings
 from membership.topic_partition import TopicPartition
@@ -88,7 +88,7 @@ class MemberRig:
         steps = 0
         while (due := self.member.next_deadline_ms) is not None and due <= end:
             self.now_ms = max(due, self.now_ms)
-            self.feed(Woke())
+            self.feed(TimePassed())
             steps += 1
             assert steps < 2_000, "the member never rests"
         self.now_ms = end

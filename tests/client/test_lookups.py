@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import FetchSettings, Isolation
 from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
@@ -66,7 +66,7 @@ class MemberRig:
         self.calls: dict[int, SendRequest] = {}
         self.hung_up: list[NodeAddress | None] = []
 
-    def step(self, event: Woke | Replied | CallFailed) -> None:
+    def step(self, event: TimePassed | Replied | CallFailed) -> None:
         for effect in self.core.step(event, self.now_ms):
             if isinstance(effect, SendRequest):
                 self.calls[effect.call] = effect
@@ -76,7 +76,7 @@ class MemberRig:
 
     def ask(self, *topics: str, times: Mapping[TopicPartition, int] | None = None) -> int:
         number = self.core.ask(topics, times or {})
-        self.step(Woke())
+        self.step(TimePassed())
         return number
 
     def asked(self) -> list[tuple[NodeAddress | None, Message]]:
@@ -90,7 +90,7 @@ class MemberRig:
 
     def wait(self, after_ms: int) -> None:
         self.now_ms += after_ms
-        self.step(Woke())
+        self.step(TimePassed())
 
 
 def times(call: tuple[NodeAddress | None, Message]) -> dict[int, int]:

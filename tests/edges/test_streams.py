@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from membership.events import MemberEffect, MemberEvent, Woke
+from membership.events import MemberEffect, MemberEvent, TimePassed
 from muster import Producer
 from muster.blocking.cluster import Cluster
 from muster.errors import ConsumerTimeout, GroupRefused
@@ -236,7 +236,7 @@ def test_a_deadline_that_is_years_away_does_not_end_the_thread() -> None:
     background = ThreadDriver(parse_bootstrap("127.0.0.1:1"), "test")
     driven = Driven(_Far(), print)
     background.add(driven)
-    background.feed(driven, Woke())
+    background.feed(driven, TimePassed())
     time.sleep(0.2)
     assert background._thread is not None
     assert background._thread.is_alive()

@@ -25,7 +25,7 @@ from membership.events import (
     Replied,
     Revoked,
     SendRequest,
-    Woke,
+    TimePassed,
 )
 from membership.member import MemberSettings
 from membership.topic_partition import TopicPartition
@@ -204,7 +204,7 @@ class SimMember:
         if self._clock.now_ms < self.stalled_until_ms:
             self._wake_at(self.stalled_until_ms)
         else:
-            self._step(Woke())
+            self._step(TimePassed())
 
     def _carry_out(self, effect: Any) -> None:
         match effect:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, Pushed, Replied, SendRequest, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, Pushed, Replied, SendRequest, TimePassed
 from muster.core.balancing import BalancedConfig, BalancedMember, Batch, Result
 from muster.core.balancing.events import (
     ConfirmAsked,
@@ -316,7 +316,7 @@ class World:
         for player in self.players:
             at_ms = player.core.next_deadline_ms
             if at_ms is not None:
-                due.append((at_ms, 1, partial(player.feed, Woke())))
+                due.append((at_ms, 1, partial(player.feed, TimePassed())))
         at_ms, _, happens = min(due, key=lambda one: one[:2])
         return at_ms, happens
 

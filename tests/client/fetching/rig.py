@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings
 from muster.core.positions import ConsumerPositions
@@ -46,7 +46,7 @@ class FetcherRig:
 
     def wake(self, after_ms: int = 0) -> "FetcherRig":
         self.now_ms += after_ms
-        return self.feed(Woke())
+        return self.feed(TimePassed())
 
     def leaders(self, *nodes: int) -> "FetcherRig":
         """Partition n of topic t is at the n-th node given."""

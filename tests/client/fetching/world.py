@@ -8,7 +8,16 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest, Woke
+from membership.events import (
+    CallFailed,
+    HangUp,
+    MemberEffect,
+    MemberEvent,
+    NodeAddress,
+    Replied,
+    SendRequest,
+    TimePassed,
+)
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
 from muster.core.positions import ConsumerPositions
@@ -62,7 +71,7 @@ class World:
         end_ms = self.now_ms + timeout_ms
         while True:
             records = self.fetcher.take(most)
-            self.feed(Woke())
+            self.feed(TimePassed())
             if records or self.fetcher.made_progress or self.now_ms >= end_ms:
                 return records
             self.run(end_ms, until=lambda: self.fetcher.has_something)
@@ -93,7 +102,7 @@ class World:
             at_ms = min(end_ms, parked_ms, self._coming[0][0] if self._coming else end_ms)
             if due_ms is not None and due_ms < at_ms:
                 self.now_ms = max(due_ms, self.now_ms)
-                self.feed(Woke())
+                self.feed(TimePassed())
                 continue
             self.now_ms = max(at_ms, self.now_ms)
             if self._coming and self._coming[0][0] <= self.now_ms:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
 from muster.core.producing.batch import Pending
@@ -153,7 +153,7 @@ class ProducerRig:
 
     def wake(self, after_ms: int = 0) -> "ProducerRig":
         self.now_ms += after_ms
-        return self.feed(Woke())
+        return self.feed(TimePassed())
 
     def ready(self) -> "ProducerRig":
         """Leaders are known, and the producer's id."""

@@ -15,7 +15,7 @@ import pytest
 from coordinator.groups.ownership import Owners
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
-from membership.events import MemberEffect, SendRequest, Woke
+from membership.events import MemberEffect, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.net.cores import Driven
 from protocol.messages.data import Fetch
@@ -287,7 +287,7 @@ class SimConnectors(ConnectorRig):
         if self._due and (self._due[0][0], 2) < best[:2]:
             at_ms, _, hand, _, driven = self._due[0]
             self.touch(hand)
-            best = (at_ms, 2, partial(hand.feed, driven, Woke()))
+            best = (at_ms, 2, partial(hand.feed, driven, TimePassed()))
         return best[0], best[2]
 
     def _arrive(self, hand: SimDriver, which: int, call: SendRequest) -> None:
