@@ -6,7 +6,7 @@ from typing import NamedTuple
 from membership.topic_partition import TopicPartition
 
 
-class Claim(NamedTuple):
+class OwnershipClaim(NamedTuple):
     """The partitions that a member says it had, and its generation."""
 
     partitions: Sequence[TopicPartition] = ()
@@ -22,7 +22,7 @@ class Ownership(NamedTuple):
     earlier: dict[TopicPartition, str]
 
 
-def settle(claims: Mapping[str, Claim]) -> Ownership:
+def settle(claims: Mapping[str, OwnershipClaim]) -> Ownership:
     """The newer generation has it; claimed twice in the same one, nobody has. `claims` in the order of member ids."""
     newest = max((claim.generation_id for claim in claims.values()), default=-1)
     best: dict[TopicPartition, tuple[int, str]] = {}

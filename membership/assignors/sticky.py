@@ -8,7 +8,7 @@ from membership.assignors.equal import share_equally
 from membership.assignors.general import share_generally
 from membership.assignors.model import NO_RACKS, UNKNOWN_GENERATION, Assignment, Racks, Subscriber
 from membership.assignors.nearer import Held, Share, share_nearer
-from membership.assignors.ownership import Claim, Ownership, settle
+from membership.assignors.ownership import Ownership, OwnershipClaim, settle
 from membership.assignors.racks import Nearness
 from membership.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data
 
@@ -27,7 +27,7 @@ def assign_cooperative_sticky(
 ) -> Assignment:
     """The same of what members still own; what would move from a living owner nobody gets in this round."""
     members = sorted(subscribers, key=lambda one: one.member_id)
-    claims = {one.member_id: Claim(one.owned, _generation_of(one)) for one in members}
+    claims = {one.member_id: OwnershipClaim(one.owned, _generation_of(one)) for one in members}
     ownership = settle(claims)
     return withhold(_share_out(_counted(partition_counts, members), members, ownership, racks), claims, ownership)
 
