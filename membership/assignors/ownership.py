@@ -13,7 +13,7 @@ class OwnershipClaim(NamedTuple):
     generation_id: int = -1
 
 
-class Ownership(NamedTuple):
+class FormerOwners(NamedTuple):
     """`owners`: the one member whose claim counts. `earlier`: who had a partition last, among members that missed the
     newest generation.
     """
@@ -22,7 +22,7 @@ class Ownership(NamedTuple):
     earlier: dict[TopicPartition, str]
 
 
-def settle(claims: Mapping[str, OwnershipClaim]) -> Ownership:
+def settle(claims: Mapping[str, OwnershipClaim]) -> FormerOwners:
     """The newer generation has it; claimed twice in the same one, nobody has. `claims` in the order of member ids."""
     newest = max((claim.generation_id for claim in claims.values()), default=-1)
     best: dict[TopicPartition, tuple[int, str]] = {}
@@ -38,7 +38,7 @@ def settle(claims: Mapping[str, OwnershipClaim]) -> Ownership:
                 disputed.add(one)
             if generation_id < newest and (one not in earlier or earlier[one][0] < generation_id):
                 earlier[one] = generation_id, member_id
-    return Ownership(
+    return FormerOwners(
         {one: member_id for one, (_, member_id) in best.items() if one not in disputed},
         {one: member_id for one, (_, member_id) in earlier.items()},
     )

@@ -8,7 +8,7 @@ from membership.assignors.equal import share_equally
 from membership.assignors.general import share_generally
 from membership.assignors.model import NO_RACKS, UNKNOWN_GENERATION, Assignment, Racks, Subscriber
 from membership.assignors.nearer import Held, Share, share_nearer
-from membership.assignors.ownership import Ownership, OwnershipClaim, settle
+from membership.assignors.ownership import FormerOwners, OwnershipClaim, settle
 from membership.assignors.racks import Nearness
 from membership.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data
 
@@ -46,7 +46,7 @@ def _counted(partition_counts: Mapping[str, int], members: Sequence[Subscriber])
 
 
 def _share_out(
-    counts: Mapping[str, int], members: Sequence[Subscriber], ownership: Ownership, racks: Racks
+    counts: Mapping[str, int], members: Sequence[Subscriber], ownership: FormerOwners, racks: Racks
 ) -> Assignment:
     if not members:
         return {}
