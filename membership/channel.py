@@ -12,7 +12,7 @@ from protocol.messages import Message
 from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
 
 
-class Request(Protocol):
+class ChannelRequest(Protocol):
     """A request under way, with whatever its sender keeps beside it."""
 
     @property
@@ -28,7 +28,7 @@ class Request(Protocol):
     def deadline_ms(self) -> int: ...
 
 
-R = TypeVar("R", bound=Request)
+R = TypeVar("R", bound=ChannelRequest)
 
 
 class CoordinatorChannel(Generic[R]):
