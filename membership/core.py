@@ -74,7 +74,7 @@ E = TypeVar("E")
 Action = Callable[[Member, E], None]
 
 
-class Row(NamedTuple):
+class MemberRow(NamedTuple):
     """The actions of an event, state by state."""
 
     event: type
@@ -96,9 +96,9 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
         syncing: Action[E],
         steady: Action[E],
         leaving: Action[E],
-    ) -> Row:
+    ) -> MemberRow:
         cells = (unjoined, releasing, joining, syncing, steady, leaving)
-        return Row(self.event, dict(zip(State, cells, strict=True)))
+        return MemberRow(self.event, dict(zip(State, cells, strict=True)))
 
 
 def nothing(_m: Member, _event: object) -> None:
