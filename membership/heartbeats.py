@@ -4,7 +4,7 @@
 from membership.events import HangUp
 from membership.joining import leave_quietly, lose_first, note_heard, note_lease
 from membership.member import COORDINATOR_GONE, Member, State, Timer
-from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
+from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionExpired
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
 from protocol.messages.topics import Metadata
@@ -101,7 +101,7 @@ def _beat_again(m: Member) -> None:
     m.heartbeat_failures += 1
 
 
-def doubt_coordinator(m: Member, _event: SessionOverdue) -> None:
+def doubt_coordinator(m: Member, _event: SessionExpired) -> None:
     """Silence: maybe it moved. Membership is kept until an answer says otherwise."""
     m.forget_coordinator()
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)

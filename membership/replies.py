@@ -70,7 +70,7 @@ class PollOverdue(MemberEvent, frozen=True):
     """The application has not polled for max.poll.interval.ms (docs/spec/consumer-client.md#A10)."""
 
 
-class SessionOverdue(MemberEvent, frozen=True):
+class SessionExpired(MemberEvent, frozen=True):
     """No good word from the coordinator for session.timeout.ms: maybe it moved (docs/spec/consumer-client.md#A6)."""
 
 
