@@ -38,7 +38,7 @@ from membership.events import (
     SubscribedToPattern,
     TimePassed,
 )
-from membership.member import GroupProtocol, Member, MemberSettings, SentCall, State, Timer
+from membership.member import GroupProtocol, MemberSettings, MemberState, SentCall, State, Timer
 from membership.nodes import nodes_of
 from membership.replies import (
     AllTopicsAnswered,
@@ -71,14 +71,14 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
-Action = Callable[[Member, E], None]
+Action = Callable[[MemberState, E], None]
 
 
 class MemberRow(NamedTuple):
     """The actions of an event, state by state."""
 
     event: type
-    cells: dict[State, Callable[[Member, Any], None]]
+    cells: dict[State, Callable[[MemberState, Any], None]]
 
 
 class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
@@ -101,7 +101,7 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
         return MemberRow(self.event, dict(zip(State, cells, strict=True)))
 
 
-def nothing(_m: Member, _event: object) -> None:
+def nothing(_m: MemberState, _event: object) -> None:
     """Says nothing to a member in this state."""
 
 
@@ -215,7 +215,7 @@ class Membership:
     ) -> None:
         """`kind` is that of a consumer if none is given."""
         names = sorted({check_name("a topic", topic) for topic in topics})
-        self._member = Member(settings, jitter, tuple(names), kind or ConsumerProtocol())
+        self._member = MemberState(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Return what follows from an event. After `Closed` nothing does."""
@@ -317,22 +317,22 @@ class Membership:
         return self._member.coordinator
 
 
-def _wants_other_share(m: Member) -> bool:
+def _wants_other_share(m: MemberState) -> bool:
     return m.rejoin != "" or m.joined_topics != m.topics
 
 
-def _apply(m: Member, event: object) -> None:
+def _apply(m: MemberState, event: object) -> None:
     TABLE[type(event)][m.state](m, event)
 
 
-def _note_nodes(m: Member, sent: SentCall, reply: Message) -> None:
+def _note_nodes(m: MemberState, sent: SentCall, reply: Message) -> None:
     if isinstance(reply, MetadataReply):
         m.nodes.learn(nodes_of(reply).values())
     if not sent.to_coordinator:
         m.nodes.answered(sent.node)
 
 
-def _pass_time(m: Member) -> None:
+def _pass_time(m: MemberState) -> None:
     """Deadlines that have come, and calls that have failed, each through the table, until there are none."""
     for timer in Timer:
         if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
@@ -356,7 +356,7 @@ def _pass_time(m: Member) -> None:
             operation.end(m, operation.error_code)
 
 
-def _settle(m: Member) -> None:
+def _settle(m: MemberState) -> None:
     """Send what the state asks for."""
     if m.closed:
         return
@@ -374,7 +374,7 @@ def _settle(m: Member) -> None:
         leader.ask_metadata(m)
 
 
-def _settle_with_coordinator(m: Member) -> None:
+def _settle_with_coordinator(m: MemberState) -> None:
     if m.state is State.JOINING and Timer.RETRY not in m.timers and not m.looks_first and not m.is_asking(JoinGroup):
         joining.send_join(m)
     if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
@@ -386,10 +386,10 @@ def _settle_with_coordinator(m: Member) -> None:
         heartbeats.send_heartbeat(m)
 
 
-def _may_beat(m: Member) -> bool:
+def _may_beat(m: MemberState) -> bool:
     idle = Timer.HEARTBEAT not in m.timers and not m.is_asking(Heartbeat)
     return m.state in _BEATING and m.generation_id >= 0 and idle
 
 
-def _may_ask_metadata(m: Member, unless_armed: Timer) -> bool:
+def _may_ask_metadata(m: MemberState, unless_armed: Timer) -> bool:
     return unless_armed not in m.timers and not m.is_asking(Metadata)

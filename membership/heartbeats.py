@@ -3,7 +3,7 @@
 
 from membership.events import HangUp
 from membership.joining import leave_quietly, lose_first, note_heard, note_lease
-from membership.member import COORDINATOR_GONE, Member, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, State, Timer
 from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionExpired
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
@@ -12,11 +12,11 @@ from protocol.messages.topics import Metadata
 # ------------------------------------------------------------------------------------------------------ the coordinator
 
 
-def look_up(m: Member) -> None:
+def look_up(m: MemberState) -> None:
     m.call(m.channel.lookup(), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
-def hear_lookup(m: Member, event: LookupAnswered) -> None:
+def hear_lookup(m: MemberState, event: LookupAnswered) -> None:
     code, reason = event.error_code, event.reason
     if event.reply is not None:
         code, reason = m.channel.hear_lookup(event.reply)
@@ -38,7 +38,7 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
     m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
 
 
-def move_coordinator(m: Member, event: CoordinatorMoved) -> None:
+def move_coordinator(m: MemberState, event: CoordinatorMoved) -> None:
     if event.group_id == m.settings.group_id:
         m.forget_coordinator()
 
@@ -46,7 +46,7 @@ def move_coordinator(m: Member, event: CoordinatorMoved) -> None:
 # ----------------------------------------------------------------------------------------------------------- heartbeats
 
 
-def send_heartbeat(m: Member) -> None:
+def send_heartbeat(m: MemberState) -> None:
     """The heartbeat timer runs from sending, the session from answers."""
     m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
     m.call(
@@ -55,7 +55,7 @@ def send_heartbeat(m: Member) -> None:
     )
 
 
-def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
+def hear_heartbeat(m: MemberState, event: HeartbeatAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE:
         note_heard(m)
@@ -77,12 +77,12 @@ def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
         _beat_again(m)
 
 
-def _note_lease(m: Member, event: HeartbeatAnswered) -> None:
+def _note_lease(m: MemberState, event: HeartbeatAnswered) -> None:
     if m.is_current(event.sent):
         note_lease(m, event.sent)
 
 
-def fall_out(m: Member, code: ErrorCode) -> None:
+def fall_out(m: MemberState, code: ErrorCode) -> None:
     """The coordinator says this member, or its generation, is no more."""
     m.reset(f"the coordinator answered {code.name}", forget_id=code != ErrorCode.ILLEGAL_GENERATION)
     if code == ErrorCode.FENCED_INSTANCE_ID:
@@ -96,12 +96,12 @@ def fall_out(m: Member, code: ErrorCode) -> None:
         m.unjoin()  # what it held is lost, and the application hears of it when it polls
 
 
-def _beat_again(m: Member) -> None:
+def _beat_again(m: MemberState) -> None:
     m.arm(Timer.HEARTBEAT, min(m.backoff_ms(m.heartbeat_failures), m.settings.heartbeat_interval_ms))
     m.heartbeat_failures += 1
 
 
-def doubt_coordinator(m: Member, _event: SessionExpired) -> None:
+def doubt_coordinator(m: MemberState, _event: SessionExpired) -> None:
     """Silence: maybe it moved. Membership is kept until an answer says otherwise."""
     m.forget_coordinator()
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
@@ -110,12 +110,12 @@ def doubt_coordinator(m: Member, _event: SessionExpired) -> None:
 # ---------------------------------------------------------------------------------------------------------------- hints
 
 
-def expect_rebalance(m: Member, event: RebalanceStarted) -> None:
+def expect_rebalance(m: MemberState, event: RebalanceStarted) -> None:
     if event.group_id == m.settings.group_id and event.generation_id >= m.generation_id:
         m.rejoin = m.rejoin or f"the group is rebalancing: {event.cause}"
 
 
-def ask_at_once(m: Member, event: MemberRemoved) -> None:
+def ask_at_once(m: MemberState, event: MemberRemoved) -> None:
     """Only a hint: the heartbeat it brings forward is what decides."""
     if event.group_id == m.settings.group_id and event.member_id == m.member_id:
         m.disarm(Timer.HEARTBEAT)
@@ -124,7 +124,7 @@ def ask_at_once(m: Member, event: MemberRemoved) -> None:
 # -------------------------------------------------------------------------------------------------------- overdue polls
 
 
-def give_up_place(m: Member, _event: PollOverdue) -> None:
+def give_up_place(m: MemberState, _event: PollOverdue) -> None:
     """See docs/spec/consumer-client.md#A10: a member nobody polls holds up what others could do. A static one just
     falls silent."""
     m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"

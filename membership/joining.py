@@ -7,7 +7,7 @@ docs/spec/consumer-client.md#A4, #A5 and #A7.
 
 from membership.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
 from membership.leader import arm_refresh
-from membership.member import COORDINATOR_GONE, Member, SentCall, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, SentCall, State, Timer
 from membership.replies import JoinAnswered, LeaveAnswered, SyncAnswered
 from membership.subscription import look_before_joining, subscribe
 from membership.topic_partition import TopicPartition
@@ -31,7 +31,7 @@ _REASON_CHARACTERS = 255
 # ------------------------------------------------------------------------------------------- the application's polls
 
 
-def start(m: Member, _event: Polled) -> None:
+def start(m: MemberState, _event: Polled) -> None:
     if m.is_by_hand:
         return
     if m.fenced:
@@ -46,7 +46,7 @@ def start(m: Member, _event: Polled) -> None:
     look_before_joining(m)
 
 
-def rejoin_if_needed(m: Member, event: Polled) -> None:
+def rejoin_if_needed(m: MemberState, event: Polled) -> None:
     note_poll(m, event)
     if not m.rejoin and m.joined_topics != m.topics:
         m.rejoin = "the subscription changed"
@@ -61,23 +61,23 @@ def rejoin_if_needed(m: Member, event: Polled) -> None:
         m.join_again(m.rejoin)
 
 
-def note_poll(m: Member, _event: Polled) -> None:
+def note_poll(m: MemberState, _event: Polled) -> None:
     m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
 
 
-def ask_for_rejoin(m: Member, event: RejoinAsked) -> None:
+def ask_for_rejoin(m: MemberState, event: RejoinAsked) -> None:
     """A7, R10."""
     m.rejoin = m.rejoin or event.reason
 
 
-def let_go(m: Member, _event: Released) -> None:
+def let_go(m: MemberState, _event: Released) -> None:
     """Note that the application let go of what the assignment took away; or something ended this member's stay
     meanwhile, and the next poll joins.
     """
     m.released()
 
 
-def join_when_released(m: Member, _event: Released) -> None:
+def join_when_released(m: MemberState, _event: Released) -> None:
     m.released()
     if m.topics:
         m.join_again(m.rejoin)
@@ -87,7 +87,7 @@ def join_when_released(m: Member, _event: Released) -> None:
         m.unjoin()
 
 
-def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
+def subscribe_or_withdraw(m: MemberState, event: Subscribed) -> None:
     """In the middle of a join. With nothing to read any more, the others are not kept waiting
     (docs/spec/consumer-client.md#A9)."""
     subscribe(m, event)
@@ -104,7 +104,7 @@ def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
-def send_join(m: Member) -> None:
+def send_join(m: MemberState) -> None:
     settings = m.settings
     m.joined_topics = m.topics
     m.call(
@@ -122,7 +122,7 @@ def send_join(m: Member) -> None:
     )
 
 
-def hear_join(m: Member, event: JoinAnswered) -> None:
+def hear_join(m: MemberState, event: JoinAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE and event.reply is not None:
         reply = event.reply
@@ -169,7 +169,7 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         m.fail(code, named if event.reason else own)
 
 
-def lose_first(m: Member) -> bool:
+def lose_first(m: MemberState) -> bool:
     """Tell whether the application must first let go of what others may have by now."""
     if m.generation_id != NO_GENERATION or not m.held:
         return False
@@ -179,13 +179,13 @@ def lose_first(m: Member) -> bool:
     return True
 
 
-def _join_soon(m: Member) -> None:
+def _join_soon(m: MemberState) -> None:
     """At once the first time, with growing pauses if the coordinator goes on answering so."""
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures - 1) if m.join_failures else 0)
     m.join_failures += 1
 
 
-def _join_later(m: Member) -> None:
+def _join_later(m: MemberState) -> None:
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures))
     m.join_failures += 1
 
@@ -193,7 +193,7 @@ def _join_later(m: Member) -> None:
 # ------------------------------------------------------------------------------------------------------------- syncing
 
 
-def send_sync(m: Member) -> None:
+def send_sync(m: MemberState) -> None:
     assert m.plan is not None
     m.call(
         SyncGroup(
@@ -209,7 +209,7 @@ def send_sync(m: Member) -> None:
     )
 
 
-def hear_sync(m: Member, event: SyncAnswered) -> None:
+def hear_sync(m: MemberState, event: SyncAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE and event.reply is not None:
         named = event.reply.protocol_name
@@ -239,7 +239,7 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
         m.fail(code, event.reason or _fatal(m, code, "sync with"))
 
 
-def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
+def _take_over(m: MemberState, given: tuple[TopicPartition, ...]) -> None:
     m.state = State.STEADY
     m.plan = None
     m.join_failures = m.sync_failures = 0
@@ -263,13 +263,13 @@ def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
     arm_refresh(m)
 
 
-def note_heard(m: Member) -> None:
+def note_heard(m: MemberState) -> None:
     """The session runs from the last good word of the coordinator."""
     m.heartbeat_failures = 0
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
 
 
-def note_lease(m: Member, sent: SentCall) -> None:
+def note_lease(m: MemberState, sent: SentCall) -> None:
     """The coordinator counts the session from when this arrived, so that it lasts at least as long from its sending."""
     m.lease_from_ms = max(m.lease_from_ms or 0, sent.sent_ms)
 
@@ -277,7 +277,7 @@ def note_lease(m: Member, sent: SentCall) -> None:
 # ------------------------------------------------------------------------------------------------------------- leaving
 
 
-def close(m: Member, event: Closing) -> None:
+def close(m: MemberState, event: Closing) -> None:
     """See docs/spec/consumer-client.md#A10: let go, leave, done. A static member does not leave: its place is kept for
     its return."""
     has_place = m.generation_id != NO_GENERATION
@@ -297,7 +297,7 @@ def close(m: Member, event: Closing) -> None:
         m.revoke(m.held)
 
 
-def close_when_released(m: Member, _event: Closing) -> None:
+def close_when_released(m: MemberState, _event: Closing) -> None:
     """The application may already be letting go; leaving follows."""
     m.stop_asking(Heartbeat, Metadata)
     m.timers.clear()
@@ -305,7 +305,7 @@ def close_when_released(m: Member, _event: Closing) -> None:
     m.state = State.LEAVING
 
 
-def depart(m: Member, _event: Released | None = None) -> None:
+def depart(m: MemberState, _event: Released | None = None) -> None:
     m.released()
     if m.held:
         m.revoke(m.held)  # only a part of it was being let go
@@ -313,7 +313,7 @@ def depart(m: Member, _event: Released | None = None) -> None:
         finish(m)
 
 
-def leave_quietly(m: Member) -> bool:
+def leave_quietly(m: MemberState) -> bool:
     """One LeaveGroup, never repeated, if there is anything to leave; whether one was sent."""
     if m.is_static or not m.member_id or m.coordinator is None:
         return False
@@ -322,12 +322,12 @@ def leave_quietly(m: Member) -> bool:
     return True
 
 
-def hear_leave(m: Member, _event: LeaveAnswered) -> None:
+def hear_leave(m: MemberState, _event: LeaveAnswered) -> None:
     """Left or not, this member is gone: the session timeout does the rest."""
     finish(m)
 
 
-def finish(m: Member) -> None:
+def finish(m: MemberState) -> None:
     for operation in tuple(m.operations.values()):
         operation.end(m, operation.error_code)
     m.closed = True
@@ -340,7 +340,7 @@ _NAMES_SETTING = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INV
 """Refusals for a setting of this member: which, and what it is, the coordinator's sentence does not say."""
 
 
-def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
+def _fatal(m: MemberState, code: ErrorCode, verb: str) -> str:
     if code == ErrorCode.FENCED_INSTANCE_ID:
         return _fenced(m)
     if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
@@ -356,7 +356,7 @@ def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
     return f"cannot {verb} group {m.settings.group_id}: {code.name}"
 
 
-def _fenced(m: Member) -> str:
+def _fenced(m: MemberState) -> str:
     return (
         f"another member has taken over instance id {m.settings.group_instance_id!r} of group {m.settings.group_id}; "
         "close this one, or give each its own group_instance_id"

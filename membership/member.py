@@ -96,16 +96,18 @@ class GroupProtocol(Protocol):
     @property
     def protocol_type(self) -> str: ...
 
-    def offered(self, m: "Member") -> tuple[str, ...]:
+    def offered(self, m: "MemberState") -> tuple[str, ...]:
         """The ways of sharing out that the member offers, the best one first."""
 
-    def encode_subscription(self, m: "Member", protocol: str) -> bytes:
+    def encode_subscription(self, m: "MemberState", protocol: str) -> bytes:
         """Encode what a member that joins says of itself."""
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         """Decode the topics that another member wants; nothing if that cannot be read."""
 
-    def assign(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(
+        self, m: "MemberState", partition_counts: Mapping[str, int], reply: MetadataReply
+    ) -> Mapping[str, bytes]:
         """Assign the partitions to members, encoded. Raises CannotShareOut."""
 
     def encode_nothing(self) -> bytes:
@@ -144,13 +146,13 @@ class PendingOperation(Protocol):
     call: int | None
     error_code: ErrorCode
 
-    def may_go(self, m: "Member") -> bool:
+    def may_go(self, m: "MemberState") -> bool:
         """Tell whether nothing keeps it but the time until it is tried again."""
 
-    def request(self, m: "Member") -> Message | None:
+    def request(self, m: "MemberState") -> Message | None:
         """Return what to send now; None if the operation ended instead."""
 
-    def end(self, m: "Member", error_code: ErrorCode) -> None:
+    def end(self, m: "MemberState", error_code: ErrorCode) -> None:
         """Tell the application."""
 
 
@@ -168,7 +170,7 @@ class SentCall(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Member:
+class MemberState:
     """Everything that changes. Only the actions of `membership.core`'s table do so."""
 
     settings: MemberSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from membership.events import CommitAsked, CommitDone, OffsetsAsked, OffsetsDone, OffsetToCommit
 from membership.heartbeats import fall_out
 from membership.joining import note_heard
-from membership.member import COORDINATOR_GONE, Member, PendingOperation, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, PendingOperation, State, Timer
 from membership.replies import CommitAnswered, OffsetsAnswered
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -44,10 +44,10 @@ class PendingCommit:
     call: int | None = None
     error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
-    def may_go(self, _m: Member) -> bool:
+    def may_go(self, _m: MemberState) -> bool:
         return self.call is None
 
-    def request(self, m: Member) -> OffsetCommit | None:
+    def request(self, m: MemberState) -> OffsetCommit | None:
         refusal = may_commit(m)
         if refusal == ErrorCode.NONE and self.generation_id != m.generation_id:
             refusal = ErrorCode.ILLEGAL_GENERATION
@@ -71,7 +71,7 @@ class PendingCommit:
         )
         return OffsetCommit(m.settings.group_id, topics, m.generation_id, m.member_id, m.settings.group_instance_id)
 
-    def end(self, m: Member, error_code: ErrorCode) -> None:
+    def end(self, m: MemberState, error_code: ErrorCode) -> None:
         m.operations.pop(self.number, None)
         stored = self.offsets if error_code == ErrorCode.NONE else {}
         m.effects.append(CommitDone(self.number, error_code, stored, m.rejoin))
@@ -87,24 +87,24 @@ class PendingOffsetFetch:
     call: int | None = None
     error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
-    def may_go(self, m: Member) -> bool:
+    def may_go(self, m: MemberState) -> bool:
         """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
         fetch, and the application read again what it has already committed."""
         commits = (one for one in m.operations.values() if isinstance(one, PendingCommit))
         return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) for one in commits)
 
-    def request(self, m: Member) -> OffsetFetch | None:
+    def request(self, m: MemberState) -> OffsetFetch | None:
         topics = tuple(
             OffsetFetchTopic(topic, tuple(one.partition for one in ones)) for topic, ones in _by_topic(self.partitions)
         )
         return OffsetFetch((OffsetFetchGroup(m.settings.group_id, topics),), require_stable=True)
 
-    def end(self, m: Member, error_code: ErrorCode) -> None:
+    def end(self, m: MemberState, error_code: ErrorCode) -> None:
         m.operations.pop(self.number, None)
         m.effects.append(OffsetsDone(self.number, error_code, {}))
 
 
-def may_commit(m: Member) -> ErrorCode:
+def may_commit(m: MemberState) -> ErrorCode:
     """Nothing is sent from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
     if m.fenced:
         return ErrorCode.FENCED_INSTANCE_ID
@@ -117,7 +117,7 @@ def may_commit(m: Member) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def commit(m: Member, event: CommitAsked) -> None:
+def commit(m: MemberState, event: CommitAsked) -> None:
     """Only of what is held: the coordinator checks the member and its generation, but not whose partition it is."""
     refusal = may_commit(m)
     held = {one: offset for one, offset in event.offsets.items() if one in m.held}
@@ -127,21 +127,21 @@ def commit(m: Member, event: CommitAsked) -> None:
     m.operations[event.operation] = PendingCommit(event.operation, event.deadline_ms, held, m.generation_id, event.once)
 
 
-def fetch_offsets(m: Member, event: OffsetsAsked) -> None:
+def fetch_offsets(m: MemberState, event: OffsetsAsked) -> None:
     if event.partitions:
         m.operations[event.operation] = PendingOffsetFetch(event.operation, event.deadline_ms, event.partitions)
     else:
         m.effects.append(OffsetsDone(event.operation, ErrorCode.NONE, {}))
 
 
-def run(m: Member, operation: PendingOperation) -> None:
+def run(m: MemberState, operation: PendingOperation) -> None:
     """Send it on its way, unless it ended instead."""
     request = operation.request(m)
     if request is not None:
         operation.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, operation=operation.number)
 
 
-def hear_commit(m: Member, event: CommitAnswered) -> None:
+def hear_commit(m: MemberState, event: CommitAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return
@@ -172,7 +172,7 @@ def hear_commit(m: Member, event: CommitAnswered) -> None:
         operation.end(m, code)
 
 
-def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
+def hear_offsets(m: MemberState, event: OffsetsAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if not isinstance(operation, PendingOffsetFetch):
         return
@@ -196,7 +196,7 @@ def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
         operation.end(m, code)
 
 
-def try_again(m: Member, operation: PendingOperation, code: ErrorCode) -> None:
+def try_again(m: MemberState, operation: PendingOperation, code: ErrorCode) -> None:
     if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
         m.forget_coordinator()
     operation.error_code = code

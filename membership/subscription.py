@@ -5,20 +5,20 @@ import re
 
 from membership.checks import check_name
 from membership.events import AssignedByHand, HangUp, Subscribed, SubscribedToPattern
-from membership.member import Member, Timer
+from membership.member import MemberState, Timer
 from membership.replies import AllTopicsAnswered
 from protocol.errors import ErrorCode
 from protocol.messages.topics import Metadata
 
 
-def subscribe(m: Member, event: Subscribed) -> None:
+def subscribe(m: MemberState, event: Subscribed) -> None:
     m.topics = tuple(sorted({check_name("a topic", topic) for topic in event.topics}))
     m.pattern = None
     m.looks_first = False
     m.disarm(Timer.TOPICS)
 
 
-def subscribe_to_pattern(m: Member, event: SubscribedToPattern) -> None:
+def subscribe_to_pattern(m: MemberState, event: SubscribedToPattern) -> None:
     """Nothing is known of yet; `ask_for_topics` follows as soon as it may."""
     m.pattern, m.internal_too = re.compile(event.pattern), event.internal_too
     m.topics = tuple(topic for topic in m.topics if m.matches(topic))
@@ -26,18 +26,18 @@ def subscribe_to_pattern(m: Member, event: SubscribedToPattern) -> None:
     m.disarm(Timer.TOPICS)
 
 
-def assign_by_hand(m: Member, event: AssignedByHand) -> None:
+def assign_by_hand(m: MemberState, event: AssignedByHand) -> None:
     """No group decides: nobody is asked, nothing is joined."""
     m.is_by_hand = bool(event.partitions)
     m.held = tuple(sorted(set(event.partitions)))
 
 
-def ask_for_topics(m: Member) -> None:
+def ask_for_topics(m: MemberState) -> None:
     """All of them: only here is known which ones match."""
     m.call(Metadata(None), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
-def look_before_joining(m: Member) -> None:
+def look_before_joining(m: MemberState) -> None:
     """So that all who match it meet a new topic in one rebalance, not each in one of its own
     (docs/spec/consumer-client.md#A7, step 4)."""
     if m.pattern is not None and (m.looked_at_ms is None or m.now_ms - m.looked_at_ms >= m.settings.retry_backoff_ms):
@@ -45,7 +45,7 @@ def look_before_joining(m: Member) -> None:
         m.disarm(Timer.TOPICS)
 
 
-def hear_topics(m: Member, event: AllTopicsAnswered) -> None:
+def hear_topics(m: MemberState, event: AllTopicsAnswered) -> None:
     """A pattern's topics are those that are there and whole; others come with a later look."""
     if m.pattern is None:
         return
