@@ -43,7 +43,7 @@ class JobThread(threading.Thread):
         self.join()
 
 
-class ThreadRunner:
+class JobThreadRunner:
     """Runs jobs in a thread of its own. A job that fails ends the process."""
 
     def __init__(self, what: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,7 +66,7 @@ class ThreadRunner:
         self._thread.finish()
 
 
-class FlushRunner(ThreadRunner):
+class FlushRunner(JobThreadRunner):
     """Runs flushes: one of a single write, as nearly all are, by the kernel where it can; others in the thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

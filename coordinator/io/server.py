@@ -15,7 +15,7 @@ from coordinator.io.allocator import keep_large_buffers
 from coordinator.io.complaints import Complaints
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
-from coordinator.io.fsync import FlushRunner, ThreadRunner
+from coordinator.io.fsync import FlushRunner, JobThreadRunner
 from coordinator.io.patient_disk import patient
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
@@ -126,7 +126,7 @@ class Server:
         self._timer_ms: int | None = None
         self.moment = read_clock()
         self._clock: ActiveClock
-        self._flushing, self._working = FlushRunner(self._loop), ThreadRunner("checkpoint", self._loop)
+        self._flushing, self._working = FlushRunner(self._loop), JobThreadRunner("checkpoint", self._loop)
         self._jobs = DiskJobs(patient(disk), self._flushing, self._working, self._done)
         self._loaded = asyncio.Event()
         self._idle = asyncio.Event()
