@@ -198,7 +198,7 @@ TABLE = {row.event: row.cells for row in (
 # fmt: on
 
 _OVERDUE = {Timer.SESSION: SessionExpired(), Timer.POLL: PollOverdue()}
-"""What a timer turns into; the others only hold something back until they have run out."""
+"""Events of timers; the other timers only hold something back until they run out."""
 _BEATING = frozenset({State.RELEASING, State.SYNCING, State.STEADY})
 _IN_TOUCH = _BEATING | {State.JOINING}
 

@@ -98,8 +98,8 @@ class Replied(MemberEvent, frozen=True):
 
 
 class CallFailed(MemberEvent, frozen=True):
-    """A `SendRequest` will not be answered: no connection, or a lost one. `is_unreached`: on that one the node never answered
-    anything.
+    """A `SendRequest` that will not be answered: its connection failed, or was lost. `is_unreached`: the node never
+    answered anything on that connection.
     """
 
     call: int

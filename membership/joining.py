@@ -24,7 +24,7 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata
 
 JOIN_GRACE_MS = 5_000
-"""How much longer than the rebalance timeout a JoinGroup may take (docs/spec/group-protocol.md#2.12)."""
+"""Time that a JoinGroup may take beyond the rebalance timeout (docs/spec/group-protocol.md#2.12)."""
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
 

@@ -11,7 +11,7 @@ from protocol.messages.groups import SyncGroupAssignment
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
 MISSING_TOPIC_REFRESH_MS = 1_000
-"""How soon a leader looks again for a topic that was not there."""
+"""Interval at which a leader refreshes the metadata of a missing topic."""
 
 
 def ask_metadata(m: MemberState) -> None:

@@ -22,7 +22,7 @@ from protocol.messages.topics import MetadataReply
 COORDINATOR_GONE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
-"""What makes a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
+"""Errors after which a member looks for its coordinator again; NETWORK_EXCEPTION stands for a lost connection."""
 
 
 class State(enum.Enum):
@@ -61,7 +61,7 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     metadata_max_age_ms: int = 300_000
     rack_id: str | None = None
     rebalance_timeout_ms: int | None = None
-    """How long the others wait for this member to join again; None: as long as it may take between two polls."""
+    """Time that the others wait for this member to join again; None: max.poll.interval.ms."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.group_id, str):
@@ -183,22 +183,22 @@ class MemberState:
     member_id: str = ""
     generation_id: int = NO_GENERATION
     held: tuple[TopicPartition, ...] = ()
-    """What the application holds, or was not yet told it lost."""
+    """Partitions that the application holds, or has not been told to be lost yet."""
     releasing: tuple[TopicPartition, ...] = ()
-    """What of it the application was told to let go, and has not yet."""
+    """Partitions of `held` that the application has been told to release, and has not released yet."""
     last_assigned: tuple[TopicPartition, ...] = ()
     last_generation_id: int = NO_GENERATION
-    """The newest assignment there was, and its generation: what sticky assignors go by."""
+    """The newest assignment and its generation, for sticky assignors."""
     is_by_hand: bool = False
     pattern: Pattern[str] | None = None
     internal_too: bool = False
     topics_failures: int = 0
     looked_at_ms: int | None = None
-    """When a pattern's topics were last found out; None: not for this pattern."""
+    """Time at which the topics of the pattern were last refreshed; None: never for this pattern."""
     looks_first: bool = False
     """True if a join waits for a new look."""
     rejoin: str = "joining for the first time"
-    """Why this member must join again; empty while it need not."""
+    """Reason to join again; empty while there is none."""
     fenced: bool = False
     nodes: Nodes = field(default_factory=Nodes)
     joined_topics: tuple[str, ...] = ()
@@ -206,14 +206,14 @@ class MemberState:
     is_leader: bool = False
     roster: tuple[JoinGroupMember, ...] = ()
     plan: tuple[SyncGroupAssignment, ...] | None = None
-    """What to bring along in SyncGroup; None while the leader has still to work it out."""
+    """Assignments for SyncGroup; None until the leader has computed them."""
     watched: dict[str, int] | None = None
     """Leader only: the partition counts its assignment was made for."""
     join_failures: int = 0
     sync_failures: int = 0
     heartbeat_failures: int = 0
     lease_from_ms: int | None = None
-    """When the newest request was sent that the coordinator answered as one of a living member."""
+    """Send time of the newest request that the coordinator answered as a living member's."""
     timers: dict[Timer, int] = field(default_factory=dict)
     operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)

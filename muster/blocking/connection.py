@@ -8,7 +8,7 @@ from membership.events import NodeAddress
 from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
 from muster.net.blocking_socket import Pipe
 from muster.net.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
-from muster.net.dialects import Answer, Dialect, Push
+from muster.net.dialects import Dialect, NativeAnswer, Push
 from muster.net.dialects.handshake_errors import closed
 from muster.net.driver import nonce
 from muster.net.exchange import heard
@@ -96,7 +96,11 @@ class Connection:
             self._drop()
             raise self._lost(error) from error
         for one in said:
-            if isinstance(one, Answer) and one.number == number and isinstance(one.reply, node_messages.ErrorReply):
+            if (
+                isinstance(one, NativeAnswer)
+                and one.number == number
+                and isinstance(one.reply, node_messages.ErrorReply)
+            ):
                 raise Refused(one.reply.error_code, f"{type(message).__name__} was refused: {one.reply.error_message}")
 
     def close(self) -> None:
@@ -142,15 +146,15 @@ class Connection:
                 failures[address] = error if isinstance(error, OSError) else str(error)
         raise CannotConnect(cannot_connect(failures, self._where.dialect))
 
-    def _answer(self, connected: Pipe, number: int, deadline: float) -> Answer:
+    def _answer(self, connected: Pipe, number: int, deadline: float) -> NativeAnswer:
         said = self._session.receive_data(b"")  # what the session itself refuses is answered already
         while True:
             for one in said:
-                if isinstance(one, Answer) and one.number == number:
+                if isinstance(one, NativeAnswer) and one.number == number:
                     return one
             said = self._hear(connected, deadline)
 
-    def _hear(self, connected: Pipe, deadline: float) -> list[Answer | Push]:
+    def _hear(self, connected: Pipe, deadline: float) -> list[NativeAnswer | Push]:
         if deadline <= time.monotonic():
             raise TimeoutError
         try:
@@ -160,7 +164,7 @@ class Connection:
             raise ConnectionResetError(str(error) or why) from None
         self._words += 1
         said = heard(self._session, data)
-        self._answers += sum(isinstance(one, Answer) for one in said)
+        self._answers += sum(isinstance(one, NativeAnswer) for one in said)
         self._has_heard = True
         connected.send(self._session.take_data(), deadline)
         return said

@@ -165,9 +165,9 @@ class RebalanceQueue:
         self._queue.appendleft(effect)
 
     def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | LostPartitions | Assigned | None:
-        """Return what to tell now, if anything. Before a `Revoked`, or a `LostPartitions` that still counts, `prepare` is called
-        once with its partitions; if it gives an operation's number, a last commit, the effect comes when that has
-        ended. Raises GroupRefused, Fenced.
+        """Return what to tell now, if anything. Before a `Revoked`, or a `LostPartitions` that still counts, `prepare`
+        is called once with its partitions; if it gives an operation's number, a last commit, the effect comes when that
+        has ended. Raises GroupRefused, Fenced.
         """
         if not self._queue:
             return None

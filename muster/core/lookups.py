@@ -114,7 +114,7 @@ class Lookups:
         return question
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Take in an answer, or just the time (`Woke`); ask what is still to be asked."""
+        """Take in an answer, or just the time (`TimePassed`); ask what is still to be asked."""
         self._now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
             self._hear(event.call, event.reply if isinstance(event, Replied) else None)

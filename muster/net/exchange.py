@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Iterable
 
 from membership.events import CallFailed, Departed, MemberEvent, Pushed, Replied, SendRequest
-from muster.net.dialects import Answer, Push, Session
+from muster.net.dialects import NativeAnswer, Push, Session
 from muster.net.dialects.handshake_errors import closed, spoken_in_tls, unsayable
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
 
 
-def heard(session: Session, data: bytes) -> list[Answer | Push]:
+def heard(session: Session, data: bytes) -> list[NativeAnswer | Push]:
     """Same as `Session.receive_data`; of a server that speaks TLS it says so."""
     try:
         return session.receive_data(data)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from coordinator.node.effects import MemberEffect as NodeEffect
+from coordinator.node.effects import Effect as NodeEffect
 from coordinator.node.effects import Send
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
-from coordinator.node.events import TimePassed as NodeWoke
+from coordinator.node.events import Woke as NodeWoke
 from membership.events import (
     CallFailed,
     HangUp,

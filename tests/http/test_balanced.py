@@ -21,7 +21,7 @@ from tests.http.conftest import Browser
 
 
 class Asked:
-    """What the pages ask, put to the node; `refused` is answered instead, if it is set."""
+    """Puts the requests of the pages to the node; a reply in `refused` is returned instead."""
 
     def __init__(self, house: House) -> None:
         self.house = house

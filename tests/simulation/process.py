@@ -217,7 +217,7 @@ class Process(ABC):
         elif isinstance(effect, Flush):
             self._jobs_of_node.flush(effect)
         elif isinstance(effect, RunJob):
-            self._jobs_of_node.ask(effect)
+            self._jobs_of_node.run(effect)
         elif isinstance(effect, Return):
             self._ledger.heard(effect)
         elif isinstance(effect, Close):

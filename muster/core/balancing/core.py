@@ -2,10 +2,10 @@
 
     step(event, now_ms) -> effects
 
-The application's questions come in as events with an operation's number, `Ended` brings the answer; `Call`, `HangUp`,
-`Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for another: many threads may have
-operations open at once. Before anything else that happens at a moment, the lease is looked at: what it no longer covers
-is not handed out, whichever answer arrives in the same step.
+The application's questions come in as events with an operation's number, `Ended` brings the answer; `SendRequest`,
+`HangUp`, `Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for another: many
+threads may have operations open at once. Before anything else that happens at a moment, the lease is looked at: what it
+no longer covers is not handed out, whichever answer arrives in the same step.
 """
 
 import heapq

@@ -82,7 +82,7 @@ class Fetcher:
     # -- what the consumer calls
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Take in an answer, or just the time (`Woke`); ask for what is wanted next."""
+        """Take in an answer, or just the time (`TimePassed`); ask for what is wanted next."""
         self._now_ms = self._retries.now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
             sent = self._sent.pop(event.call, None)

@@ -148,7 +148,7 @@ class Producing:
     # -- driving
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Take in an answer, or just the time (`Woke`); send what is ready."""
+        """Take in an answer, or just the time (`TimePassed`); send what is ready."""
         self._now_ms = max(now_ms, self._now_ms)
         self.wants_step = False
         if isinstance(event, Replied | CallFailed):

@@ -21,10 +21,10 @@ from protocol.native.client import NativeAnswer, Push
 
 __all__ = [
     "MAX_FRAME_BYTES",
-    "NativeAnswer",
     "Dialect",
     "HandshakeRefused",
     "LoginFailed",
+    "NativeAnswer",
     "Push",
     "Session",
     "dialect_of",
@@ -77,7 +77,7 @@ class Session(Protocol):
 
     def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         """Return what the server said, and the session itself of requests that cannot be said to this server: those are
-        answered `Refused`, without the server having seen them, and no data is needed to hear of them.
+        answered `ErrorReply`, without the server having seen them, and no data is needed to hear of them.
 
         Raises ProtocolViolation for bytes that no server of this dialect sends, `HandshakeRefused` where it lets
         nobody in, `LoginFailed` where not us.
