@@ -12,15 +12,25 @@ from tests.architecture.tree import BESIDE, PACKAGES, ROOT, sources
 HEADLESS = re.compile(r"\s*(As|How|Of|That|Those|What|Whatever|When|Where|Whether|Which|Who|Whoever|Whom|Whose|Why)\b")
 NOT_YET = {
     "bench/",
-    "coordinator/",
+    "coordinator/gateway/",
     "demo/",
-    "examples/",
     "interop/",
-    "membership/",
     "muster/",
     "partition_log/",
-    "protocol/",
-    "tests/",
+    "tests/cli/",
+    "tests/client/",
+    "tests/edges/",
+    "tests/groups/",
+    "tests/interop/",
+    "tests/mutants/",
+    "tests/node/",
+    "tests/partition_log/",
+    "tests/protocol/",
+    "tests/simulation/",
+    "tests/spark/",
+    "tests/topics/",
+    "tests/transcripts/",
+    "tests/upstream/",
 }
 """Folders still to be converted; one that has nothing left to convert fails the test."""
 FACES = {name for name in MODULES[0].__all__ if name in MODULES[1].__all__}

@@ -12,8 +12,8 @@ MUTANTS = (
         "Each poll of a join under way joins anew",
         Edit(
             _JOINING,
-            "def note_poll(m: Member, _event: Polled) -> None:\n",
-            "def note_poll(m: Member, _event: Polled) -> None:\n    m.stop_asking(JoinGroup)\n",
+            "def note_poll(m: MemberState, _event: Polled) -> None:\n",
+            "def note_poll(m: MemberState, _event: Polled) -> None:\n    m.stop_asking(JoinGroup)\n",
         ),
     ),
     without(
