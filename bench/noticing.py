@@ -1,6 +1,6 @@
-"""How soon a group notices a new member: with what the native protocol pushes, without it, and over Kafka's protocol.
+"""Time until a group notices a new member: with pushes of the native protocol, without, and over Kafka's protocol.
 
-All members are this client's own cores on sockets of one process, whose applications poll as soon as there is a reason.
+All members are cores of this client on sockets of one process, whose applications poll as soon as there is a reason.
 """
 
 import random
