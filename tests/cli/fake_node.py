@@ -118,17 +118,17 @@ class FakeNode:
         self.reachable = True
         self.interrupted = False
         self.refused = ErrorCode.NONE
-        """What every question about a group is answered with, if anything."""
+        """Error in the replies about every group."""
         self.questions = 0
         self.apis: tuple[int, ...] = (8, 9, 18)
-        """What it offers to Kafka's clients."""
+        """APIs advertised to Kafka's clients."""
         self.at = ("h", 9)
         self.groups = {"orders": ORDERS}
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
         self.beside: dict[tuple[str, int], int] = {}
-        """How old the ends are that a cluster beside told, in milliseconds; empty: the partitions are its own."""
+        """Ages of ends that a cluster's brokers told, in milliseconds; empty: the topics are embedded."""
         self.unreadable: dict[tuple[str, int], int] = {}
         """From which offset on the disk does not give the records of a partition."""
         self.topics: dict[str, list[list[bytes]]] = {}
@@ -150,7 +150,7 @@ class FakeNode:
         self.topics[name] = [[] for _ in range(partitions)]
 
     def records(self, topic: str) -> list[list[Record]]:
-        """Of each partition."""
+        """Return the records of each partition."""
         return [[record for batch in log for record in decode_batch(batch)] for log in self.topics[topic]]
 
     def answer(self, message: Message) -> Message:
@@ -328,7 +328,7 @@ class FakeNode:
 
 
 class FakeConnection:
-    """What `Cluster` makes of an address."""
+    """Connection that `Cluster` opens to an address."""
 
     def __init__(self, node: FakeNode, bootstrap: object) -> None:
         self._node = node
@@ -342,7 +342,7 @@ class FakeConnection:
 
 
 class FakeBackground:
-    """What `Producer` has run its core: everything is answered at once, in the thread that asks."""
+    """Background of a `Producer` that answers everything at once, in the calling thread."""
 
     def __init__(self, node: FakeNode) -> None:
         self.changed = threading.Condition(threading.RLock())

@@ -1,4 +1,4 @@
-"""What must hold of groups and shards, whoever drives them."""
+"""Invariants of groups and shards, for all rigs."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -69,7 +69,7 @@ def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[An
 
 
 def check_same(live: Shard, loaded: Shard) -> None:
-    """What must be there after a crash: groups with their records, what those say of members, and offsets."""
+    """Check the state that must survive a crash: groups with their records, the members in these, and offsets."""
     for group_id, one in live.groups.items():
         other = loaded.groups.get(group_id)
         if other is None:
@@ -88,12 +88,12 @@ def check_same(live: Shard, loaded: Shard) -> None:
 
 
 def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
-    """What transactions have pending for the group, by partition; producers in the order in which they count."""
+    """Return the group's pending transactional offsets by partition, with producers in their order of precedence."""
     return {place: list(producers.items()) for place, producers in shard.offsets.pending.of(group_id).items()}
 
 
 def members(group: Group) -> list[Any]:
-    """What a record says of the members of a Stable group."""
+    """Return the members of a Stable group as in its record."""
     return [
         (
             member.member_id,
@@ -110,17 +110,17 @@ def members(group: Group) -> list[Any]:
 
 
 def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
-    """What is on record of client-balanced groups."""
+    """Return the records of client-balanced groups."""
     return {group_id: group.stored for group_id, group in shard.balanced.items()}
 
 
 def grants(group: Group) -> dict[tuple[str, int], Ownership]:
-    """What the ownership registry remembers, by partition."""
+    """Return the grants of the ownership registry, by partition."""
     return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}
 
 
 def returned(pieces: Generator[Any, Any, Any]) -> Any:
-    """What comes of something that is done in pieces."""
+    """Run the generator to its end, and return its value."""
     try:
         while True:
             next(pieces)
@@ -129,7 +129,7 @@ def returned(pieces: Generator[Any, Any, Any]) -> Any:
 
 
 def check_counts(shard: Shard) -> None:
-    """What is kept of how many groups there are is what counting them all comes to."""
+    """Check that the kept counts of groups equal a new count."""
     counts, anew = shard.counts, GroupCounts(shard.groups, shard.balanced)
     for group in shard.groups.values():
         kept, group.counted = group.counted, None

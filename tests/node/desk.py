@@ -77,7 +77,7 @@ class Desk:
         self.wake_until_idle()
 
     def wake_until_idle(self) -> None:
-        """As the edge does: woken until the next deadline lies ahead."""
+        """Wake the node as the edge does, until its next deadline lies ahead."""
         for _ in range(10_000):
             deadline_ms = self.node.next_deadline_ms
             if deadline_ms is None or deadline_ms > self.now_ms:

@@ -1,4 +1,4 @@
-"""What the node does beyond any one group: limits, slices, holding, stopping, chores."""
+"""The node beyond single groups: limits, slices, holding, stopping, scheduled tasks."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""What takes too long for everyone else is refused before it is done."""
+"""Requests that would delay all others are rejected before they are served."""
 
 import msgspec
 import pytest

@@ -155,7 +155,7 @@ def state(shard: Shard) -> Any:
 
 
 def without_aid(life: Life) -> Any:
-    """What the whole log says."""
+    """Return the state loaded from the whole log."""
     aid = life.aid()
     if aid is not None:
         life.disk.remove(aid)

@@ -1,4 +1,4 @@
-"""Who must go when clients together leave too much unread."""
+"""Slow readers that are closed when all clients together leave too much unread."""
 
 from coordinator.handlers.fetch_completion import WokenFetches
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog

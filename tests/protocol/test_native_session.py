@@ -323,7 +323,7 @@ def test_malformed_bytes_close_the_connection(data: bytes, bytewise: bool) -> No
 
 
 def serve(session: NativeSession, pieces: list[bytes]) -> int:
-    """How many requests there were."""
+    """Serve the pieces, and return the number of requests."""
     served = 0
     for piece in pieces:
         session.receive_data(piece)

@@ -14,7 +14,7 @@ _LATE_ANSWERS = (
     ),
     Edit(_BUFFER, "        return position.offset != completed.offset\n", "        return False\n"),
 )
-"""Whether an answer begins at the position is looked at when it comes and when it is handed out."""
+"""Tests of the position of an answer, which is checked when it comes and when it is handed out."""
 
 MUTANTS = (
     without(

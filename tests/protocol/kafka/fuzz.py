@@ -252,7 +252,7 @@ TARGETS: Final[dict[str, Callable[[], Run]]] = {
 
 
 def fuzz(name: str, inputs: int, seed: int, most_findings: int = 10) -> list[Finding]:
-    """What went wrong with the first `inputs` inputs that the seed makes for this target."""
+    """Return the findings of the first `inputs` inputs that the seed makes for this target."""
     random = Random(f"{name} {seed}")
     run = TARGETS[name]()
     findings: list[Finding] = []

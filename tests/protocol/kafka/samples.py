@@ -29,7 +29,7 @@ from protocol.messages import Message
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 
 KAFKAS = [code for code in ErrorCode if code < ErrorCode.BAD_REQUEST]
-"""Those that Kafka has as well; its clients never meet the others."""
+"""Error codes of Kafka; its clients never get the others."""
 
 
 class Case(NamedTuple):
@@ -60,7 +60,7 @@ CASES = [
 
 
 class Choices(Protocol):
-    """Who chooses what a field holds."""
+    """Chooses values of fields."""
 
     def integer(self, bits: int) -> int: ...
     def flag(self) -> bool: ...
@@ -109,7 +109,7 @@ class Filled:
 
 
 class Chosen:
-    """What an instance of `random.Random` chooses."""
+    """Values chosen by an instance of `random.Random`."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -189,7 +189,7 @@ def _group(group: FieldGroup, version: int, choices: Choices) -> Message:
 
 
 def _absent(group: FieldGroup, version: int, values: dict[str, Any]) -> dict[str, Any]:
-    """Of the fields that this version does not have, and the facts of it."""
+    """Return the values of fields that this version lacks, and of its facts."""
     rows = {row.name: row for row in group.rows}
     lacking: dict[str, Any] = {}
     for field in msgspec.structs.fields(group.message):
@@ -238,7 +238,7 @@ def _scalar(kind: Fixed | Sized, choices: Choices) -> Any:
 
 
 def carried(group: FieldGroup, message: Any, version: int) -> Message:
-    """What is left of a message once a version has carried it."""
+    """Return the message as it is after a trip in this version."""
     values = {
         row.name: _carried_value(row, getattr(message, row.name), version)
         for row in present(group, version)

@@ -36,7 +36,7 @@ def framed(body: bytes) -> bytes:
 
 
 def asked(session: KafkaSession, message: Message, version: int, number: int = 7) -> list[KafkaAnswer]:
-    """What the session itself answers to this request."""
+    """Return the session's own replies to this request."""
     client = KafkaClient(None, FRAME_BYTES)
     client._next_number = number
     session.receive_data(client.encode_request(message, version)[1])

@@ -1,4 +1,4 @@
-"""What a version of an API is once known to be: framing of replies, and which replies are looked at first."""
+"""Facts about a version of an API: framing of replies, and replies that are adapted first."""
 
 import pytest
 

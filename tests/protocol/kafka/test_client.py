@@ -21,7 +21,7 @@ BEAT = Heartbeat("g", 1, "m")
 
 
 def answered(client: KafkaClient, *asked: tuple[Message, int]) -> bytes:
-    """What a server says to these requests, one after the other."""
+    """Return a server's replies to these requests, one after the other."""
     session = opened(EVERYTHING)
     said = b""
     for message, version in asked:

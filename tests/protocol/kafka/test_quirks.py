@@ -1,4 +1,4 @@
-"""Where one version of Kafka's wire says something its own way."""
+"""Replies that differ in single versions of Kafka's wire."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ SPOKEN = [api for api in APIS.values() if api.message in REFUSE]
 
 
 def told(message: Message, version: int, reply: Message) -> Any:
-    """What a client that asked this in this version is told when the core answers so."""
+    """Return the reply that a client gets in this version if the core gives this one."""
     client = KafkaClient("c", FRAME_BYTES)
     session = KafkaDialect(FRAME_BYTES, {type(message)}).open()
     number, data = client.encode_request(message, version)
@@ -67,7 +67,7 @@ def told(message: Message, version: int, reply: Message) -> Any:
 
 
 def heard(message: Message, version: int) -> Any:
-    """What the core is given of it."""
+    """Return the message that the core gets."""
     api = BY_MESSAGE[type(message)]
     return reader(api.request, version)(writer(api.request, version)(message), 0)
 

@@ -1,4 +1,4 @@
-"""What a Kafka session answers by itself, and what is never answered."""
+"""Requests that a Kafka session answers by itself, and requests that are never answered."""
 
 from struct import pack
 

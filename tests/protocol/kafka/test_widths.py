@@ -1,4 +1,4 @@
-"""What a native request may hold, Kafka's protocol can say: beside brokers some of it is handed on to them."""
+"""Kafka's wire can carry all values of native requests: in front of brokers some of them are forwarded."""
 
 from collections.abc import Iterator
 from types import UnionType
@@ -29,7 +29,7 @@ def _numbers(group: FieldGroup) -> Iterator[tuple[str, str, Any]]:
 
 
 def _ranges(hint: Any) -> Iterator[tuple[float, float]]:
-    """Of every kind of number in it."""
+    """Yield the range of every kind of number in the type."""
     if get_origin(hint) is Annotated:
         kind, *metas = get_args(hint)
         if kind is int:

@@ -24,7 +24,7 @@ KAFKA = {
     28: (0, 5), 32: (1, 4), 33: (0, 2), 36: (0, 2), 42: (0, 2), 44: (0, 1), 47: (0, 0),
     55: (0, 2), 60: (0, 2), 68: (0, 1), 76: (1, 1), 99: (0, 3),
 }  # fmt: skip
-"""What Apache Kafka 4.3 offers, by and large, and one that is not invented yet."""
+"""APIs of Apache Kafka 4.3, roughly, and an unknown one."""
 BROKER = ApiVersionsReply(
     api_keys=tuple(ApiVersion(key, *versions) for key, versions in KAFKA.items()),
     finalized_features_epoch=7,
@@ -62,7 +62,7 @@ def told(key: int, version: int, number: int, reply: Message) -> bytes:
 
 
 def at_our_addresses(version: int, number: int, reply: MetadataReply, here: Addresses = HERE) -> bytes:
-    """What a client is sent in place of a broker's answer to Metadata, by who writes all of it anew."""
+    """Return a broker's reply to Metadata with our own addresses, encoded anew."""
     brokers = [
         replace(one, host=here[one.node_id][0], port=here[one.node_id][1])
         for one in reply.brokers

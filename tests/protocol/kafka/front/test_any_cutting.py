@@ -1,5 +1,5 @@
-"""Whatever pieces the bytes of both sides come in, and whoever is slow: the order and the bytes are the same. The judge
-is an oracle that never sees a piece: a list of requests, and of the answer to each."""
+"""The order and the bytes are the same, however the bytes of both sides are split and delayed. The oracle never sees a
+piece: it is a list of requests and of their replies."""
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -111,11 +111,11 @@ class Run:
         self.seen: list[bytes] = []
         self.got = b""
         self.allowed = 0
-        """How many of the broker's next bytes may go to the client by themselves."""
+        """Number of the broker's next bytes that may be spliced to the client."""
         self.parked: list[int] = []
 
     def pull(self) -> None:
-        """What follows from any event, as a node does it."""
+        """Serve all requests that may be served, as a node does after each event."""
         while (request := self.session.next_request()) is not None:
             self.parked.append(request.number)
         assert len(self.parked) <= 1
