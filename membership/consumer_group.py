@@ -1,5 +1,5 @@
-"""The group protocol of consumers: each leaves its subscription with the coordinator, and the leader's assignor decides
-(docs/spec/group-protocol.md#6). The other protocol types have kinds of their own.
+"""The group protocol of consumers: members send their subscriptions, and the leader's assignor decides
+(docs/spec/group-protocol.md#6). Other protocol types have a `GroupProtocol` of their own.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from protocol.messages.topics import MetadataReply
 
 
 class ConsumerProtocol:
-    """The protocol of type `consumer`; nothing is remembered beside the member."""
+    """Group protocol of type `consumer`; all of its state is the member's."""
 
     protocol_type = PROTOCOL_TYPE
 
@@ -59,7 +59,7 @@ def _read(metadata: bytes) -> ConsumerSubscription:
     try:
         return decode_subscription(metadata)
     except ProtocolViolation:
-        return ConsumerSubscription(())  # it gets nothing; the others are not made to suffer for it
+        return ConsumerSubscription(())  # this member gets nothing; the others still get their shares
 
 
 def _subscriber(one: JoinGroupMember) -> Subscriber:
@@ -76,7 +76,7 @@ def _subscriber(one: JoinGroupMember) -> Subscriber:
 
 
 def _racks(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
-    """Return the racks of each partition, by number; nothing where nodes have none."""
+    """Return the racks of each partition, by number; none for nodes without a rack."""
     of_node = {node.node_id: node.rack for node in reply.brokers if node.rack}
     if not of_node:
         return {}

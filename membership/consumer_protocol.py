@@ -23,7 +23,7 @@ __all__ = [
 
 
 class ConsumerSubscription(msgspec.Struct, frozen=True):
-    """A member's word about itself when it joins."""
+    """Metadata of a member that joins."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -33,14 +33,14 @@ class ConsumerSubscription(msgspec.Struct, frozen=True):
 
 
 class ConsumerAssignment(msgspec.Struct, frozen=True):
-    """The partitions that the leader gives a member."""
+    """Partitions that the leader assigns to a member."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: ConsumerSubscription) -> bytes:
-    """The newest version, sorted."""
+    """Encode in the newest version, sorted."""
     return wire.encode_subscription(
         wire.Subscription(
             tuple(sorted(subscription.topics)),
@@ -60,14 +60,12 @@ def decode_subscription(data: bytes) -> ConsumerSubscription:
 
 
 def encode_assignment(assignment: ConsumerAssignment) -> bytes:
-    """The newest version, sorted."""
+    """Encode in the newest version, sorted."""
     return wire.encode_assignment(wire.Assignment(_grouped(assignment.partitions), assignment.user_data))
 
 
 def decode_assignment(data: bytes) -> ConsumerAssignment:
-    """Decode any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
-    ProtocolViolation.
-    """
+    """Decode any version; no bytes are the assignment of a member left out by its leader. Raises ProtocolViolation."""
     read = wire.decode_assignment(data)
     return ConsumerAssignment(_single(read.partitions), read.user_data)
 

@@ -3,8 +3,8 @@
     step(event, now_ms) -> effects
 
 `Membership` reads no clock, opens no connection and has no randomness of its own. An edge carries out the effects,
-brings the answers back as events, and calls `step(Woke(), now_ms)` when `next_deadline_ms` has come, from one thread at
-a time.
+returns the answers as events, and calls `step(TimePassed(), now_ms)` when `next_deadline_ms` has come, from one thread
+at a time.
 
 THE TABLE says what each event does in each state; a forgotten state is a type error at its row. After every event come
 the "as soon as" rules of `_settle`, which send what the state asks for: a coordinator is looked up as soon as it is
@@ -102,7 +102,7 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
 
 
 def nothing(_m: MemberState, _event: object) -> None:
-    """Says nothing to a member in this state."""
+    """Ignore an event that means nothing in this state."""
 
 
 # fmt: off
@@ -213,12 +213,12 @@ class Membership:
         jitter: Callable[[], float],
         kind: GroupProtocol | None = None,
     ) -> None:
-        """`kind` is that of a consumer if none is given."""
+        """`kind` is the protocol of consumers by default."""
         names = sorted({check_name("a topic", topic) for topic in topics})
         self._member = MemberState(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Return what follows from an event. After `Closed` nothing does."""
+        """Return the effects of an event; none after `Closed`."""
         m = self._member
         if m.closed:
             return []
@@ -260,7 +260,7 @@ class Membership:
 
     @property
     def needs_poll(self) -> bool:
-        """True if a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
+        """True if only a `Polled` will bring this member into its group, or back into it."""
         m = self._member
         if m.state is State.UNJOINED:
             return bool(m.topics or m.held) and not m.is_by_hand
@@ -274,41 +274,41 @@ class Membership:
 
     @property
     def rejoins_next(self) -> bool:
-        """True if a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after
-        that until the rebalance is over.
+        """True if a `Polled` would now send a JoinGroup that keeps the held partitions: after that nothing can be
+        committed until the rebalance is over.
         """
         m = self._member
         return m.settings.is_cooperative and m.state is State.STEADY and not m.releasing and self.needs_poll
 
     @property
     def is_steady(self) -> bool:
-        """In the group with its share, and nothing known that would make it rejoin."""
+        """True if the member has its assignment, and no known reason to rejoin."""
         return self._member.state is State.STEADY and not _wants_other_share(self._member)
 
     @property
     def member_id(self) -> str:
-        """Empty while the coordinator has given none."""
+        """Member id; empty while the coordinator has given none."""
         return self._member.member_id
 
     @property
     def generation_id(self) -> int:
-        """-1 outside of a generation."""
+        """Generation; -1 outside of one."""
         return self._member.generation_id
 
     @property
     def assigned_in(self) -> int:
-        """The generation of the newest assignment; -1 if there was none."""
+        """Generation of the newest assignment; -1 if there was none."""
         return self._member.last_generation_id
 
     @property
     def held(self) -> tuple[TopicPartition, ...]:
-        """Return what the application holds, or was not yet told it lost."""
+        """Partitions that the application holds, or has not been told to be lost yet."""
         return self._member.held
 
     @property
     def lease_from_ms(self) -> int | None:
-        """Return when the newest request was sent that the coordinator answered as one of a living member: until a
-        session after that it gives what this member has to nobody else. None: there was none.
+        """Send time of the newest request that the coordinator answered as a living member's; None: there was none. For
+        a session timeout after it the coordinator assigns this member's partitions to no other.
         """
         return self._member.lease_from_ms
 
@@ -333,7 +333,7 @@ def _note_nodes(m: MemberState, sent: SentCall, reply: Message) -> None:
 
 
 def _pass_time(m: MemberState) -> None:
-    """Deadlines that have come, and calls that have failed, each through the table, until there are none."""
+    """Put reached deadlines and failed requests through the table, until there are none."""
     for timer in Timer:
         if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
             m.disarm(timer)

@@ -1,4 +1,4 @@
-"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls
+"""Staying in the group: lookups of the coordinator, heartbeats, notifications, overdue polls
 (docs/spec/consumer-client.md#A3, #A6)."""
 
 from membership.events import HangUp
@@ -27,12 +27,12 @@ def hear_lookup(m: MemberState, event: LookupAnswered) -> None:
     if code in COORDINATOR_GONE or code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR:
         m.channel.look_up_later(m.now_ms)
         if event.reply is None:
-            m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
+            m.effects.append(HangUp(event.sent.node))  # the next lookup goes to another node
         # See docs/spec/consumer-client.md#A3, step 5: which nodes there are may have changed
         if not m.is_asking(Metadata):
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
-    # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
+    # No lookup until the next poll: it would only be refused again (A3, step 2).
     for operation in tuple(m.operations.values()):
         operation.end(m, code)
     m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
@@ -47,7 +47,7 @@ def move_coordinator(m: MemberState, event: CoordinatorMoved) -> None:
 
 
 def send_heartbeat(m: MemberState) -> None:
-    """The heartbeat timer runs from sending, the session from answers."""
+    """Send a heartbeat. The heartbeat's timer starts at sending, the session's at replies."""
     m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
     m.call(
         Heartbeat(m.settings.group_id, m.generation_id, m.member_id, m.settings.group_instance_id),
@@ -83,7 +83,7 @@ def _note_lease(m: MemberState, event: HeartbeatAnswered) -> None:
 
 
 def fall_out(m: MemberState, code: ErrorCode) -> None:
-    """The coordinator says this member, or its generation, is no more."""
+    """Leave a generation that the coordinator says is over, for the group or for this member."""
     m.reset(f"the coordinator answered {code.name}", forget_id=code != ErrorCode.ILLEGAL_GENERATION)
     if code == ErrorCode.FENCED_INSTANCE_ID:
         reason = f"another member has taken over instance id {m.settings.group_instance_id!r}"
@@ -93,7 +93,7 @@ def fall_out(m: MemberState, code: ErrorCode) -> None:
         if not lose_first(m):
             m.join_again(m.rejoin)
     elif m.state is State.STEADY:
-        m.unjoin()  # what it held is lost, and the application hears of it when it polls
+        m.unjoin()  # the held partitions are lost; the application learns it at its next poll
 
 
 def _beat_again(m: MemberState) -> None:
@@ -102,7 +102,7 @@ def _beat_again(m: MemberState) -> None:
 
 
 def doubt_coordinator(m: MemberState, _event: SessionExpired) -> None:
-    """Silence: maybe it moved. Membership is kept until an answer says otherwise."""
+    """Look for the coordinator again after its silence. Membership is kept until a reply says otherwise."""
     m.forget_coordinator()
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
 
@@ -116,7 +116,7 @@ def expect_rebalance(m: MemberState, event: RebalanceStarted) -> None:
 
 
 def ask_at_once(m: MemberState, event: MemberRemoved) -> None:
-    """Only a hint: the heartbeat it brings forward is what decides."""
+    """Send a heartbeat at once after a notification; its reply decides."""
     if event.group_id == m.settings.group_id and event.member_id == m.member_id:
         m.disarm(Timer.HEARTBEAT)
 
@@ -125,8 +125,8 @@ def ask_at_once(m: MemberState, event: MemberRemoved) -> None:
 
 
 def give_up_place(m: MemberState, _event: PollOverdue) -> None:
-    """See docs/spec/consumer-client.md#A10: a member nobody polls holds up what others could do. A static one just
-    falls silent."""
+    """Leave the group if the application does not poll, so that others get its partitions
+    (docs/spec/consumer-client.md#A10). A static member only stops its heartbeats."""
     m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"
     leave_quietly(m)
     m.reset(m.rejoin, forget_id=True)

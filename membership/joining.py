@@ -1,7 +1,7 @@
 """From outside the group to a steady member and out again: the actions of polls, joins, syncs and leaves.
 
-In an eager rebalance a member lets go of everything, joins, and is given its new share whole. In a cooperative one it
-keeps what it has, lets go of what its new share lacks, and joins once more to say so. The rules are those of
+In an eager rebalance a member releases all partitions, joins, and gets a whole new assignment. In a cooperative one it
+keeps its partitions, releases those that its new assignment lacks, and joins once more. The rules are those of
 docs/spec/consumer-client.md#A4, #A5 and #A7.
 """
 
@@ -66,13 +66,13 @@ def note_poll(m: MemberState, _event: Polled) -> None:
 
 
 def ask_for_rejoin(m: MemberState, event: RejoinAsked) -> None:
-    """A7, R10."""
+    """Rejoin at the next poll (docs/spec/consumer-client.md#A7.R10)."""
     m.rejoin = m.rejoin or event.reason
 
 
 def let_go(m: MemberState, _event: Released) -> None:
-    """Note that the application let go of what the assignment took away; or something ended this member's stay
-    meanwhile, and the next poll joins.
+    """Note that the application released the partitions that its assignment took away. If the member fell out of the
+    group meanwhile, the next poll joins.
     """
     m.released()
 
@@ -88,7 +88,7 @@ def join_when_released(m: MemberState, _event: Released) -> None:
 
 
 def subscribe_or_withdraw(m: MemberState, event: Subscribed) -> None:
-    """In the middle of a join. With nothing to read any more, the others are not kept waiting
+    """Change the subscription during a join. A member without topics leaves, so that the others need not wait for it
     (docs/spec/consumer-client.md#A9)."""
     subscribe(m, event)
     if m.topics:
@@ -170,7 +170,7 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
 
 
 def lose_first(m: MemberState) -> bool:
-    """Tell whether the application must first let go of what others may have by now."""
+    """Return true if the application must first release partitions that others may have by now."""
     if m.generation_id != NO_GENERATION or not m.held:
         return False
     m.state = State.RELEASING
@@ -180,7 +180,7 @@ def lose_first(m: MemberState) -> bool:
 
 
 def _join_soon(m: MemberState) -> None:
-    """At once the first time, with growing pauses if the coordinator goes on answering so."""
+    """Join at once the first time, and after growing pauses if the coordinator repeats its answer."""
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures - 1) if m.join_failures else 0)
     m.join_failures += 1
 
@@ -232,7 +232,7 @@ def hear_sync(m: MemberState, event: SyncAnswered) -> None:
             m.join_again(m.rejoin)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
-        # Counted by itself: the join before it was answered well, and so would the next be, again and again.
+        # A counter of its own: the JoinGroup before it succeeded, and would succeed again and again.
         m.join_again(m.rejoin, m.backoff_ms(m.sync_failures))
         m.sync_failures += 1
     else:
@@ -264,13 +264,13 @@ def _take_over(m: MemberState, given: tuple[TopicPartition, ...]) -> None:
 
 
 def note_heard(m: MemberState) -> None:
-    """The session runs from the last good word of the coordinator."""
+    """Restart the session's timer: it runs from the coordinator's last reply without an error."""
     m.heartbeat_failures = 0
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
 
 
 def note_lease(m: MemberState, sent: SentCall) -> None:
-    """The coordinator counts the session from when this arrived, so that it lasts at least as long from its sending."""
+    """Note the send time of a request as the start of the lease: the coordinator's session starts at its arrival."""
     m.lease_from_ms = max(m.lease_from_ms or 0, sent.sent_ms)
 
 
@@ -278,8 +278,8 @@ def note_lease(m: MemberState, sent: SentCall) -> None:
 
 
 def close(m: MemberState, event: Closing) -> None:
-    """See docs/spec/consumer-client.md#A10: let go, leave, done. A static member does not leave: its place is kept for
-    its return."""
+    """Release partitions, then leave (docs/spec/consumer-client.md#A10). A static member does not leave: the group
+    keeps its place for its return."""
     has_place = m.generation_id != NO_GENERATION
     is_rebalancing = m.state in {State.JOINING, State.SYNCING}
     lost = not has_place or is_rebalancing or m.state is State.UNJOINED
@@ -291,14 +291,14 @@ def close(m: MemberState, event: Closing) -> None:
         m.releasing = m.held
         depart(m)
     elif lost:
-        # What a cooperative member read while it joined is committed by nobody else.
+        # No other member commits the records that a cooperative member read while it joined.
         m.lose(still_counts=has_place and is_rebalancing)
     else:
         m.revoke(m.held)
 
 
 def close_when_released(m: MemberState, _event: Closing) -> None:
-    """The application may already be letting go; leaving follows."""
+    """Close while the application releases partitions; leaving follows."""
     m.stop_asking(Heartbeat, Metadata)
     m.timers.clear()
     m.channel.end_pause()
@@ -308,13 +308,13 @@ def close_when_released(m: MemberState, _event: Closing) -> None:
 def depart(m: MemberState, _event: Released | None = None) -> None:
     m.released()
     if m.held:
-        m.revoke(m.held)  # only a part of it was being let go
+        m.revoke(m.held)  # only a part of them was being released
     elif not leave_quietly(m):
         finish(m)
 
 
 def leave_quietly(m: MemberState) -> bool:
-    """One LeaveGroup, never repeated, if there is anything to leave; whether one was sent."""
+    """Send one LeaveGroup, never repeated, if the member is in the group. Return true if one was sent."""
     if m.is_static or not m.member_id or m.coordinator is None:
         return False
     leaving = LeavingMember(m.member_id, reason=m.rejoin[:_REASON_CHARACTERS] or "the member is closing")
@@ -323,7 +323,7 @@ def leave_quietly(m: MemberState) -> bool:
 
 
 def hear_leave(m: MemberState, _event: LeaveAnswered) -> None:
-    """Left or not, this member is gone: the session timeout does the rest."""
+    """End the member, whatever the reply: after an error the session timeout removes it."""
     finish(m)
 
 
@@ -337,7 +337,7 @@ def finish(m: MemberState) -> None:
 
 
 _NAMES_SETTING = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT})
-"""Refusals for a setting of this member: which, and what it is, the coordinator's sentence does not say."""
+"""Errors about a setting of this member, which the coordinator's sentence does not name."""
 
 
 def _fatal(m: MemberState, code: ErrorCode, verb: str) -> str:

@@ -1,5 +1,5 @@
-"""The leader's part of a rebalance: what there is to share out, who gets what, and looking whether that still holds
-(docs/spec/consumer-client.md#A4, #A7). Followers share out nothing and watch nothing.
+"""The leader's part of a rebalance: metadata of topics, assignment, and the watch for changes of the metadata
+(docs/spec/consumer-client.md#A4, #A7). Followers do nothing of it.
 """
 
 from membership.errors import CannotShareOut
@@ -23,17 +23,17 @@ def _question(m: MemberState) -> Metadata:
 
 
 def _is_own(m: MemberState, event: MetadataAnswered) -> bool:
-    """Tell whether it is the leader's question that was answered: nodes are asked about too."""
+    """Return true for the reply to the leader's own request: Metadata is also requested for nodes."""
     return event.sent.message == _question(m)
 
 
 def assign(m: MemberState, event: MetadataAnswered) -> None:
-    """The leader shares out; members the assignor leaves out get nothing."""
+    """Assign the partitions; members that the assignor leaves out get none."""
     if not m.is_leader or m.plan is not None or not _is_own(m, event):
         return
     if event.reply is None:
         if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-            m.effects.append(HangUp(event.sent.node))  # somebody else may be there
+            m.effects.append(HangUp(event.sent.node))  # another node may answer
         m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
         m.join_failures += 1
         return
@@ -48,7 +48,8 @@ def assign(m: MemberState, event: MetadataAnswered) -> None:
 
 
 def watch(m: MemberState, event: MetadataAnswered) -> None:
-    """A leader rejoins when what it shared out is no longer what there is (docs/spec/consumer-client.md#A7.R3)."""
+    """Rejoin if the partitions of the topics are no longer those that were assigned
+    (docs/spec/consumer-client.md#A7.R3)."""
     if not m.is_leader or not _is_own(m, event):
         return
     if event.error_code == ErrorCode.NETWORK_EXCEPTION:
@@ -62,7 +63,7 @@ def watch(m: MemberState, event: MetadataAnswered) -> None:
 
 
 def arm_refresh(m: MemberState) -> None:
-    """Soon where a topic is missing, or where nothing was looked at yet; otherwise by the metadata's age."""
+    """Arm the next refresh: soon if a topic is missing or no metadata was read yet, else by the metadata's age."""
     if m.is_leader and m.roster:
         complete = m.watched is not None and all(topic in m.watched for topic in _topics_of(m))
         m.arm(Timer.REFRESH, m.settings.metadata_max_age_ms if complete else MISSING_TOPIC_REFRESH_MS)

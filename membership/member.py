@@ -1,4 +1,4 @@
-"""The state of a member, and the few verbs with which the actions of the table change it."""
+"""The state of a member, and the methods with which the actions of the table change it."""
 
 import enum
 from collections import Counter, deque
@@ -27,7 +27,7 @@ COORDINATOR_GONE = frozenset(
 
 class State(enum.Enum):
     UNJOINED = "unjoined"
-    RELEASING = "releasing"  # the application lets go of its partitions, then the member joins
+    RELEASING = "releasing"  # the application releases its partitions, then the member joins
     JOINING = "joining"
     SYNCING = "syncing"
     STEADY = "steady"
@@ -35,19 +35,19 @@ class State(enum.Enum):
 
 
 class Timer(enum.IntEnum):
-    """A member's timers; ties fall due in this order."""
+    """Timers of a member; timers of one deadline fire in this order."""
 
     SESSION = 0
     POLL = 1
     HEARTBEAT = 2
     RETRY = 3  # of joining: while armed, no join is sent
-    REFRESH = 4  # of the leader's look at partition counts
-    TOPICS = 5  # of the look at all topics, for who subscribed to a pattern: while armed, none is taken
+    REFRESH = 4  # of the leader's partition counts
+    TOPICS = 5  # of the list of all topics, for a pattern: while armed, it is not requested
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of docs/spec/consumer-client.md#A1. Raises ValueError for settings that cannot
-    work."""
+    """Settings of a member, with the names and defaults of docs/spec/consumer-client.md#A1. Raises ValueError for
+    settings that cannot work."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -81,29 +81,29 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def join_within_ms(self) -> int:
-        """Return what a join is sent with as the rebalance timeout."""
+        """Rebalance timeout of JoinGroup requests."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
     @property
     def is_cooperative(self) -> bool:
-        """True if a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
+        """True if a rebalance revokes only the partitions that move, which all assignors must support (KIP-429)."""
         return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
 
 
 class GroupProtocol(Protocol):
-    """The messages of members of one protocol type, which are bytes to the coordinator."""
+    """Metadata and assignments of one protocol type, which are opaque to the coordinator."""
 
     @property
     def protocol_type(self) -> str: ...
 
     def offered(self, m: "MemberState") -> tuple[str, ...]:
-        """The ways of sharing out that the member offers, the best one first."""
+        """Return the names of the assignors that the member supports, the preferred one first."""
 
     def encode_subscription(self, m: "MemberState", protocol: str) -> bytes:
-        """Encode what a member that joins says of itself."""
+        """Encode the metadata of a JoinGroup."""
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
-        """Decode the topics that another member wants; nothing if that cannot be read."""
+        """Decode the topics of another member's subscription; none if it cannot be decoded."""
 
     def assign(
         self, m: "MemberState", partition_counts: Mapping[str, int], reply: MetadataReply
@@ -114,7 +114,7 @@ class GroupProtocol(Protocol):
         """Encode the assignment of members that `assign` leaves out."""
 
     def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
-        """Decode what a member was given. Raises ProtocolViolation."""
+        """Decode an assignment. Raises ProtocolViolation."""
 
 
 def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
 
 
 class MemberOptions(TypedDict, total=False):
-    """The settings that clients hand through to `MemberSettings` as they are given."""
+    """Settings that clients pass on to `MemberSettings`."""
 
     group_instance_id: str | None
     assignors: Iterable[str]
@@ -137,7 +137,7 @@ class MemberOptions(TypedDict, total=False):
 
 
 class PendingOperation(Protocol):
-    """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
+    """A commit, offset fetch or claim in progress: it waits for the coordinator, is retried, and ends in time."""
 
     number: int
     deadline_ms: int
@@ -147,17 +147,17 @@ class PendingOperation(Protocol):
     error_code: ErrorCode
 
     def may_go(self, m: "MemberState") -> bool:
-        """Tell whether nothing keeps it but the time until it is tried again."""
+        """Return true unless something besides the retry's backoff prevents the operation."""
 
     def request(self, m: "MemberState") -> Message | None:
-        """Return what to send now; None if the operation ended instead."""
+        """Return the request to send now; None if the operation ended instead."""
 
     def end(self, m: "MemberState", error_code: ErrorCode) -> None:
-        """Tell the application."""
+        """End the operation, and tell the application."""
 
 
 class SentCall(msgspec.Struct, frozen=True):
-    """A request in flight, and what it was sent with: late answers are known by it."""
+    """Request in flight, with the member id and generation of its sending, by which late replies are recognized."""
 
     message: Message
     to_coordinator: bool
@@ -171,7 +171,7 @@ class SentCall(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class MemberState:
-    """Everything that changes. Only the actions of `membership.core`'s table do so."""
+    """All mutable state of a member. Only the actions of `membership.core`'s table change it."""
 
     settings: MemberSettings
     jitter: Callable[[], float]
@@ -196,7 +196,7 @@ class MemberState:
     looked_at_ms: int | None = None
     """Time at which the topics of the pattern were last refreshed; None: never for this pattern."""
     looks_first: bool = False
-    """True if a join waits for a new look."""
+    """True if a join waits for a new list of topics."""
     rejoin: str = "joining for the first time"
     """Reason to join again; empty while there is none."""
     fenced: bool = False
@@ -208,7 +208,7 @@ class MemberState:
     plan: tuple[SyncGroupAssignment, ...] | None = None
     """Assignments for SyncGroup; None until the leader has computed them."""
     watched: dict[str, int] | None = None
-    """Leader only: the partition counts its assignment was made for."""
+    """Partition counts that the leader's assignment was made for."""
     join_failures: int = 0
     sync_failures: int = 0
     heartbeat_failures: int = 0
@@ -255,11 +255,11 @@ class MemberState:
         return self.channel.is_asking(kind)
 
     def stop_asking(self, *kinds: type[Message]) -> None:
-        """Ignore the answers to these."""
+        """Ignore replies to requests of these types."""
         self.channel.stop_asking(*kinds)
 
     def forget_coordinator(self) -> None:
-        """It is elsewhere, or gone: what it was asked fails; who this member is stays."""
+        """Forget the coordinator, which moved or is lost. Its requests fail; member id and generation stay."""
         if self.coordinator is None:
             return
         self.effects.append(HangUp(self.coordinator))
@@ -275,7 +275,7 @@ class MemberState:
             self.timers.pop(timer, None)
 
     def backoff_ms(self, failures: int) -> int:
-        """See docs/spec/consumer-client.md#A1: min(max, base * 2^n * U(0.8, 1.2))."""
+        """Return the backoff: min(max, base * 2^n * U(0.8, 1.2)) (docs/spec/consumer-client.md#A1)."""
         settings = self.settings
         delay = settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self.jitter())
         return min(settings.retry_backoff_max_ms, int(delay))
@@ -295,11 +295,12 @@ class MemberState:
         return self.settings.group_instance_id is not None
 
     def is_current(self, sent: SentCall) -> bool:
-        """Tell whether an answer still concerns who this member is (docs/spec/consumer-client.md#A5, "if current")."""
+        """Return true if the request had the present member id and generation (docs/spec/consumer-client.md#A5, "if
+        current")."""
         return sent.generation_id == self.generation_id and sent.member_id == self.member_id
 
     def reset(self, reason: str, *, forget_id: bool) -> None:
-        """The generation is over for this member, and its id too if the coordinator does not know it."""
+        """End the generation for this member; `forget_id`: its member id too, which the coordinator does not know."""
         self.generation_id = NO_GENERATION
         if forget_id:
             self.member_id = ""
@@ -308,7 +309,7 @@ class MemberState:
         self.watched = None
 
     def join_again(self, reason: str, delay_ms: int = 0) -> None:
-        """Send JoinGroup, at once or after a while; what is held now is kept meanwhile (cooperative rebalances)."""
+        """Send JoinGroup, at once or after a delay; held partitions are kept meanwhile (cooperative rebalances)."""
         self.state = State.JOINING
         self.rejoin = reason
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
@@ -316,39 +317,39 @@ class MemberState:
             self.arm(Timer.RETRY, delay_ms)
 
     def unjoin(self) -> None:
-        """Out of the group until the next poll."""
+        """Leave the group until the next poll."""
         self.state = State.UNJOINED
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
 
     def lose(self, *, still_counts: bool = False) -> None:
-        """Have the application let go of what it cannot keep."""
+        """Tell the application that its partitions are lost."""
         self.releasing = self.held
         self.effects.append(LostPartitions(self.held, self.rejoin, still_counts))
 
     def revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Have the application let go of these; it may commit them before."""
+        """Tell the application to release these partitions; it may commit them before."""
         self.releasing = partitions
         self.effects.append(Revoked(partitions))
 
     def released(self) -> None:
-        """It has."""
+        """Note that the application has released them."""
         gone = set(self.releasing)
         self.held = tuple(one for one in self.held if one not in gone)
         self.releasing = ()
 
     def accepts(self, topic: str) -> bool:
-        """Tell whether the application wants it, as far as is known."""
+        """Return true if the application subscribes to the topic, as far as is known."""
         return topic in self.topics or self.matches(topic)
 
     def matches(self, topic: str) -> bool:
-        """Tell whether it is one of a pattern subscribed to."""
+        """Return true if the topic matches the subscribed pattern."""
         if self.pattern is None or (topic.startswith("__") and not self.internal_too):
             return False
         return self.pattern.fullmatch(topic) is not None
 
     def fail(self, error_code: ErrorCode, reason: str) -> None:
-        """See docs/spec/consumer-client.md#A5, "fatal". A fenced member stays so: it would fence its successor
-        otherwise."""
+        """Fail for good (docs/spec/consumer-client.md#A5, "fatal"). A fenced member stays fenced: otherwise it would
+        fence its successor."""
         self.fenced = self.fenced or error_code == ErrorCode.FENCED_INSTANCE_ID
         self.effects.append(Fatal(error_code, reason))
         if self.state is not State.LEAVING:

@@ -1,4 +1,4 @@
-"""Commits and offset fetches: asked of the coordinator again until they end (docs/spec/consumer-client.md#A5, #A8)."""
+"""Commits and offset fetches, retried until they end (docs/spec/consumer-client.md#A5, #A8)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 
 @dataclass(slots=True)
 class PendingCommit:
-    """A commit of the generation it was asked in: in another one, the partitions may have been others' meanwhile."""
+    """Commit in the generation of its call: before another one, the partitions may have been other members'."""
 
     number: int
     deadline_ms: int
@@ -88,8 +88,8 @@ class PendingOffsetFetch:
     error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
     def may_go(self, m: MemberState) -> bool:
-        """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
-        fetch, and the application read again what it has already committed."""
+        """Return true once no commit of the same partitions is in progress. A retried commit would be stored after the
+        fetch, and the application would read committed records again."""
         commits = (one for one in m.operations.values() if isinstance(one, PendingCommit))
         return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) for one in commits)
 
@@ -105,7 +105,8 @@ class PendingOffsetFetch:
 
 
 def may_commit(m: MemberState) -> ErrorCode:
-    """Nothing is sent from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
+    """Return the error of a commit that must not be sent: in a rebalance the application must poll first; outside of
+    the group the partitions are lost."""
     if m.fenced:
         return ErrorCode.FENCED_INSTANCE_ID
     if m.is_by_hand:
@@ -118,7 +119,7 @@ def may_commit(m: MemberState) -> ErrorCode:
 
 
 def commit(m: MemberState, event: CommitAsked) -> None:
-    """Only of what is held: the coordinator checks the member and its generation, but not whose partition it is."""
+    """Commit offsets of held partitions alone: the coordinator checks the member, but not whose the partition is."""
     refusal = may_commit(m)
     held = {one: offset for one, offset in event.offsets.items() if one in m.held}
     if refusal != ErrorCode.NONE or not held:
@@ -135,7 +136,7 @@ def fetch_offsets(m: MemberState, event: OffsetsAsked) -> None:
 
 
 def run(m: MemberState, operation: PendingOperation) -> None:
-    """Send it on its way, unless it ended instead."""
+    """Send the operation's request, unless the operation ended instead."""
     request = operation.request(m)
     if request is not None:
         operation.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, operation=operation.number)

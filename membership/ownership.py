@@ -1,4 +1,4 @@
-"""Claims and releases of partitions: asked of the coordinator's registry until they end
+"""Claims and releases of partitions in the ownership registry, retried until they end
 (docs/spec/consumer-client.md#E2)."""
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ from protocol.messages.ownership import (
 
 @dataclass(slots=True)
 class PendingClaim:
-    """All of it or nothing, in the generation it was asked in. An answer that was lost is asked for again: what is
-    owned already is granted by the same epoch.
+    """Claim of all partitions or none, in the generation of its call. After a lost reply it is sent again: partitions
+    owned already are granted with the same epoch.
     """
 
     number: int
@@ -63,7 +63,7 @@ class PendingClaim:
         m.effects.append(ClaimDone(self.number, ErrorCode.NONE, grants, {}, m.member_id, self.generation_id))
 
     def refused(self, m: MemberState, code: ErrorCode, reply: ClaimPartitionsReply | None) -> None:
-        """By the registry: some of it is somebody else's."""
+        """End a claim that the registry refused, since other members own some of its partitions."""
         m.operations.pop(self.number, None)
         owners = {
             TopicPartition(one.topic, one.partition): one.owner
@@ -75,7 +75,8 @@ class PendingClaim:
 
 @dataclass(slots=True)
 class PendingRelease:
-    """One try, as who the member was when it was granted them. If it is lost, the next JoinGroup ends the grants."""
+    """Release, sent once with the member id and generation of the grants. If it is lost, the next JoinGroup ends the
+    grants."""
 
     number: int
     deadline_ms: int
@@ -130,7 +131,7 @@ def hear_claim(m: MemberState, event: ClaimAnswered) -> None:
 
 
 def hear_release(m: MemberState, event: ReleaseAnswered) -> None:
-    """End the release; partitions that were another's by then are no trouble."""
+    """End the release; partitions that another member owns by then are no error."""
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return

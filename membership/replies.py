@@ -1,4 +1,4 @@
-"""Events that a `Replied`, a `CallFailed` or a deadline turns into before the table sees it."""
+"""Events made from a `Replied`, a `CallFailed` or a deadline before the table sees them."""
 
 from membership.channel import normalised
 from membership.events import MemberEvent
@@ -13,7 +13,8 @@ from protocol.messages.topics import Metadata, MetadataReply
 
 
 class Answered(MemberEvent, frozen=True):
-    """`reply` is None when none came (`error_code` NETWORK_EXCEPTION) or the request was refused as a whole."""
+    """End of a request. `reply` is None if none came (`error_code` NETWORK_EXCEPTION) or the request was rejected as a
+    whole."""
 
     sent: SentCall
     error_code: ErrorCode
@@ -45,7 +46,7 @@ class MetadataAnswered(Answered, frozen=True):
 
 
 class AllTopicsAnswered(Answered, frozen=True):
-    """To a question for all topics there are, which whoever subscribed to a pattern asks."""
+    """Reply with all topics, requested for a subscription to a pattern."""
 
     reply: MetadataReply | None
 
@@ -67,11 +68,12 @@ class ReleaseAnswered(Answered, frozen=True):
 
 
 class PollOverdue(MemberEvent, frozen=True):
-    """The application has not polled for max.poll.interval.ms (docs/spec/consumer-client.md#A10)."""
+    """The application has not polled for `max_poll_interval_ms` (docs/spec/consumer-client.md#A10)."""
 
 
 class SessionExpired(MemberEvent, frozen=True):
-    """No good word from the coordinator for session.timeout.ms: maybe it moved (docs/spec/consumer-client.md#A6)."""
+    """No reply without an error for `session_timeout_ms`: the coordinator may have moved
+    (docs/spec/consumer-client.md#A6)."""
 
 
 _ANSWERS: dict[str, type[Answered]] = {
@@ -89,14 +91,14 @@ _ANSWERS: dict[str, type[Answered]] = {
 
 
 def answered(sent: SentCall, reply: Message, reason: str = "") -> Answered:
-    """Return what came back, as an event; a reply of an unexpected kind counts as the server's own error."""
+    """Return the event of a reply; one of an unexpected type counts as UNKNOWN_SERVER_ERROR."""
     kind = _kind_of(sent.message)
     code, sentence, expected = normalised(sent.message, reply, reason)
     return kind(sent, code, sentence, expected)  # type: ignore[call-arg]
 
 
 def unanswered(sent: SentCall, error_code: ErrorCode) -> Answered:
-    """Nothing came back."""
+    """Return the event of a request without a reply."""
     return _kind_of(sent.message)(sent, error_code, "", None)  # type: ignore[call-arg]
 
 

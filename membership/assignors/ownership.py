@@ -1,4 +1,4 @@
-"""Former owners: the claims of members, and which of them count (docs/spec/consumer-client.md#F, ownership claims)."""
+"""Former owners: the claims of members, and the ones that count (docs/spec/consumer-client.md#F, ownership claims)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from membership.topic_partition import TopicPartition
 
 
 class OwnershipClaim(NamedTuple):
-    """The partitions that a member says it had, and its generation."""
+    """Partitions that a member claims to have had, and its generation."""
 
     partitions: Sequence[TopicPartition] = ()
     generation_id: int = -1
 
 
 class FormerOwners(NamedTuple):
-    """`owners`: the one member whose claim counts. `earlier`: who had a partition last, among members that missed the
+    """`owners`: the member whose claim counts, by partition. `earlier`: the last owner among members that missed the
     newest generation.
     """
 
@@ -23,7 +23,8 @@ class FormerOwners(NamedTuple):
 
 
 def settle(claims: Mapping[str, OwnershipClaim]) -> FormerOwners:
-    """The newer generation has it; claimed twice in the same one, nobody has. `claims` in the order of member ids."""
+    """Find the former owners. The newest generation counts; a partition claimed twice in one has no owner. `claims` are
+    in the order of member ids."""
     newest = max((claim.generation_id for claim in claims.values()), default=-1)
     best: dict[TopicPartition, tuple[int, str]] = {}
     earlier: dict[TopicPartition, tuple[int, str]] = {}
