@@ -4,7 +4,7 @@ docs/spec/consumer-client.md#F)."""
 from collections.abc import Mapping, Sequence
 
 from membership.assignors.model import Assignment, Subscriber
-from membership.assignors.ownership import FormerOwners, OwnershipClaim
+from membership.assignors.ownership import FormerClaim, FormerOwners
 from membership.errors import CannotShareOut
 from membership.topic_partition import TopicPartition
 
@@ -21,7 +21,7 @@ class UnsafeAssignment(CannotShareOut):
         self.partitions = tuple(partitions)
 
 
-def withhold(assignment: Assignment, claims: Mapping[str, OwnershipClaim], ownership: FormerOwners) -> Assignment:
+def withhold(assignment: Assignment, claims: Mapping[str, FormerClaim], ownership: FormerOwners) -> Assignment:
     """Return the assignment without the partitions that a member other than the receiver claims, however old the claim:
     that member sees that its assignment lacks them, releases them and joins again. A receiver whose claim counts keeps
     its partitions.

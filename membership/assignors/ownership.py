@@ -6,7 +6,7 @@ from typing import NamedTuple
 from membership.topic_partition import TopicPartition
 
 
-class OwnershipClaim(NamedTuple):
+class FormerClaim(NamedTuple):
     """Partitions that a member claims to have had, and its generation."""
 
     partitions: Sequence[TopicPartition] = ()
@@ -22,7 +22,7 @@ class FormerOwners(NamedTuple):
     earlier: dict[TopicPartition, str]
 
 
-def settle(claims: Mapping[str, OwnershipClaim]) -> FormerOwners:
+def settle(claims: Mapping[str, FormerClaim]) -> FormerOwners:
     """Find the former owners. The newest generation counts; a partition claimed twice in one has no owner. `claims` are
     in the order of member ids."""
     newest = max((claim.generation_id for claim in claims.values()), default=-1)

@@ -8,7 +8,7 @@ from membership.assignors.equal import share_equally
 from membership.assignors.general import share_generally
 from membership.assignors.model import NO_RACKS, UNKNOWN_GENERATION, Assignment, Racks, Subscriber
 from membership.assignors.nearer import Held, Share, share_nearer
-from membership.assignors.ownership import FormerOwners, OwnershipClaim, settle
+from membership.assignors.ownership import FormerClaim, FormerOwners, settle
 from membership.assignors.racks import Nearness
 from membership.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data
 
@@ -28,7 +28,7 @@ def assign_cooperative_sticky(
     """Assign by the partitions that members still own. A partition that would move from a live owner is withheld in
     this round."""
     members = sorted(subscribers, key=lambda one: one.member_id)
-    claims = {one.member_id: OwnershipClaim(one.owned, _generation_of(one)) for one in members}
+    claims = {one.member_id: FormerClaim(one.owned, _generation_of(one)) for one in members}
     ownership = settle(claims)
     return withhold(_share_out(_counted(partition_counts, members), members, ownership, racks), claims, ownership)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from membership.assignors.model import UNKNOWN_GENERATION
-from membership.assignors.ownership import OwnershipClaim
+from membership.assignors.ownership import FormerClaim
 from membership.topic_partition import TopicPartition
 from protocol import consumer_protocol as wire
 from protocol.errors import ProtocolViolation
@@ -22,13 +22,13 @@ def sticky_user_data(last_assigned: Sequence[TopicPartition], generation_id: int
     return wire.encode_previous_assignment(grouped, generation_id)
 
 
-def decode_sticky_user_data(data: bytes | None) -> OwnershipClaim:
+def decode_sticky_user_data(data: bytes | None) -> FormerClaim:
     """Decode version 1, or 0, which has no generation. Bytes that cannot be decoded claim nothing."""
     try:
         topics, generation_id = wire.decode_previous_assignment(data or b"")
     except ProtocolViolation:
-        return OwnershipClaim()
-    return OwnershipClaim(
+        return FormerClaim()
+    return FormerClaim(
         [TopicPartition(topic, number) for topic, numbers in topics for number in numbers], generation_id
     )
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
 
 from membership.assignors import by_name
-from membership.assignors.ownership import OwnershipClaim
+from membership.assignors.ownership import FormerClaim
 from membership.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data, sticky_user_data
 from membership.topic_partition import TopicPartition
 from tests.client.assignors.story import parts
@@ -17,11 +17,11 @@ VERSION_0 = VERSION_1[:-4]
 
 def test_sticky_user_data_is_the_last_assignment_by_topic_and_its_generation() -> None:
     assert by_name("sticky").user_data(parts("t-2 a-0 t-1"), 7) == VERSION_1
-    assert decode_sticky_user_data(VERSION_1) == OwnershipClaim(list(parts("a-0 t-1 t-2")), 7)
+    assert decode_sticky_user_data(VERSION_1) == FormerClaim(list(parts("a-0 t-1 t-2")), 7)
 
 
 def test_sticky_user_data_of_before_generations_is_read() -> None:
-    assert decode_sticky_user_data(VERSION_0) == OwnershipClaim(list(parts("a-0 t-1 t-2")), -1)
+    assert decode_sticky_user_data(VERSION_0) == FormerClaim(list(parts("a-0 t-1 t-2")), -1)
 
 
 def test_a_member_given_nothing_in_a_generation_says_so_and_a_new_one_says_nothing() -> None:
@@ -31,7 +31,7 @@ def test_a_member_given_nothing_in_a_generation_says_so_and_a_new_one_says_nothi
 
 @pytest.mark.parametrize("data", [None, b"", b"\0\0", VERSION_1[:-5], b"\xff" * 8, b"\x7f" + b"\xff" * 7])
 def test_sticky_user_data_that_cannot_be_read_claims_nothing(data: bytes | None) -> None:
-    assert decode_sticky_user_data(data) == OwnershipClaim((), -1)
+    assert decode_sticky_user_data(data) == FormerClaim((), -1)
 
 
 def test_cooperative_user_data_is_the_generation() -> None:
@@ -62,7 +62,7 @@ def test_kafka_python_reads_what_is_written_and_so_does_muster(owned: list[Topic
     theirs = StickyAssignorUserData.decode(data, version=1, header=False)
     assert theirs.generation == generation
     assert [(each.topic, n) for each in theirs.previous_assignment for n in each.partitions] == sorted(owned)
-    assert decode_sticky_user_data(data) == OwnershipClaim(sorted(owned), generation)
+    assert decode_sticky_user_data(data) == FormerClaim(sorted(owned), generation)
 
 
 @settings(deadline=None)
