@@ -74,7 +74,7 @@ E = TypeVar("E")
 Action = Callable[[MemberState, E], None]
 
 
-class MemberRow(NamedTuple):
+class MembershipRow(NamedTuple):
     """The actions of an event, state by state."""
 
     event: type
@@ -96,9 +96,9 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
         syncing: Action[E],
         steady: Action[E],
         leaving: Action[E],
-    ) -> MemberRow:
+    ) -> MembershipRow:
         cells = (unjoined, releasing, joining, syncing, steady, leaving)
-        return MemberRow(self.event, dict(zip(State, cells, strict=True)))
+        return MembershipRow(self.event, dict(zip(State, cells, strict=True)))
 
 
 def nothing(_m: MemberState, _event: object) -> None:
