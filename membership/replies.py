@@ -12,7 +12,7 @@ from protocol.messages.ownership import ClaimPartitionsReply, ReleasePartitionsR
 from protocol.messages.topics import Metadata, MetadataReply
 
 
-class Answered(MemberEvent, frozen=True):
+class CallAnswered(MemberEvent, frozen=True):
     """End of a request. `reply` is None if none came (`error_code` NETWORK_EXCEPTION) or the request was rejected as a
     whole."""
 
@@ -21,49 +21,49 @@ class Answered(MemberEvent, frozen=True):
     reason: str
 
 
-class JoinAnswered(Answered, frozen=True):
+class JoinAnswered(CallAnswered, frozen=True):
     reply: JoinGroupReply | None
 
 
-class SyncAnswered(Answered, frozen=True):
+class SyncAnswered(CallAnswered, frozen=True):
     reply: SyncGroupReply | None
 
 
-class HeartbeatAnswered(Answered, frozen=True):
+class HeartbeatAnswered(CallAnswered, frozen=True):
     reply: HeartbeatReply | None
 
 
-class LeaveAnswered(Answered, frozen=True):
+class LeaveAnswered(CallAnswered, frozen=True):
     reply: LeaveGroupReply | None
 
 
-class LookupAnswered(Answered, frozen=True):
+class LookupAnswered(CallAnswered, frozen=True):
     reply: FindCoordinatorReply | None
 
 
-class MetadataAnswered(Answered, frozen=True):
+class MetadataAnswered(CallAnswered, frozen=True):
     reply: MetadataReply | None
 
 
-class AllTopicsAnswered(Answered, frozen=True):
+class AllTopicsAnswered(CallAnswered, frozen=True):
     """Reply with all topics, requested for a subscription to a pattern."""
 
     reply: MetadataReply | None
 
 
-class CommitAnswered(Answered, frozen=True):
+class CommitAnswered(CallAnswered, frozen=True):
     reply: OffsetCommitReply | None
 
 
-class OffsetsAnswered(Answered, frozen=True):
+class OffsetsAnswered(CallAnswered, frozen=True):
     reply: OffsetFetchReply | None
 
 
-class ClaimAnswered(Answered, frozen=True):
+class ClaimAnswered(CallAnswered, frozen=True):
     reply: ClaimPartitionsReply | None
 
 
-class ReleaseAnswered(Answered, frozen=True):
+class ReleaseAnswered(CallAnswered, frozen=True):
     reply: ReleasePartitionsReply | None
 
 
@@ -76,7 +76,7 @@ class SessionExpired(MemberEvent, frozen=True):
     (docs/spec/consumer-client.md#A6)."""
 
 
-_ANSWERS: dict[str, type[Answered]] = {
+_ANSWERS: dict[str, type[CallAnswered]] = {
     "JoinGroup": JoinAnswered,
     "SyncGroup": SyncAnswered,
     "Heartbeat": HeartbeatAnswered,
@@ -90,19 +90,19 @@ _ANSWERS: dict[str, type[Answered]] = {
 }
 
 
-def answered(sent: SentCall, reply: Message, reason: str = "") -> Answered:
+def answered(sent: SentCall, reply: Message, reason: str = "") -> CallAnswered:
     """Return the event of a reply; one of an unexpected type counts as UNKNOWN_SERVER_ERROR."""
     kind = _kind_of(sent.message)
     code, sentence, expected = normalised(sent.message, reply, reason)
     return kind(sent, code, sentence, expected)  # type: ignore[call-arg]
 
 
-def unanswered(sent: SentCall, error_code: ErrorCode) -> Answered:
+def unanswered(sent: SentCall, error_code: ErrorCode) -> CallAnswered:
     """Return the event of a request without a reply."""
     return _kind_of(sent.message)(sent, error_code, "", None)  # type: ignore[call-arg]
 
 
-def _kind_of(message: Message) -> type[Answered]:
+def _kind_of(message: Message) -> type[CallAnswered]:
     if isinstance(message, Metadata) and message.topics is None:
         return AllTopicsAnswered
     return _ANSWERS[type(message).__name__]
