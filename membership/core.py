@@ -52,7 +52,7 @@ from membership.replies import (
     OffsetsAnswered,
     PollOverdue,
     ReleaseAnswered,
-    SessionExpired,
+    SessionTimedOut,
     SyncAnswered,
     answered,
     unanswered,
@@ -152,7 +152,7 @@ TABLE = {row.event: row.cells for row in (
     on(HeartbeatAnswered)(
         unjoined=nothing, releasing=heartbeats.hear_heartbeat, joining=nothing, syncing=heartbeats.hear_heartbeat,
         steady=heartbeats.hear_heartbeat, leaving=nothing),
-    on(SessionExpired)(
+    on(SessionTimedOut)(
         unjoined=nothing, releasing=heartbeats.doubt_coordinator, joining=nothing,
         syncing=heartbeats.doubt_coordinator, steady=heartbeats.doubt_coordinator, leaving=nothing),
     on(PollOverdue)(
@@ -197,7 +197,7 @@ TABLE = {row.event: row.cells for row in (
 )}
 # fmt: on
 
-_OVERDUE = {Timer.SESSION: SessionExpired(), Timer.POLL: PollOverdue()}
+_OVERDUE = {Timer.SESSION: SessionTimedOut(), Timer.POLL: PollOverdue()}
 """Events of timers; the other timers only hold something back until they run out."""
 _BEATING = frozenset({State.RELEASING, State.SYNCING, State.STEADY})
 _IN_TOUCH = _BEATING | {State.JOINING}

@@ -4,7 +4,7 @@
 from membership.events import HangUp
 from membership.joining import leave_quietly, lose_first, note_heard, note_lease
 from membership.member import COORDINATOR_GONE, MemberState, State, Timer
-from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionExpired
+from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
 from protocol.messages.topics import Metadata
@@ -101,7 +101,7 @@ def _beat_again(m: MemberState) -> None:
     m.heartbeat_failures += 1
 
 
-def doubt_coordinator(m: MemberState, _event: SessionExpired) -> None:
+def doubt_coordinator(m: MemberState, _event: SessionTimedOut) -> None:
     """Look for the coordinator again after its silence. Membership is kept until a reply says otherwise."""
     m.forget_coordinator()
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)

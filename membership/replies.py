@@ -71,7 +71,7 @@ class PollOverdue(MemberEvent, frozen=True):
     """The application has not polled for `max_poll_interval_ms` (docs/spec/consumer-client.md#A10)."""
 
 
-class SessionExpired(MemberEvent, frozen=True):
+class SessionTimedOut(MemberEvent, frozen=True):
     """No reply without an error for `session_timeout_ms`: the coordinator may have moved
     (docs/spec/consumer-client.md#A6)."""
 
