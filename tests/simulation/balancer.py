@@ -109,7 +109,7 @@ class Balancer:
 
     @property
     def leases(self) -> bool:
-        """Whether it may hand out records, by its own clock."""
+        """Return true if the member's lease holds by its own clock."""
         return self.running and self._clock.now_ms - self.lease_from_ms < SESSION_MS
 
     def start(self) -> None:
@@ -218,7 +218,7 @@ class Balancer:
         self._watcher.sent(message, self.link, self._clock.now_ms)
 
     def _lost_link(self) -> None:
-        """What was asked may have been done."""
+        """Drop the connection; its unanswered requests may have been carried out."""
         self.link, self._unread = None, []
         self._client = NATIVE.connect(self.name)
         asked, self._asked = self._asked, None

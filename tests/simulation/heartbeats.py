@@ -32,7 +32,7 @@ class Beat(NamedTuple):
 
 
 class Heartbeats:
-    """Those that were sent last, by group and member."""
+    """Last heartbeats sent, by group and member."""
 
     def __init__(self) -> None:
         self._beats: dict[tuple[str, str], deque[Beat]] = {}

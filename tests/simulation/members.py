@@ -43,7 +43,7 @@ _ASSIGNORS = (
     (("sticky",), ("sticky", "range")),
     (("cooperative-sticky", "range"), ("range", "cooperative-sticky")),
 )
-"""What members of one group offer: they always share one, and rebalance in the same way."""
+"""Assignors of the members of one group: they have one in common, and the same rebalance protocol."""
 
 
 class Exchange(Protocol):
@@ -61,7 +61,7 @@ class Exchange(Protocol):
 
 
 class Traits(NamedTuple):
-    """What a member is like. Its application acts every `act_ms` or so, and commits so often when it does."""
+    """Traits of a member. Its application acts every `act_ms` or so, and commits with this probability."""
 
     settings: MemberSettings
     topics: tuple[str, ...]
@@ -140,7 +140,7 @@ class SimMember:
         self._clock.after(int(self.traits.act_ms * (0.1 + 1.9 * self._random.random())), self._act)
 
     def _act(self) -> None:
-        """What the application does now and then: read, poll, commit."""
+        """Let the application act: read, poll, commit."""
         if not self.running:
             return
         if self._clock.now_ms >= self.stalled_until_ms:
@@ -156,7 +156,7 @@ class SimMember:
 
     @property
     def _being_released(self) -> tuple[TopicPartition, ...]:
-        """What its last commit is under way for: nothing of it is read any more."""
+        """Return the partitions whose last commit is in flight; they are not read any more."""
         return self._releasing if self._release_after_commit else ()
 
     def _commit(self) -> None:
@@ -349,10 +349,10 @@ class SimMember:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it knows where to read on for everything it holds."""
+        """Return true if the member knows its position in every held partition."""
         return all(position is not None for position in self.held.values())
 
     @property
     def waiting_since_ms(self) -> int | None:
-        """When the oldest request that has no answer, and whose connection lives, was sent."""
+        """Return the send time of the oldest unanswered request whose connection is open."""
         return min((asked_ms for _call, _message, asked_ms in self._asked.values()), default=None)

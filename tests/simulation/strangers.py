@@ -1,4 +1,4 @@
-"""Those that are no members: what is left of one, a request that comes again, many that come at once."""
+"""Clients that are no members: remains of one, a repeated request, many requests at once."""
 
 from random import Random
 from typing import Protocol
@@ -16,14 +16,14 @@ from tests.simulation.wires import Dialect
 
 
 class Caller(Protocol):
-    """Whoever has a connection."""
+    """Client with a connection."""
 
     link: Link | None
     dialect: Dialect
 
 
 class Ghost:
-    """What is left of a killed member: one late commit under its old name, long after others have taken over."""
+    """Late commit of a killed member under its old id, long after others have taken over."""
 
     def __init__(self, dead: "SimMember", exchange: Exchange, seen: Seen) -> None:
         self.link: Link | None = None

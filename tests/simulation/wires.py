@@ -1,4 +1,4 @@
-"""What a simulated member speaks: the native protocol, or Kafka's in versions that its seed draws."""
+"""Wires of simulated members: the native protocol, or Kafka's in versions that the seed draws."""
 
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
@@ -26,7 +26,7 @@ class Wire(Protocol):
 
 
 class Dialect(NamedTuple):
-    """Which language, and in which versions; of a member, whatever connection it is on."""
+    """Protocol and versions of a member, for all its connections."""
 
     name: str
     versions: dict[type[Message], int]
