@@ -98,7 +98,7 @@ class Login:
             offered = ", ".join(reply.mechanisms)
             what = f"it offers {offered}, not {self._mechanism}" if offered else reply.error_code.name
             if reply.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-                what += ", as a listener says that asks nobody for a login"
+                what += "; a listener without authentication answers so"
             raise LoginRefused(reply.error_code, self._refusal(what))
 
     def _hear_scram(self, scram: "_Scram", stage: str, message: bytes) -> bytes | None:
