@@ -1,4 +1,4 @@
-"""What the service costs, next to bare servers on the same loop in the same run: `python -m bench`.
+"""Benchmarks of the service, compared with bare servers on the same loop in the same run: `python -m bench`.
 
-Beside the service, not of it: nothing here is installed. `docs/performance.md` says how to read the figures.
+Nothing here is installed. `docs/performance.md` says how to read the figures.
 """

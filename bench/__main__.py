@@ -44,7 +44,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
 }
 
 OF_OTHERS = frozenset({"front", "kafka"})
-"""Those that measure other people's servers too."""
+"""Benchmarks that also measure other projects' servers."""
 
 
 def main(arguments: list[str]) -> None:

@@ -1,5 +1,5 @@
-"""What the comparison needs beside Python, built outside the tree and kept under the user's cache: the load generator,
-Apache Kafka's jars, franz-go's kfake."""
+"""Programs for the comparison, built outside the tree and kept under the user's cache: the load generator, Apache
+Kafka's jars, franz-go's kfake."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ KAFKA_FILES = _HERE / "apache_kafka"
 
 
 class NotHere(Exception):
-    """Why something cannot be measured on this machine, as a sentence."""
+    """Raised with a sentence if something cannot be measured on this machine."""
 
 
 def groupload() -> Path:

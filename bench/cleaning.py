@@ -1,7 +1,7 @@
-"""What cleaning does to those who commit meanwhile, and what it leaves of the log.
+"""Effect of cleaning on concurrent commits, and the size of the log after it.
 
-A musterd with small segments is sent commits of one partition, over so many keys that they lie in all fifty shards:
-once with cleaning put off, once with cleaning. Every reply is checked and timed.
+Commits of one partition go to a musterd with small segments, with so many keys that all fifty shards have some: once
+with cleaning put off, once with cleaning. Every reply is checked and timed.
 """
 
 import select
@@ -29,11 +29,11 @@ _CONNECTIONS, _PARTITIONS = 50, 50
 _TOPIC = "commits"
 _BACKOFF = "log.cleaner.backoff.ms"
 _RECORD_BYTES = 9
-"""Of a record beside its key and value: lengths, deltas, attributes."""
+"""Bytes of a record besides its key and value: lengths, deltas, attributes."""
 
 
 class Cleaned(NamedTuple):
-    """What a run came to; `live_bytes` is what the last records of all keys take without any batch around them."""
+    """Result of a run; `live_bytes`: size of the last records of all keys, without batches."""
 
     commits: int
     seconds: float
@@ -102,7 +102,7 @@ def _run(frames: list[list[Frame]], commits: int, segment_bytes: int, *, cleans:
 
 
 def _commit(daemon: Daemon, frames: list[list[Frame]], commits: int) -> Counter[int]:
-    """How often a commit took so many hundredths of a millisecond."""
+    """Return the number of commits by their time in hundredths of a millisecond."""
     random, clock, poll = Random(1), time.perf_counter, select.epoll()
     lines = [Line(daemon.native, number) for number in range(_CONNECTIONS)]
     orders = [_order(own, random) for own in frames]
@@ -199,7 +199,7 @@ def _wait_until_clean(daemon: Daemon) -> int:
 
 
 def _sizes(data: Path) -> tuple[int, int, int]:
-    """Of all offsets logs: their bytes, those of their last segments, and of the last records of all keys."""
+    """Return the bytes of all offsets logs, of their last segments, and of the last records of all keys."""
     store = LogStore(OsDisk(), str(data), StoreLimits())
     store.open()
     size = active = live = 0

@@ -53,8 +53,8 @@ class Outcome(NamedTuple):
 
 
 class Manner(NamedTuple):
-    """How a daemon lives and dies: its settings, how long it serves at most, how often its start is killed already, how
-    often it is stopped in good order instead, and how often the folder is looked at in between."""
+    """Life of a daemon: its settings, its longest time of service, and the shares of starts that are killed, of clean
+    stops, and of checks of the folder in between."""
 
     settings: Mapping[str, str]
     life_s: float
@@ -269,7 +269,8 @@ def run(kills: int, seed: int, folder: Path, *, manner: Manner = CRASH, say: boo
 
 
 def _lost(daemon: Daemon, acknowledged: dict[str, int], under_way: dict[str, int]) -> list[str]:
-    """What each group is found at. From then on that is acknowledged: a read promises as much as a commit."""
+    """Compare each group's offset with the acknowledged ones. The offset read counts as acknowledged from now on, since
+    a read promises as much as a commit."""
     found = []
     with Wire(daemon.native) as wire:
         for group_id, offset in list(acknowledged.items()):

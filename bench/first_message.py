@@ -1,7 +1,7 @@
-"""How soon the first message comes: in a client-balanced group, which was invented so that nobody waits for a balancing
-period, and in ordinary groups of the same daemon.
+"""Time until the first message in client-balanced groups, which need no balancing period, and in classic groups of the
+same daemon.
 
-From making the consumer to having the record, which is in the log already. Each time it is another group.
+It runs from making the consumer to having the record, which is in the log already, each time in another group.
 """
 
 import threading

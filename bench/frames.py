@@ -65,7 +65,7 @@ def fetch(number: int, group_id: str, topic: str, partitions: Sequence[int]) -> 
 
 
 def heartbeat_reply(number: int) -> bytes:
-    """What a heartbeat without an error is answered with."""
+    """Return the reply to a heartbeat without an error."""
     result = {"error_code": 0, "throttle_time_ms": 0}
     return _REPLY_HEAD + NUMBER.pack(number) + msgpack.packb(None) + msgpack.packb(result)
 
@@ -75,7 +75,7 @@ class UnexpectedReply(Exception):
 
 
 def check(reply: Any, number: int) -> None:
-    """That a decoded reply is that request's, and nothing in it is an error."""
+    """Check that a decoded reply belongs to the request and contains no error."""
     if reply[0] != 1 or reply[1] != number or reply[2] is not None or _has_error(reply[3]):
         raise UnexpectedReply(f"request {number} was answered {reply!r}")
 

@@ -1,6 +1,6 @@
-"""What it costs to reach an Apache Kafka through a musterd in front of it: the same requests direct and through.
+"""Cost of a musterd in front of an Apache Kafka: the same requests direct and through it.
 
-`groupload.c` makes the load; the two ways take turns. Goals: half the throughput of direct at 1 MiB, 0.3 ms more at the
+`groupload.c` makes the load; both ways take turns. Goals: half of the direct throughput at 1 MiB, 0.3 ms more at the
 median of 1 KiB.
 """
 

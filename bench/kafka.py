@@ -51,7 +51,7 @@ REQUESTS = (
 REBALANCES = (10, 100, 1_000)
 
 Answers = dict[tuple[str, str], list[dict[str, Any]]]
-"""What groupload said, by test and server."""
+"""Results of groupload, by test and server."""
 
 
 class Failed(Exception):

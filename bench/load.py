@@ -20,14 +20,14 @@ _WAIT_S = 30.0
 
 
 class Measured(NamedTuple):
-    """What one stretch of load came to."""
+    """Result of one stretch of load."""
 
     requests: int
     seconds: float
     cpu_s: float
-    """Of the server."""
+    """Processor time of the server."""
     own_cpu_s: float
-    """Of this generator."""
+    """Processor time of this generator."""
 
     @property
     def cpu_us(self) -> float:

@@ -1,6 +1,6 @@
-"""How soon a group notices a new member: with what the native protocol pushes, without it, and over Kafka's protocol.
+"""Time until a group notices a new member: with pushes of the native protocol, without, and over Kafka's protocol.
 
-All members are this client's own cores on sockets of one process, whose applications poll as soon as there is a reason.
+All members are cores of this client on sockets of one process, whose applications poll as soon as there is a reason.
 """
 
 import random
@@ -13,19 +13,19 @@ from bench.report import Options, Sheet, Value, median
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Call,
-    Effect,
-    Lost,
+    LostPartitions,
+    MemberEffect,
     MemberEvent,
     NodeAddress,
     Polled,
     Pushed,
     Released,
     Revoked,
-    Woke,
+    SendRequest,
+    TimePassed,
 )
 from membership.member import MemberSettings
-from muster.net.dialects import Dialect, open_session
+from muster.net.dialects import ClientDialect, open_session
 from muster.net.exchange import Exchange
 
 _SIZES = (10, 100, 1_000)
@@ -33,9 +33,9 @@ _GROUP, _TOPIC = "noticing", "flights"
 _HEARTBEAT_MS = 3_000
 _PATIENCE_S = 60
 _WAYS = (
-    ("native, with push", Dialect.NATIVE, True),
-    ("native, without", Dialect.NATIVE, False),
-    ("kafka", Dialect.KAFKA, False),
+    ("native, with push", ClientDialect.NATIVE, True),
+    ("native, without", ClientDialect.NATIVE, False),
+    ("kafka", ClientDialect.KAFKA, False),
 )
 
 
@@ -59,10 +59,10 @@ class Member:
         if self.core.needs_poll and not isinstance(event, Polled):
             self.step(Polled())
 
-    def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Call):
+    def _carry_out(self, effect: MemberEffect) -> None:
+        if isinstance(effect, SendRequest):
             self.socket.sendall(self.exchange.say(effect))
-        elif isinstance(effect, Revoked | Lost):
+        elif isinstance(effect, Revoked | LostPartitions):
             self.step(Released())
         elif isinstance(effect, Assigned):
             self.generation = effect.generation_id
@@ -83,7 +83,7 @@ class Member:
 class Crowd:
     """The members, and the loop that runs them."""
 
-    def __init__(self, address: NodeAddress, dialect: Dialect, *, hears_pushes: bool) -> None:
+    def __init__(self, address: NodeAddress, dialect: ClientDialect, *, hears_pushes: bool) -> None:
         self.address, self.dialect, self.hears_pushes = address, dialect, hears_pushes
         self.members: list[Member] = []
         self._selector = selectors.DefaultSelector()
@@ -123,7 +123,7 @@ class Crowd:
         for member in self.members:
             due_ms = member.core.next_deadline_ms
             if due_ms is not None and due_ms <= now_ms:
-                member.step(Woke())
+                member.step(TimePassed())
 
 
 def measure(options: Options) -> list[Sheet]:
@@ -143,7 +143,7 @@ def measure(options: Options) -> list[Sheet]:
     ]
 
 
-def _add_members(size: int, dialect: Dialect, rounds: int, *, hears_pushes: bool) -> list[float]:
+def _add_members(size: int, dialect: ClientDialect, rounds: int, *, hears_pushes: bool) -> list[float]:
     took = []
     with scratch(in_memory=True) as folder, Daemon(folder / "data", http=False) as daemon:
         daemon.create_topic(_TOPIC, size)

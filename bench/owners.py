@@ -85,7 +85,7 @@ class Reader:
 
 
 class Sampler(threading.Thread):
-    """What the registry says, as often as it answers."""
+    """Reads the registry as often as it answers."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -224,8 +224,8 @@ def _lines(path: Path) -> list[tuple[float, int, int]]:
 
 
 def judge(handed: list[Handed], died_at_s: dict[int, float], daemon_died_s: list[float]) -> tuple[int, int, list[str]]:
-    """Of one partition, in the order of the clock: how many came again behind a reader that died, how many behind a
-    daemon, and what nothing explains."""
+    """Judge the records of one partition, in the order of the clock. Return the numbers repeated after a reader and
+    after a daemon died, and the records that nothing explains."""
     behind_a_reader = behind_the_daemon = 0
     unexplained = []
     last: dict[int, Handed] = {}  # by offset: who had it last

@@ -1,5 +1,5 @@
-"""How fast applications get records: our consumer beside those of other libraries, reading the same topic of the same
-daemon, each in a process of its own, one after the other.
+"""Records a second of our consumer and those of other libraries, reading the same topic of the same daemon, each in a
+process of its own, one after the other.
 """
 
 import json

@@ -28,7 +28,7 @@ class ServerProcess:
     """A child that prints `ready KIND=HOST:PORT ...` as its first line and serves until SIGTERM."""
 
     def __init__(self, command: list[str], log: Path = Path(os.devnull)) -> None:
-        """What it complains of goes to the end of `log`."""
+        """Start the command; its standard error is appended to `log`."""
         with log.open("a") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         self.pid = self.process.pid
@@ -93,7 +93,7 @@ class Daemon(ServerProcess):
 
     @staticmethod
     def command(data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> list[str]:
-        """What begins one."""
+        """Return the command line of a daemon."""
         command = [sys.executable, "-m", "coordinator", "--data-dir", str(data_dir), "--native", "127.0.0.1:0"]
         command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0" if http else "off"]
         for key, value in settings.items():

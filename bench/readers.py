@@ -14,7 +14,7 @@ PARTITIONS = 4
 _MOST = 500
 """Records a call, where the library can be told."""
 _WAIT_MS = 10
-"""How long a fetch waits for news: whoever goes back to the beginning waits for one that is under way."""
+"""Longest wait of a fetch: a reader that seeks to the beginning waits for the fetch under way."""
 
 Pass = Callable[[], int]
 """Reads on and says how many records came; each came as an object with its key and value."""
@@ -46,7 +46,7 @@ def _confluent(bootstrap: str, topic: str) -> tuple[Any, list[Any]]:
 
 
 def _touch(messages: list[Any]) -> int:
-    """What another library has made already is made now."""
+    """Make the objects that another library has made already, and return their number."""
     for message in messages:
         message.key()
         message.value()

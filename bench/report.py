@@ -1,4 +1,4 @@
-"""What a run came to: sheets of figures, as tables for people and as JSON for scripts."""
+"""Results of a run: sheets of figures, as tables for people and as JSON for scripts."""
 
 import json
 import os
@@ -17,18 +17,18 @@ Value = str | int | float | None
 
 
 class Options(NamedTuple):
-    """How thoroughly to measure. All figures are medians over `rounds`."""
+    """Extent of the measurements. All figures are medians over `rounds`."""
 
     rounds: int = 3
     seconds: float = 1.0
     quick: bool = False
     huge: bool = False
     only: tuple[str, ...] = ()
-    """Of the Kafka comparison's scenarios; none: all."""
+    """Scenarios of the comparison with Kafka; none: all."""
     slow: bool = False
-    """Of what stands in front of a broker: only what clients cost that read hardly anything."""
+    """Measure in front of a broker only the cost of clients that read hardly anything."""
     may_fetch: bool = False
-    """Whether other people's servers may be fetched and built."""
+    """Permission to fetch and build other projects' servers."""
 
 
 class Sheet(msgspec.Struct):
@@ -67,7 +67,7 @@ def text(value: Value) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Where the figures were taken; comparisons across machines say little."""
+    """Describe the machine; comparisons across machines say little."""
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "loop": _loop(),

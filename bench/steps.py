@@ -1,6 +1,6 @@
-"""How long the longest step of a node is when it is asked about very much: `python -m bench steps`. A step is what
-everyone else's heartbeats wait behind. No process and no socket; what the disk does is left out, since it is done
-beside the node. Times are the processor's, so that what else the machine does is left out too.
+"""Longest step of a node with very large requests: `python -m bench steps`. Heartbeats of all clients wait behind a
+step. There is no process and no socket; disk jobs are left out, since they run outside the loop. Times are processor
+times, without other work of the machine.
 """
 
 import gc

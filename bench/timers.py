@@ -45,7 +45,7 @@ class WheelEntry(Entry):
 
 
 def purgatory(heard_ms: Sequence[int]) -> Advance:
-    """As the service does it: the deadline moves, and the wheel finds out when it gets there."""
+    """Move deadlines as the service does it: the wheel notices a later deadline when it reaches the old one."""
     watched: DelayedOperationPurgatory[None] = DelayedOperationPurgatory(0)
     sessions = [Session(number, at + SESSION_MS) for number, at in enumerate(heard_ms)]
     for session in sessions:

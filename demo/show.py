@@ -1,4 +1,4 @@
-"""What is seen while it runs: bars on a terminal, plain lines elsewhere."""
+"""Display of the progress: bars on a terminal, plain lines elsewhere."""
 
 import time
 from types import TracebackType
@@ -45,7 +45,7 @@ class Show:
         self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {sentence}", highlight=False, soft_wrap=True)
 
     def set(self, name: str, done: int, total: int, note: str = "") -> None:
-        """How far `name` is."""
+        """Show the progress of `name`."""
         if self._progress is None:
             tenth = done * _TENTHS // total if total else 0
             if tenth > self._tenths.get(name, 0):

@@ -1,7 +1,7 @@
-"""Where every member writes what it read: rows keyed by (topic, partition, offset), in a folder a member.
+"""Sink of the records that members have read: rows keyed by (topic, partition, offset), in a folder for each member.
 
-A file appears whole or not at all, and before what is in it is committed. So a member that dies loses nothing, and what
-it did not commit is read again by somebody else: the key tells.
+A file appears whole or not at all, before its records are committed. So a member that dies loses nothing, and another
+member reads its uncommitted records again: their keys are the same.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def folder_of(sink: Path, member: str) -> Path:
 
 
 class PlainSink:
-    """Of a plain consumer: a file for each handful of records."""
+    """Sink of a plain consumer: a file for each poll's records."""
 
     def __init__(self, sink: Path, member: str) -> None:
         self._folder = folder_of(sink, member)
@@ -44,13 +44,13 @@ class PlainSink:
 
 
 def write_batch(batch: DataFrame, sink: Path, member: str) -> None:
-    """Of a Spark query: one file a micro-batch."""
+    """Write one file for each micro-batch of a Spark query."""
     rows = batch.select(*KEY, F.col("value").cast("string").alias("value"))
     rows.coalesce(1).write.mode("append").parquet(str(folder_of(sink, member)))
 
 
 class Contents(Struct, frozen=True):
-    """What the sink holds. `last_writer`: who wrote the last record of each partition."""
+    """Content of the sink. `last_writer`: the member that wrote the last record of each partition."""
 
     distinct: int
     repeats: int

@@ -1,4 +1,4 @@
-"""What happens, in order: load, share, one more joins, one is killed, the rest is read, everything is counted."""
+"""Steps of the demonstration: load, share, one more joins, one is killed, the rest is read, everything is counted."""
 
 import subprocess
 import sys
@@ -27,13 +27,13 @@ FIRST, SECOND, KAFKA = "plain-1", "plain-2", "confluent"
 PLAIN_RECORDS_PER_S = 6_000
 SPARK_RECORDS_PER_BATCH = 10_000
 JOIN_AT, KILL_AT = 0.2, 0.45
-"""How much of everything has been read when the second plain consumer joins, and when the first is killed."""
+"""Shares of all records that have been read when the second plain consumer joins, and when the first is killed."""
 STUCK_AFTER_S = 120.0
 CENT = 0.01
 
 
 class Setting(Struct, frozen=True):
-    """Where it plays."""
+    """Setting of the demonstration: server, group, topic and folders."""
 
     bootstrap: str
     group: str
@@ -81,7 +81,7 @@ class Story:
         self._asking = GroupMember(setting.bootstrap, setting.group, [setting.topic])  # never polled: it only asks
         ends.callback(self._asking.close)
         self.kafka = expect(DescribeNodeReply, self._cluster.ask(DescribeNode())).addresses.get("kafka")
-        """Where Kafka's clients are served, if they are."""
+        """Address for Kafka's clients, if they are served."""
         self.plain: dict[str, PlainMember] = {}
         self.members: set[str] = set()
         self.holdings: dict[str, list[int]] = {}
@@ -278,7 +278,7 @@ def _moved(story: Story, found: Contents) -> list[str]:
 
 
 def explain(setting: Setting, show: Show) -> None:
-    """As anybody would ask: with the command."""
+    """Print the explanation with the command `muster`."""
     show.console.print(f"\n$ muster explain {setting.group}", style="bold", highlight=False)
     command = [sys.executable, "-m", "muster.cli", "--bootstrap", setting.bootstrap, "explain", setting.group]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
-"""What was written since a time, and how far behind one is: `python examples/from_a_time.py [HOST:PORT [MINUTES]]`,
-until Ctrl-C.
+"""Prints records written since a time, and the lag: `python examples/from_a_time.py [HOST:PORT [MINUTES]]`, until
+Ctrl-C.
 """
 
 import sys

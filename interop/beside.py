@@ -36,7 +36,7 @@ from tests.edges.musterd import free_port
 
 CLIENTS = ("confluent-kafka", "java", "go-franz")
 NOT_OURS = ("offsets_topic", "offsets_log")
-"""What reads a group's commits where they are not: in Kafka's topic, in the folder of a server that is alone."""
+"""Capabilities that read a group's commits in Kafka's topic or in a single server's folder, where they are not."""
 TESTS = "tests/edges/kafka"
 LEFT_OUT = ("test_compaction.py", "test_offsets_topic.py")
 """The one wants settings of topics that Apache Kafka refuses; the other reads commits in Kafka's own topic."""
@@ -46,8 +46,8 @@ OF_ONE_BROKER = (
     "test_groups.py::test_a_pattern_takes_in_a_topic_that_is_created_later[kafka-python]",
     "test_groups.py::test_partitions_added_to_a_topic_are_shared_out_too[kafka-python]",
 )
-"""Of a cluster of several: the first two ask one broker for what any may have. kafka-python stays outside its group at
-Apache Kafka itself, asked directly, when brokers tell of a new topic or partition one after the other."""
+"""Tests left out with a cluster of several brokers: the first two ask one broker for things that any may have.
+kafka-python stays outside its group at Apache Kafka itself if brokers learn of a new topic one after the other."""
 _ROOT = Path(__file__).parents[1]
 _TESTS_S = 1_200.0
 _LOOK_EVERY_S = 0.02
@@ -106,7 +106,7 @@ def _owner(inode: str) -> str | None:
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What is run: everything, if nothing else is said."""
+    """Selection of runs; everything by default."""
 
     clients: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()

@@ -1,4 +1,5 @@
-"""What members have read, in a file each: a line a record, written before it is committed."""
+"""Files of the records that members have read: a file for each member, a line for each record, written before its
+commit."""
 
 import os
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ def append(folder: Path, name: str, rows: Iterable[Row]) -> None:
 
 
 def written_bytes(folder: Path, name: str) -> int:
-    """How much a member has written so far."""
+    """Return the size of a member's file."""
     path = folder / f"{name}.rows"
     return path.stat().st_size if path.exists() else 0
 
@@ -39,12 +40,12 @@ def read(folder: Path, name: str, after_bytes: int = 0) -> list[Place]:
 
 
 def mend(folder: Path, name: str) -> None:
-    """Of one that was killed: what comes next is not to begin within a line."""
+    """Cut off the incomplete last line of a killed member, so that the next record begins a line."""
     path = folder / f"{name}.rows"
     if path.exists():
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def mark(topic: str, partition: int, number: int) -> bytes:
-    """What is written as the record of that number: where it must stand."""
+    """Return the value of the record of this number, which names its place."""
     return f"{topic}-{partition}:{number}".encode()

@@ -66,7 +66,7 @@ class Member:
         return written_bytes(self._folder, self.name)
 
     def partitions_since(self, after_bytes: int) -> set[TopicPartition]:
-        """Which it has read of since it had written so much."""
+        """Return the partitions read since the file had this size."""
         return {TopicPartition(*row[:2]) for row in read(self._folder, self.name, after_bytes)}
 
     @property
@@ -129,7 +129,7 @@ class Source:
 
 
 class Story:
-    """What happens, in order, with what it took told as it goes."""
+    """Runs the steps in order, and prints the time of each."""
 
     def __init__(self, native: str, kafka: str, broker_port: int, folder: Path) -> None:
         self._native, self._kafka, self._broker_port, self._folder = native, kafka, broker_port, folder
@@ -227,7 +227,7 @@ class Story:
 
 
 def speed(front: Musterd) -> None:
-    """What a Spark task does: fetch, check, decode to Arrow. And what musterd has to do for it."""
+    """Measure the work of a Spark task (fetch, check, decode to Arrow), and musterd's work for it."""
     native = front.native
     _make(native, {"speed": 1})
     value = b"x" * SPEED_BYTES
@@ -262,7 +262,7 @@ def _make(native: str, topics: dict[str, int]) -> None:
 
 
 def _our_clients(bootstrap: str, log: Path) -> list[str]:
-    """Those without Spark, at the same broker."""
+    """Run the clients without Spark at the same broker."""
     environment = {**os.environ, "TEST_BESIDE_KAFKA": bootstrap.rpartition(":")[2]}
     command = [sys.executable, "-m", "pytest", TESTS, "-q", "-p", "no:cacheprovider"]
     with log.open("wb") as out:

@@ -31,7 +31,7 @@ def run(bootstrap: str, group: str, topics: str, name: str, folder: Path) -> Non
     )
 
     def commit(*_: object) -> None:
-        """Where it stands; refused in the middle of a rebalance, it is tried again before partitions are given up."""
+        """Commit the position; one refused during a rebalance is tried again before partitions are revoked."""
         with contextlib.suppress(KafkaException):
             consumer.commit(asynchronous=False)
 

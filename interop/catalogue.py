@@ -1,4 +1,4 @@
-"""What a client's folder says about itself: its `client.toml`, checked. Pure: bytes in, a `Client` out."""
+"""Parses and checks a client's `client.toml`. Pure: bytes in, a `Client` out."""
 
 import msgspec
 
@@ -31,9 +31,9 @@ DRIVEN = (
     "server_crash",
     "offsets_log",
 )
-"""Those that the harness can do with a program's `produce` and `member`, or with `offsets_log`."""
+"""Capabilities that the harness tests by a program's `produce` and `member`, or by `offsets_log`."""
 ON_OURS = ("server_crash", "offsets_log")
-"""Those that do to a server what may only be done to one of our own."""
+"""Capabilities whose tests only our own server may suffer."""
 
 
 class BadClient(Exception):

@@ -1,4 +1,4 @@
-"""What the harness itself asks of the server, through confluent-kafka: to set a scene, and to check what was done."""
+"""Requests of the harness itself, through confluent-kafka: to prepare a story, and to check its results."""
 
 import time
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class Judge:
 
     @staticmethod
     def producers(written: Sequence[tuple[int, str]], partitions: int) -> list[int]:
-        """How many records each partition has."""
+        """Return the number of records in each partition."""
         return [sum(1 for at, _ in written if at == partition) for partition in range(partitions)]
 
     def committed_total(self, group: str, topic: str, partitions: int) -> int:

@@ -100,12 +100,12 @@ class Cluster:
         return ",".join(broker.address for broker in self.brokers)
 
     def groups(self) -> set[str]:
-        """Of which its own coordinator has heard."""
+        """Return the groups known to the cluster's own coordinator."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         return {group.group_id for group in admin.list_consumer_groups().result(30).valid}
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Who leads each partition, and that every replica is in sync: else nothing."""
+        """Return the leader of each partition; nothing unless every replica is in sync."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         told = admin.list_topics(topic, timeout=10).topics[topic].partitions
         if any(set(part.isrs) != set(part.replicas) for part in told.values()):

@@ -16,7 +16,7 @@ _PATIENCE_S, _REFUSED_S = 60.0, 5.0
 
 
 def moved(cluster: Cluster, front: Musterd) -> list[str]:
-    """What failed. The group is known to the cluster's own coordinator afterwards: it was before, too."""
+    """Return the failures. The cluster's own coordinator knows the group afterwards, as it did before."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})

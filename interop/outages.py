@@ -103,7 +103,7 @@ class Clerk:
             self.last, self.slowest_s = number, max(self.slowest_s, time.monotonic() - begun)
 
     def stop(self) -> int:
-        """What is committed in the end."""
+        """Stop, and return what is committed in the end."""
         self._ends.set()
         self._thread.join()
         found = self._consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset
@@ -167,7 +167,7 @@ def _members(bootstrap: str, native: str, work: Path) -> list[Reader]:
 
 
 class Story:
-    """What happens to whom, and how long it takes until records are read again."""
+    """Runs the outages, and measures the time until records are read again."""
 
     def __init__(self, cluster: Cluster, front: Musterd, readers: list[Reader], load: Load) -> None:
         self._cluster = cluster
@@ -234,7 +234,7 @@ class Story:
         self._cluster.until_whole(TOPIC)
 
     def kill_all(self, seconds: float) -> None:
-        """Where they were, nobody listens: connections are refused, not silent."""
+        """Kill all brokers. Their ports refuse connections, instead of staying silent."""
         for broker in self._cluster.brokers:
             broker.kill()
         time.sleep(seconds)

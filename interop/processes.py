@@ -66,7 +66,7 @@ class Program(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """What programs find set: the harness's interpreter as $PYTHON, with our own packages in reach."""
+    """Return the environment of programs: the harness's interpreter as $PYTHON, with our own packages in reach."""
     return {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
 
 
@@ -107,7 +107,7 @@ class Member:
 
     @property
     def owned(self) -> frozenset[int]:
-        """What it said last."""
+        """Return the last assignment that the member printed."""
         return self.history[-1] if self.history else frozenset()
 
     def stop(self, timeout_s: float = 30.0) -> None:
@@ -193,7 +193,7 @@ class Crowd:
                 self._changed.wait(min(left, 0.2))
 
     def state(self) -> str:
-        """What every member owns now, and the last that the unhappy ones said."""
+        """Describe the partitions of every member, and the last output of those that failed."""
         lines = []
         for number, member in enumerate(self.members, 1):
             lines += [f"{member.name} said what is no JSON: {line}" for line in member.garbled]
@@ -219,5 +219,5 @@ def crowd(logs: Path) -> Iterator[Crowd]:
 
 
 def missing(client: Client) -> tuple[str, ...]:
-    """Which of the executables a client needs are not on this machine; of "one|other" either will do."""
+    """Return the executables that a client needs and this machine lacks; "one|other" needs either."""
     return tuple(name for name in client.needs if not any(map(shutil.which, name.split("|"))))

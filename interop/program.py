@@ -13,7 +13,7 @@ class Options(NamedTuple):
     topic: str
     group: str
     folder: str = ""
-    """Of `offsets_log` alone: a musterd's data."""
+    """Data folder of a musterd, for `offsets_log` alone."""
 
 
 class Unlike(Exception):

@@ -65,7 +65,7 @@ def staged(built: Program, companion: Program, server: Server, what: str, work: 
 
 
 def tried(capability: str, story: Callable[[], str]) -> Result:
-    """What came of a story, and how long it took."""
+    """Run a story, and return its result and time."""
     began = time.monotonic()
     try:
         return Result(capability, Verdict.PASSED, story(), time.monotonic() - began)

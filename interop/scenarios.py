@@ -1,4 +1,4 @@
-"""What the harness does with members of a client: one story a capability, the same for every client."""
+"""Stories that the harness runs with members of a client: one for each capability, the same for every client."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ EAGER, COOPERATIVE = "range", "cooperative-sticky"
 
 
 class Stage(NamedTuple):
-    """Where a story plays: a topic and a group nobody else uses."""
+    """A topic and a group of a story's own."""
 
     program: Program
     companion: Program
@@ -91,7 +91,7 @@ def _rebalance_cooperative(stage: Stage, actors: Actors) -> str:
 
 
 def _grow_and_shrink(stage: Stage, actors: Actors, assignor: str) -> int:
-    """How often a partition was kept; under the cooperative assignor nothing kept may have been revoked in between."""
+    """Return the number of partitions kept; with the cooperative assignor none of these may have been revoked."""
     stage.judge.create(stage.topic, PARTITIONS)
     watch = Keeping(assignor)
     members: list[Member] = []
@@ -112,7 +112,7 @@ def _grow_and_shrink(stage: Stage, actors: Actors, assignor: str) -> int:
 
 
 class Told(Protocol):
-    """As much of a member as `Keeping` looks at."""
+    """The part of a member that `Keeping` uses."""
 
     name: str
     history: list[frozenset[int]]

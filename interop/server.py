@@ -44,7 +44,7 @@ class Musterd(Server):
 
     @property
     def native(self) -> str:
-        """Where it speaks its own protocol."""
+        """Address of the native protocol."""
         host, port = self._process.addresses["native"]
         return f"{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""What a run came to, as text: the table client x capability x result, and what failed. Pure."""
+"""Prints the results of a run: the table client x capability x result, and the failures. Pure."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -14,7 +14,7 @@ BEGIN, END = f"<!-- {CLIENTS}: begin -->", f"<!-- {CLIENTS}: end -->"
 
 
 class Verdict(Enum):
-    """What stands in a cell."""
+    """Content of a cell."""
 
     PASSED = "ok"
     FAILED = "**failed**"
@@ -74,7 +74,7 @@ def _one_line(result: Result) -> str:
 
 
 def line(cells: Sequence[str]) -> str:
-    """Of a table."""
+    """Return a line of a table."""
     return "| " + " | ".join(cells) + " |"
 
 

@@ -1,4 +1,4 @@
-"""A member of a group, without I/O: what a coordinator's client knows and asks, whoever runs it.
+"""A member of a group, without I/O: state and requests of a coordinator's client.
 
 `core.Membership` is stepped with events and gives effects; clients drive it, and nodes may. Nothing here knows them.
 """

@@ -1,15 +1,15 @@
-"""Requests to the coordinator of a group: which node that is, what is under way there, when it is looked for again.
+"""Requests to a group's coordinator: its node, its requests in flight, and pauses between lookups.
 
-Members of classic groups, streams and client-balanced members share it. It decides nothing about membership.
+Members of classic groups, streams and client-balanced members share this. It decides nothing about membership.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from membership.events import Call, NodeAddress
+from membership.events import NodeAddress, SendRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
 
 
 class ChannelRequest(Protocol):
@@ -32,10 +32,10 @@ R = TypeVar("R", bound=ChannelRequest)
 
 
 class CoordinatorChannel(Generic[R]):
-    """Finds the coordinator of one group, keeps what is under way, and forgets the coordinator when it has gone."""
+    """Finds the coordinator of one group, keeps its requests in flight, and forgets a coordinator that is lost."""
 
     def __init__(self, group_id: str, backoff_ms: Callable[[int], int]) -> None:
-        """`backoff_ms` gives the pause after so many failures."""
+        """`backoff_ms` returns the pause after a number of failures."""
         self.coordinator: NodeAddress | None = None
         self.requests: dict[int, R] = {}
         self._group_id = group_id
@@ -43,33 +43,33 @@ class CoordinatorChannel(Generic[R]):
         self._sent = 0
         self._lookup_failures = 0
         self._pause_until_ms: int | None = None
-        """While it lasts, no lookup is sent."""
+        """End of the pause in which no lookup is sent."""
 
     # -- asking
 
-    def send(self, request: R) -> Call:
-        """The effect that sends it."""
+    def send(self, request: R) -> SendRequest:
+        """Register the request, and return the effect that sends it."""
         self._sent += 1
         self.requests[self._sent] = request
-        return Call(self._sent, request.node, request.message)
+        return SendRequest(self._sent, request.node, request.message)
 
     def is_asking(self, kind: type[Message]) -> bool:
         return any(type(request.message) is kind for request in self.requests.values())
 
     def stop_asking(self, *kinds: type[Message]) -> None:
-        """Ignore the answers to these."""
+        """Ignore replies to requests of these types."""
         for number in [number for number, request in self.requests.items() if type(request.message) in kinds]:
             del self.requests[number]
 
     def answered(self, number: int) -> R | None:
-        """The request that a reply belongs to; it is over. None: nobody waits for it."""
+        """Remove and return the request that a reply belongs to; None if it is no longer wanted."""
         request = self.requests.pop(number, None)
         if request is not None and request.to_coordinator:
             self._lookup_failures = 0
         return request
 
     def lost(self, number: int) -> R | None:
-        """The request that no reply will come to; it is over."""
+        """Remove and return a request that will get no reply."""
         return self.requests.pop(number, None)
 
     def overdue(self, now_ms: int) -> list[tuple[int, R]]:
@@ -78,7 +78,7 @@ class CoordinatorChannel(Generic[R]):
     # -- the coordinator
 
     def wants_lookup(self) -> bool:
-        """Tell whether a lookup may be sent to whoever needs the coordinator."""
+        """Return true if the coordinator is unknown, and a lookup may be sent now."""
         return self.coordinator is None and self._pause_until_ms is None and not self.is_asking(FindCoordinator)
 
     def lookup(self) -> FindCoordinator:
@@ -99,8 +99,8 @@ class CoordinatorChannel(Generic[R]):
         self._lookup_failures += 1
 
     def note_unreached(self, number: int, now_ms: int) -> None:
-        """No connection could be made for a request. Where it was to the coordinator, the next lookup waits: it would
-        find the same node at once, and fail again.
+        """Note that no connection could be made for a request. If it was to the coordinator the next lookup waits: it
+        would find the same node at once, and fail again.
         """
         request = self.requests.get(number)
         is_coordinator = request is not None and request.to_coordinator and request.node == self.coordinator
@@ -108,7 +108,7 @@ class CoordinatorChannel(Generic[R]):
             self.look_up_later(now_ms)
 
     def forget(self) -> list[int]:
-        """The coordinator is elsewhere, or gone. The numbers of what it was asked."""
+        """Forget the coordinator, which moved or is lost. Return the numbers of its requests in flight."""
         self.coordinator = None
         return [number for number, request in self.requests.items() if request.to_coordinator]
 
@@ -129,10 +129,10 @@ class CoordinatorChannel(Generic[R]):
 
 
 def normalised(message: Message, reply: Message, reason: str) -> tuple[ErrorCode, str, Message | None]:
-    """The error of a reply, its sentence for people, and the reply itself unless the request was refused as a whole. A
-    reply of an unexpected kind counts as the server's own error.
+    """Return the error of a reply, its sentence for people, and the reply itself unless the request was rejected as a
+    whole. A reply of an unexpected type counts as UNKNOWN_SERVER_ERROR.
     """
-    if isinstance(reply, Refused):
+    if isinstance(reply, ErrorReply):
         return reply.error_code, reply.error_message or reason, None
     if type(reply).__name__ != f"{type(message).__name__}Reply":
         wrong = f"a {type(reply).__name__} came back to a {type(message).__name__}"

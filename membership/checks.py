@@ -1,4 +1,4 @@
-"""Checks of what applications give, before anything is done with it: later there is nobody to raise ValueError to."""
+"""Checks of arguments from applications, in the call itself: later a ValueError could not reach the caller."""
 
 from collections.abc import Iterable
 from operator import index
@@ -12,7 +12,7 @@ _LONGEST_NAME: Final = 32_767
 
 
 def check_number(what: str, value: object, least: int, most: int = MOST_32) -> int:
-    """A whole number in these bounds, of whatever library. Raises ValueError."""
+    """Return a whole number within the bounds; numbers of numpy and the like are taken. Raises ValueError."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -25,14 +25,14 @@ def check_number(what: str, value: object, least: int, most: int = MOST_32) -> i
 
 
 def check_name(what: str, value: object) -> str:
-    """A text that can be sent, as a topic's name or the like. Raises ValueError."""
+    """Return a text that can be sent, such as a topic's name. Raises ValueError."""
     if not isinstance(value, str) or len(value.encode()) > _LONGEST_NAME:
         raise ValueError(f"{what} is {str(value)[:100]!r}, it must be a text of at most {_LONGEST_NAME:,} bytes")
     return value
 
 
 def check_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Each once, sorted. Raises ValueError."""
+    """Return the partitions sorted and without duplicates. Raises ValueError."""
     return tuple(sorted({_partition(one) for one in partitions}))
 
 

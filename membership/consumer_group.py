@@ -1,5 +1,5 @@
-"""The group protocol of consumers: each leaves its subscription with the coordinator, and the leader's assignor decides
-(docs/spec/group-protocol.md#6). The other protocol types have kinds of their own.
+"""The group protocol of consumers: members send their subscriptions, and the leader's assignor decides
+(docs/spec/group-protocol.md#6). Other protocol types have a `GroupProtocol` of their own.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from membership.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from membership.member import Member
+from membership.member import MemberState
 from membership.topic_partition import TopicPartition
 from protocol.errors import ProtocolViolation
 from protocol.messages.groups import JoinGroupMember
@@ -23,14 +23,14 @@ from protocol.messages.topics import MetadataReply
 
 
 class ConsumerProtocol:
-    """The protocol of type `consumer`; nothing is remembered beside the member."""
+    """Group protocol of type `consumer`; all of its state is the member's."""
 
     protocol_type = PROTOCOL_TYPE
 
-    def offered(self, m: Member) -> tuple[str, ...]:
+    def offered(self, m: MemberState) -> tuple[str, ...]:
         return m.settings.assignors
 
-    def encode_subscription(self, m: Member, protocol: str) -> bytes:
+    def encode_subscription(self, m: MemberState, protocol: str) -> bytes:
         """Encode the topics and, for sticky assignors, the partitions that the member has."""
         user_data = by_name(protocol).user_data(m.last_assigned, m.last_generation_id)
         return encode_subscription(
@@ -40,7 +40,7 @@ class ConsumerProtocol:
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         return _read(metadata).topics
 
-    def assign(self, m: Member, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(self, m: MemberState, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
         subscribers = [_subscriber(one) for one in m.roster]
         assignor = by_name(m.protocol_name)
         shares = assignor.assign(partition_counts, subscribers, _racks(reply))
@@ -76,7 +76,7 @@ def _subscriber(one: JoinGroupMember) -> Subscriber:
 
 
 def _racks(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
-    """Return the racks of each partition, by number; nothing where nodes have none."""
+    """Return the racks of each partition, by number; none for nodes without a rack."""
     of_node = {node.node_id: node.rack for node in reply.brokers if node.rack}
     if not of_node:
         return {}

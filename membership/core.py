@@ -3,8 +3,8 @@
     step(event, now_ms) -> effects
 
 `Membership` reads no clock, opens no connection and has no randomness of its own. An edge carries out the effects,
-brings the answers back as events, and calls `step(Woke(), now_ms)` when `next_deadline_ms` has come, from one thread at
-a time.
+returns the answers as events, and calls `step(TimePassed(), now_ms)` when `next_deadline_ms` has come, from one thread
+at a time.
 
 THE TABLE says what each event does in each state; a forgotten state is a type error at its row. After every event come
 the "as soon as" rules of `_settle`, which send what the state asks for: a coordinator is looked up as soon as it is
@@ -23,8 +23,8 @@ from membership.events import (
     ClaimAsked,
     Closing,
     CommitAsked,
-    Effect,
     HangUp,
+    MemberEffect,
     MemberEvent,
     NodeAddress,
     OffsetsAsked,
@@ -36,9 +36,9 @@ from membership.events import (
     Replied,
     Subscribed,
     SubscribedToPattern,
-    Woke,
+    TimePassed,
 )
-from membership.member import GroupProtocol, Member, MemberSettings, SentCall, State, Timer
+from membership.member import GroupProtocol, MemberSettings, MemberState, SentCall, State, Timer
 from membership.nodes import nodes_of
 from membership.replies import (
     AllTopicsAnswered,
@@ -71,14 +71,14 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
-Action = Callable[[Member, E], None]
+Action = Callable[[MemberState, E], None]
 
 
 class MembershipRow(NamedTuple):
     """The actions of an event, state by state."""
 
     event: type
-    cells: dict[State, Callable[[Member, Any], None]]
+    cells: dict[State, Callable[[MemberState, Any], None]]
 
 
 class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
@@ -101,8 +101,8 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
         return MembershipRow(self.event, dict(zip(State, cells, strict=True)))
 
 
-def nothing(_m: Member, _event: object) -> None:
-    """Says nothing to a member in this state."""
+def nothing(_m: MemberState, _event: object) -> None:
+    """Ignore an event that means nothing in this state."""
 
 
 # fmt: off
@@ -213,18 +213,18 @@ class Membership:
         jitter: Callable[[], float],
         kind: GroupProtocol | None = None,
     ) -> None:
-        """`kind` is that of a consumer if none is given."""
+        """`kind` is the protocol of consumers by default."""
         names = sorted({check_name("a topic", topic) for topic in topics})
-        self._member = Member(settings, jitter, tuple(names), kind or ConsumerProtocol())
+        self._member = MemberState(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """Return what follows from an event. After `Closed` nothing does."""
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+        """Return the effects of an event; none after `Closed`."""
         m = self._member
         if m.closed:
             return []
         m.now_ms = max(now_ms, m.now_ms)
         match event:
-            case Woke():
+            case TimePassed():
                 pass
             case Replied():
                 sent = m.channel.answered(event.call)
@@ -247,7 +247,7 @@ class Membership:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when `Woke` is due; None: only an event from outside will change anything."""
+        """Return when `TimePassed` is due; None: only an event from outside will change anything."""
         return None if self._member.closed else min(self._member.deadlines(), default=None)
 
     @property
@@ -260,7 +260,7 @@ class Membership:
 
     @property
     def needs_poll(self) -> bool:
-        """True if a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
+        """True if only a `Polled` will bring this member into its group, or back into it."""
         m = self._member
         if m.state is State.UNJOINED:
             return bool(m.topics or m.held) and not m.is_by_hand
@@ -274,15 +274,15 @@ class Membership:
 
     @property
     def rejoins_next(self) -> bool:
-        """True if a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after
-        that until the rebalance is over.
+        """True if a `Polled` would now send a JoinGroup that keeps the held partitions: after that nothing can be
+        committed until the rebalance is over.
         """
         m = self._member
         return m.settings.is_cooperative and m.state is State.STEADY and not m.releasing and self.needs_poll
 
     @property
     def is_steady(self) -> bool:
-        """In the group with its share, and nothing known that would make it rejoin."""
+        """True if the member has its assignment, and no known reason to rejoin."""
         return self._member.state is State.STEADY and not _wants_other_share(self._member)
 
     @property
@@ -291,28 +291,28 @@ class Membership:
 
     @property
     def member_id(self) -> str:
-        """Empty while the coordinator has given none."""
+        """Member id; empty while the coordinator has given none."""
         return self._member.member_id
 
     @property
     def generation_id(self) -> int:
-        """-1 outside of a generation."""
+        """Generation; -1 outside of one."""
         return self._member.generation_id
 
     @property
     def assigned_in(self) -> int:
-        """The generation of the newest assignment; -1 if there was none."""
+        """Generation of the newest assignment; -1 if there was none."""
         return self._member.last_generation_id
 
     @property
     def held(self) -> tuple[TopicPartition, ...]:
-        """Return what the application holds, or was not yet told it lost."""
+        """Partitions that the application holds, or has not been told to be lost yet."""
         return self._member.held
 
     @property
     def lease_from_ms(self) -> int | None:
-        """Return when the newest request was sent that the coordinator answered as one of a living member: until a
-        session after that it gives what this member has to nobody else. None: there was none.
+        """Send time of the newest request that the coordinator answered as a living member's; None: there was none. For
+        a session timeout after it the coordinator assigns this member's partitions to no other.
         """
         return self._member.lease_from_ms
 
@@ -321,23 +321,23 @@ class Membership:
         return self._member.coordinator
 
 
-def _wants_other_share(m: Member) -> bool:
+def _wants_other_share(m: MemberState) -> bool:
     return m.rejoin != "" or m.joined_topics != m.topics
 
 
-def _apply(m: Member, event: object) -> None:
+def _apply(m: MemberState, event: object) -> None:
     TABLE[type(event)][m.state](m, event)
 
 
-def _note_nodes(m: Member, sent: SentCall, reply: Message) -> None:
+def _note_nodes(m: MemberState, sent: SentCall, reply: Message) -> None:
     if isinstance(reply, MetadataReply):
         m.nodes.learn(nodes_of(reply).values())
     if not sent.to_coordinator:
         m.nodes.answered(sent.node)
 
 
-def _pass_time(m: Member) -> None:
-    """Deadlines that have come, and calls that have failed, each through the table, until there are none."""
+def _pass_time(m: MemberState) -> None:
+    """Put reached deadlines and failed requests through the table, until there are none."""
     for timer in Timer:
         if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
             m.disarm(timer)
@@ -360,7 +360,7 @@ def _pass_time(m: Member) -> None:
             operation.end(m, operation.error_code)
 
 
-def _settle(m: Member) -> None:
+def _settle(m: MemberState) -> None:
     """Send what the state asks for."""
     if m.closed:
         return
@@ -378,7 +378,7 @@ def _settle(m: Member) -> None:
         leader.ask_metadata(m)
 
 
-def _settle_with_coordinator(m: Member) -> None:
+def _settle_with_coordinator(m: MemberState) -> None:
     if m.state is State.JOINING and Timer.RETRY not in m.timers and not m.looks_first and not m.is_asking(JoinGroup):
         joining.send_join(m)
     if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
@@ -390,10 +390,10 @@ def _settle_with_coordinator(m: Member) -> None:
         heartbeats.send_heartbeat(m)
 
 
-def _may_beat(m: Member) -> bool:
+def _may_beat(m: MemberState) -> bool:
     idle = Timer.HEARTBEAT not in m.timers and not m.is_asking(Heartbeat)
     return m.state in _BEATING and m.generation_id >= 0 and idle
 
 
-def _may_ask_metadata(m: Member, unless_armed: Timer) -> bool:
+def _may_ask_metadata(m: MemberState, unless_armed: Timer) -> bool:
     return unless_armed not in m.timers and not m.is_asking(Metadata)

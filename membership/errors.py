@@ -1,5 +1,5 @@
-"""Errors of a leader that shares out."""
+"""Errors of a leader that assigns partitions."""
 
 
 class CannotShareOut(Exception):
-    """The leader's assignment cannot be given; the text says why."""
+    """Raised if the leader cannot assign partitions; the text says why."""

@@ -1,8 +1,8 @@
 """Events of a member, and the effects it asks for.
 
 Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
-answer back under it: `Call` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
-`CommitDone`; `Revoked` or `Lost` and `Released`. Effects are carried out in their order.
+answer back under it: `SendRequest` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
+`CommitDone`; `Revoked` or `LostPartitions` and `Released`. Effects are carried out in their order.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from protocol.messages import Message
 
 
 class NodeAddress(NamedTuple):
-    """The address that a node listens on. `speaks` is empty where it speaks what the bootstrap does; "kafka" is said of
-    a broker beside musterd: it has records, and is asked nothing about groups.
+    """Address that a node listens on. `speaks`: its dialect; empty for the bootstrap's; "kafka" for a broker of the
+    cluster behind musterd, which has records and gets no requests about groups.
     """
 
     host: str
@@ -30,8 +30,8 @@ class NodeAddress(NamedTuple):
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True):
-    """The next offset to read of a partition, and a word to keep with it. With `owner_epoch` it is stored only while
-    that grant of the registry holds.
+    """Next offset to read of a partition, and metadata stored with it. With `owner_epoch` it is stored only while that
+    grant of the registry holds.
     """
 
     offset: int
@@ -40,14 +40,14 @@ class OffsetToCommit(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A partition is this member's alone; `committed` is the group's offset in the moment of the grant, None: none."""
+    """Grant of a partition to this member alone; `committed`: the group's offset at the time of the grant, if any."""
 
     epoch: int
     committed: int | None = None
 
 
 class MemberEvent(msgspec.Struct, frozen=True):
-    """Base of what goes into `Membership.step`."""
+    """Base of the events of `Membership.step`."""
 
 
 class Polled(MemberEvent, frozen=True):
@@ -55,7 +55,7 @@ class Polled(MemberEvent, frozen=True):
 
 
 class Released(MemberEvent, frozen=True):
-    """The application has let go of what a `Revoked` or `Lost` named."""
+    """The application has released the partitions of a `Revoked` or `LostPartitions`."""
 
 
 class Subscribed(MemberEvent, frozen=True):
@@ -65,8 +65,8 @@ class Subscribed(MemberEvent, frozen=True):
 
 
 class SubscribedToPattern(MemberEvent, frozen=True):
-    """The application wants every topic whose whole name matches, those to come too; internal ones (`__...`) only with
-    `internal_too`. Raises nothing: `pattern` was compiled before.
+    """The application wants every topic whose whole name matches, future ones too; internal ones (`__...`) only with
+    `internal_too`. `pattern` is known to compile.
     """
 
     pattern: str
@@ -74,7 +74,7 @@ class SubscribedToPattern(MemberEvent, frozen=True):
 
 
 class AssignedByHand(MemberEvent, frozen=True):
-    """The application chose its partitions itself: it is no member, and commits for nobody but itself."""
+    """The application chose its partitions itself: it is no member of the group, but commits the group's offsets."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -85,12 +85,12 @@ class RejoinAsked(MemberEvent, frozen=True):
     reason: str
 
 
-class Woke(MemberEvent, frozen=True):
+class TimePassed(MemberEvent, frozen=True):
     """Time has passed: `next_deadline_ms` is reached, or may be."""
 
 
 class Replied(MemberEvent, frozen=True):
-    """The answer to a `Call`; `reason` is the server's sentence for people, if it refused."""
+    """The answer to a `SendRequest`; `reason` is the server's sentence for people, if it refused."""
 
     call: int
     reply: Message
@@ -98,8 +98,8 @@ class Replied(MemberEvent, frozen=True):
 
 
 class CallFailed(MemberEvent, frozen=True):
-    """A `Call` will not be answered: no connection, or a lost one. `is_unreached`: on that one the node never answered
-    anything.
+    """A `SendRequest` that will not be answered: its connection failed, or was lost. `is_unreached`: the node never
+    answered anything on that connection.
     """
 
     call: int
@@ -107,7 +107,7 @@ class CallFailed(MemberEvent, frozen=True):
 
 
 class Departed(MemberEvent, frozen=True):
-    """A `Call` that is never answered has left: nobody here has to keep what it carried."""
+    """A `SendRequest` that is never answered was sent; its data need not be kept any longer."""
 
     call: int
 
@@ -119,8 +119,8 @@ class Pushed(MemberEvent, frozen=True):
 
 
 class CommitAsked(MemberEvent, frozen=True):
-    """Commit what of these offsets belongs to partitions held. Tried again until `deadline_ms` where that can help,
-    unless `once` (docs/spec/consumer-client.md#A8: asynchronous commits are not, they would overtake later ones)."""
+    """Commit the offsets of held partitions. Retriable errors are retried until `deadline_ms`, unless `once`:
+    asynchronous commits would overtake later ones (docs/spec/consumer-client.md#A8)."""
 
     operation: int
     offsets: Mapping[TopicPartition, OffsetToCommit]
@@ -137,7 +137,7 @@ class OffsetsAsked(MemberEvent, frozen=True):
 
 
 class ClaimAsked(MemberEvent, frozen=True):
-    """Own these partitions of the assignment of this generation, each for a thread of the member: all or none."""
+    """Claim these partitions of this generation's assignment, each for a thread of the member: all or none."""
 
     operation: int
     threads: Mapping[TopicPartition, int]
@@ -146,7 +146,7 @@ class ClaimAsked(MemberEvent, frozen=True):
 
 
 class ReleaseAsked(MemberEvent, frozen=True):
-    """Own them no longer. Asked once, as who the member was when it was granted them."""
+    """Release partitions, with the member id and generation of their grants; sent once."""
 
     operation: int
     epochs: Mapping[TopicPartition, int]
@@ -159,33 +159,33 @@ class Closing(MemberEvent, frozen=True):
     """The application is leaving."""
 
 
-class Effect(msgspec.Struct, frozen=True):
-    """Base of what comes out of `Membership.step`."""
+class MemberEffect(msgspec.Struct, frozen=True):
+    """Base of the effects of `Membership.step`."""
 
 
-class Call(Effect, frozen=True):
-    """Send a request to `node`, or to any node known when it is None."""
+class SendRequest(MemberEffect, frozen=True):
+    """Send a request to `node`, or to any known node if it is None."""
 
     call: int
     node: NodeAddress | None
     message: Message
 
 
-class HangUp(Effect, frozen=True):
-    """Drop the connection to `node` (None: to the one any-node calls go to), so that it is made anew."""
+class HangUp(MemberEffect, frozen=True):
+    """Close the connection to `node` (None: the one for requests to any node), so that a new one is made."""
 
     node: NodeAddress | None
 
 
-class Revoked(Effect, frozen=True):
-    """The application must let these go, may still commit them, and says `Released` when done."""
+class Revoked(MemberEffect, frozen=True):
+    """The application must release these partitions, and answer `Released`; it may still commit them before."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class Lost(Effect, frozen=True):
-    """Like `Revoked`, but others may have these already: commits of them will be refused. Not so with `still_counts`: a
-    rebalance is under way, and until it moves on the coordinator takes a commit of the generation before it.
+class LostPartitions(MemberEffect, frozen=True):
+    """Like `Revoked`, but others may have these partitions already, and the coordinator will refuse commits of them.
+    With `still_counts` a rebalance is under way, and it still takes commits of the last generation.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -193,9 +193,9 @@ class Lost(Effect, frozen=True):
     still_counts: bool = False
 
 
-class Assigned(Effect, frozen=True):
-    """These are the member's from now on, `added` those it did not have before: all of them after an eager rebalance.
-    What a cooperative one takes away was named by a `Revoked` before it.
+class Assigned(MemberEffect, frozen=True):
+    """The member's new assignment; `added`: the partitions that it did not have before, all of them after an eager
+    rebalance. A `Revoked` before it named the partitions that a cooperative rebalance takes away.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -203,8 +203,8 @@ class Assigned(Effect, frozen=True):
     added: tuple[TopicPartition, ...]
 
 
-class CommitDone(Effect, frozen=True):
-    """The outcome of a `CommitAsked`; `offsets` are those the coordinator has stored."""
+class CommitDone(MemberEffect, frozen=True):
+    """Result of a `CommitAsked`; `offsets` are those that the coordinator has stored."""
 
     operation: int
     error_code: ErrorCode
@@ -212,17 +212,17 @@ class CommitDone(Effect, frozen=True):
     reason: str = ""
 
 
-class OffsetsDone(Effect, frozen=True):
-    """The outcome of an `OffsetsAsked`; None: nothing committed."""
+class OffsetsDone(MemberEffect, frozen=True):
+    """Result of an `OffsetsAsked`; None for a partition without a committed offset."""
 
     operation: int
     error_code: ErrorCode
     offsets: Mapping[TopicPartition, int | None]
 
 
-class ClaimDone(Effect, frozen=True):
-    """The outcome of a `ClaimAsked`; `owners` names who has what was refused as OWNED. `member_id` and `generation_id`
-    are what the grants belong to.
+class ClaimDone(MemberEffect, frozen=True):
+    """Result of a `ClaimAsked`; `owners`: owners of partitions that were refused as OWNED. The grants belong to
+    `member_id` and `generation_id`.
     """
 
     operation: int
@@ -233,19 +233,19 @@ class ClaimDone(Effect, frozen=True):
     generation_id: int
 
 
-class ReleaseDone(Effect, frozen=True):
-    """The outcome of a `ReleaseAsked`."""
+class ReleaseDone(MemberEffect, frozen=True):
+    """Result of a `ReleaseAsked`."""
 
     operation: int
     error_code: ErrorCode
 
 
-class Fatal(Effect, frozen=True):
+class Fatal(MemberEffect, frozen=True):
     """The member cannot go on by itself. After FENCED_INSTANCE_ID it never will; else the next poll tries again."""
 
     error_code: ErrorCode
     reason: str
 
 
-class Closed(Effect, frozen=True):
+class Closed(MemberEffect, frozen=True):
     """The member has left; nothing follows."""

@@ -1,9 +1,9 @@
-"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls
+"""Staying in the group: lookups of the coordinator, heartbeats, notifications, overdue polls
 (docs/spec/consumer-client.md#A3, #A6)."""
 
 from membership.events import HangUp
 from membership.joining import fenced, leave_quietly, lose_first, note_heard, note_lease, with_words
-from membership.member import COORDINATOR_GONE, Member, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, State, Timer
 from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
@@ -12,11 +12,11 @@ from protocol.messages.topics import Metadata
 # ------------------------------------------------------------------------------------------------------ the coordinator
 
 
-def look_up(m: Member) -> None:
+def look_up(m: MemberState) -> None:
     m.call(m.channel.lookup(), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
-def hear_lookup(m: Member, event: LookupAnswered) -> None:
+def hear_lookup(m: MemberState, event: LookupAnswered) -> None:
     code, reason = event.error_code, event.reason
     if event.reply is not None:
         code, reason = m.channel.hear_lookup(event.reply)
@@ -27,18 +27,18 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
     if code in COORDINATOR_GONE or code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR:
         m.channel.look_up_later(m.now_ms)
         if event.reply is None:
-            m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
+            m.effects.append(HangUp(event.sent.node))  # the next lookup goes to another node
         # See docs/spec/consumer-client.md#A3, step 5: which nodes there are may have changed
         if not m.is_asking(Metadata):
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
-    # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
+    # No lookup until the next poll: it would only be refused again (A3, step 2).
     for operation in tuple(m.operations.values()):
         operation.end(m, code)
     m.fail(code, with_words(f"cannot find the coordinator of group {m.settings.group_id}: {code.name}", reason))
 
 
-def move_coordinator(m: Member, event: CoordinatorMoved) -> None:
+def move_coordinator(m: MemberState, event: CoordinatorMoved) -> None:
     if event.group_id == m.settings.group_id:
         m.forget_coordinator()
 
@@ -46,8 +46,8 @@ def move_coordinator(m: Member, event: CoordinatorMoved) -> None:
 # ----------------------------------------------------------------------------------------------------------- heartbeats
 
 
-def send_heartbeat(m: Member) -> None:
-    """The heartbeat timer runs from sending, the session from answers."""
+def send_heartbeat(m: MemberState) -> None:
+    """Send a heartbeat. The heartbeat's timer starts at sending, the session's at replies."""
     m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
     m.call(
         Heartbeat(m.settings.group_id, m.generation_id, m.member_id, m.settings.group_instance_id),
@@ -55,7 +55,7 @@ def send_heartbeat(m: Member) -> None:
     )
 
 
-def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
+def hear_heartbeat(m: MemberState, event: HeartbeatAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE:
         note_heard(m)
@@ -77,12 +77,12 @@ def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
         _beat_again(m)
 
 
-def _note_lease(m: Member, event: HeartbeatAnswered) -> None:
+def _note_lease(m: MemberState, event: HeartbeatAnswered) -> None:
     if m.is_current(event.sent):
         note_lease(m, event.sent)
 
 
-def fall_out(m: Member, code: ErrorCode, words: str = "") -> None:
+def fall_out(m: MemberState, code: ErrorCode, words: str = "") -> None:
     """The coordinator says this member, or its generation, is no more."""
     m.reset(f"the coordinator answered {code.name}", forget_id=code != ErrorCode.ILLEGAL_GENERATION)
     if code == ErrorCode.FENCED_INSTANCE_ID:
@@ -92,15 +92,15 @@ def fall_out(m: Member, code: ErrorCode, words: str = "") -> None:
         if not lose_first(m):
             m.join_again(m.rejoin)
     elif m.state is State.STEADY:
-        m.unjoin()  # what it held is lost, and the application hears of it when it polls
+        m.unjoin()  # the held partitions are lost; the application learns it at its next poll
 
 
-def _beat_again(m: Member) -> None:
+def _beat_again(m: MemberState) -> None:
     m.arm(Timer.HEARTBEAT, min(m.backoff_ms(m.heartbeat_failures), m.settings.heartbeat_interval_ms))
     m.heartbeat_failures += 1
 
 
-def doubt_coordinator(m: Member, _event: SessionTimedOut) -> None:
+def doubt_coordinator(m: MemberState, _event: SessionTimedOut) -> None:
     """Silence: maybe it moved. Membership is kept until an answer says otherwise."""
     m.forget_coordinator()
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
@@ -109,13 +109,13 @@ def doubt_coordinator(m: Member, _event: SessionTimedOut) -> None:
 # ---------------------------------------------------------------------------------------------------------------- hints
 
 
-def expect_rebalance(m: Member, event: RebalanceStarted) -> None:
+def expect_rebalance(m: MemberState, event: RebalanceStarted) -> None:
     if event.group_id == m.settings.group_id and event.generation_id >= m.generation_id:
         m.rejoin = m.rejoin or f"the group is rebalancing: {event.cause}"
 
 
-def ask_at_once(m: Member, event: MemberRemoved) -> None:
-    """Only a hint: the heartbeat it brings forward is what decides."""
+def ask_at_once(m: MemberState, event: MemberRemoved) -> None:
+    """Send a heartbeat at once after a notification; its reply decides."""
     if event.group_id == m.settings.group_id and event.member_id == m.member_id:
         m.disarm(Timer.HEARTBEAT)
 
@@ -123,9 +123,9 @@ def ask_at_once(m: Member, event: MemberRemoved) -> None:
 # -------------------------------------------------------------------------------------------------------- overdue polls
 
 
-def give_up_place(m: Member, _event: PollOverdue) -> None:
-    """See docs/spec/consumer-client.md#A10: a member nobody polls holds up what others could do. A static one just
-    falls silent."""
+def give_up_place(m: MemberState, _event: PollOverdue) -> None:
+    """Leave the group if the application does not poll, so that others get its partitions
+    (docs/spec/consumer-client.md#A10). A static member only stops its heartbeats."""
     m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"
     leave_quietly(m)
     m.reset(m.rejoin, forget_id=True)

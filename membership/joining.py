@@ -1,13 +1,13 @@
 """From outside the group to a steady member and out again: the actions of polls, joins, syncs and leaves.
 
-In an eager rebalance a member lets go of everything, joins, and is given its new share whole. In a cooperative one it
-keeps what it has, lets go of what its new share lacks, and joins once more to say so. The rules are those of
+In an eager rebalance a member releases all partitions, joins, and gets a whole new assignment. In a cooperative one it
+keeps its partitions, releases those that its new assignment lacks, and joins once more. The rules are those of
 docs/spec/consumer-client.md#A4, #A5 and #A7.
 """
 
 from membership.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
 from membership.leader import arm_refresh
-from membership.member import COORDINATOR_GONE, Member, SentCall, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, SentCall, State, Timer
 from membership.replies import JoinAnswered, LeaveAnswered, SyncAnswered
 from membership.subscription import look_before_joining, subscribe
 from membership.topic_partition import TopicPartition
@@ -24,14 +24,14 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata
 
 JOIN_GRACE_MS = 5_000
-"""How much longer than the rebalance timeout a JoinGroup may take (docs/spec/group-protocol.md#2.12)."""
+"""Time that a JoinGroup may take beyond the rebalance timeout (docs/spec/group-protocol.md#2.12)."""
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
 
 # ------------------------------------------------------------------------------------------- the application's polls
 
 
-def start(m: Member, _event: Polled) -> None:
+def start(m: MemberState, _event: Polled) -> None:
     if m.is_by_hand:
         return
     if m.fenced:
@@ -46,7 +46,7 @@ def start(m: Member, _event: Polled) -> None:
     look_before_joining(m)
 
 
-def rejoin_if_needed(m: Member, event: Polled) -> None:
+def rejoin_if_needed(m: MemberState, event: Polled) -> None:
     note_poll(m, event)
     if not m.rejoin and m.joined_topics != m.topics:
         m.rejoin = "the subscription changed"
@@ -61,23 +61,23 @@ def rejoin_if_needed(m: Member, event: Polled) -> None:
         m.join_again(m.rejoin)
 
 
-def note_poll(m: Member, _event: Polled) -> None:
+def note_poll(m: MemberState, _event: Polled) -> None:
     m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
 
 
-def ask_for_rejoin(m: Member, event: RejoinAsked) -> None:
-    """A7, R10."""
+def ask_for_rejoin(m: MemberState, event: RejoinAsked) -> None:
+    """Rejoin at the next poll (docs/spec/consumer-client.md#A7.R10)."""
     m.rejoin = m.rejoin or event.reason
 
 
-def let_go(m: Member, _event: Released) -> None:
-    """Note that the application let go of what the assignment took away; or something ended this member's stay
-    meanwhile, and the next poll joins.
+def let_go(m: MemberState, _event: Released) -> None:
+    """Note that the application released the partitions that its assignment took away. If the member fell out of the
+    group meanwhile, the next poll joins.
     """
     m.released()
 
 
-def join_when_released(m: Member, _event: Released) -> None:
+def join_when_released(m: MemberState, _event: Released) -> None:
     m.released()
     if m.topics:
         m.join_again(m.rejoin)
@@ -87,8 +87,8 @@ def join_when_released(m: Member, _event: Released) -> None:
         m.unjoin()
 
 
-def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
-    """In the middle of a join. With nothing to read any more, the others are not kept waiting
+def subscribe_or_withdraw(m: MemberState, event: Subscribed) -> None:
+    """Change the subscription during a join. A member without topics leaves, so that the others need not wait for it
     (docs/spec/consumer-client.md#A9)."""
     subscribe(m, event)
     if m.topics:
@@ -104,7 +104,7 @@ def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
-def send_join(m: Member) -> None:
+def send_join(m: MemberState) -> None:
     settings = m.settings
     m.joined_topics = m.topics
     m.call(
@@ -122,7 +122,7 @@ def send_join(m: Member) -> None:
     )
 
 
-def hear_join(m: Member, event: JoinAnswered) -> None:
+def hear_join(m: MemberState, event: JoinAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE and event.reply is not None:
         reply = event.reply
@@ -167,8 +167,8 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         m.fail(code, with_words(_fatal(m, code, "join"), event.reason))
 
 
-def lose_first(m: Member) -> bool:
-    """Tell whether the application must first let go of what others may have by now."""
+def lose_first(m: MemberState) -> bool:
+    """Return true if the application must first release partitions that others may have by now."""
     if m.generation_id != NO_GENERATION or not m.held:
         return False
     m.state = State.RELEASING
@@ -177,13 +177,13 @@ def lose_first(m: Member) -> bool:
     return True
 
 
-def _join_soon(m: Member) -> None:
-    """At once the first time, with growing pauses if the coordinator goes on answering so."""
+def _join_soon(m: MemberState) -> None:
+    """Join at once the first time, and after growing pauses if the coordinator repeats its answer."""
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures - 1) if m.join_failures else 0)
     m.join_failures += 1
 
 
-def _join_later(m: Member) -> None:
+def _join_later(m: MemberState) -> None:
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures))
     m.join_failures += 1
 
@@ -191,7 +191,7 @@ def _join_later(m: Member) -> None:
 # ------------------------------------------------------------------------------------------------------------- syncing
 
 
-def send_sync(m: Member) -> None:
+def send_sync(m: MemberState) -> None:
     assert m.plan is not None
     m.call(
         SyncGroup(
@@ -207,7 +207,7 @@ def send_sync(m: Member) -> None:
     )
 
 
-def hear_sync(m: Member, event: SyncAnswered) -> None:
+def hear_sync(m: MemberState, event: SyncAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE and event.reply is not None:
         named = event.reply.protocol_name
@@ -230,14 +230,14 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
             m.join_again(m.rejoin)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
-        # Counted by itself: the join before it was answered well, and so would the next be, again and again.
+        # A counter of its own: the JoinGroup before it succeeded, and would succeed again and again.
         m.join_again(m.rejoin, m.backoff_ms(m.sync_failures))
         m.sync_failures += 1
     else:
         m.fail(code, with_words(_fatal(m, code, "sync with"), event.reason))
 
 
-def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
+def _take_over(m: MemberState, given: tuple[TopicPartition, ...]) -> None:
     m.state = State.STEADY
     m.plan = None
     m.join_failures = m.sync_failures = 0
@@ -261,23 +261,23 @@ def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
     arm_refresh(m)
 
 
-def note_heard(m: Member) -> None:
-    """The session runs from the last good word of the coordinator."""
+def note_heard(m: MemberState) -> None:
+    """Restart the session's timer: it runs from the coordinator's last reply without an error."""
     m.heartbeat_failures = 0
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
 
 
-def note_lease(m: Member, sent: SentCall) -> None:
-    """The coordinator counts the session from when this arrived, so that it lasts at least as long from its sending."""
+def note_lease(m: MemberState, sent: SentCall) -> None:
+    """Note the send time of a request as the start of the lease: the coordinator's session starts at its arrival."""
     m.lease_from_ms = max(m.lease_from_ms or 0, sent.sent_ms)
 
 
 # ------------------------------------------------------------------------------------------------------------- leaving
 
 
-def close(m: Member, event: Closing) -> None:
-    """See docs/spec/consumer-client.md#A10: let go, leave, done. A static member does not leave: its place is kept for
-    its return."""
+def close(m: MemberState, event: Closing) -> None:
+    """Release partitions, then leave (docs/spec/consumer-client.md#A10). A static member does not leave: the group
+    keeps its place for its return."""
     has_place = m.generation_id != NO_GENERATION
     is_rebalancing = m.state in {State.JOINING, State.SYNCING}
     lost = not has_place or is_rebalancing or m.state is State.UNJOINED
@@ -289,30 +289,30 @@ def close(m: Member, event: Closing) -> None:
         m.releasing = m.held
         depart(m)
     elif lost:
-        # What a cooperative member read while it joined is committed by nobody else.
+        # No other member commits the records that a cooperative member read while it joined.
         m.lose(still_counts=has_place and is_rebalancing)
     else:
         m.revoke(m.held)
 
 
-def close_when_released(m: Member, _event: Closing) -> None:
-    """The application may already be letting go; leaving follows."""
+def close_when_released(m: MemberState, _event: Closing) -> None:
+    """Close while the application releases partitions; leaving follows."""
     m.stop_asking(Heartbeat, Metadata)
     m.timers.clear()
     m.channel.end_pause()
     m.state = State.LEAVING
 
 
-def depart(m: Member, _event: Released | None = None) -> None:
+def depart(m: MemberState, _event: Released | None = None) -> None:
     m.released()
     if m.held:
-        m.revoke(m.held)  # only a part of it was being let go
+        m.revoke(m.held)  # only a part of them was being released
     elif not leave_quietly(m):
         finish(m)
 
 
-def leave_quietly(m: Member) -> bool:
-    """One LeaveGroup, never repeated, if there is anything to leave; whether one was sent."""
+def leave_quietly(m: MemberState) -> bool:
+    """Send one LeaveGroup, never repeated, if the member is in the group. Return true if one was sent."""
     if m.is_static or not m.member_id or m.coordinator is None:
         return False
     leaving = LeavingMember(m.member_id, reason=m.rejoin[:_REASON_CHARACTERS] or "the member is closing")
@@ -320,12 +320,12 @@ def leave_quietly(m: Member) -> bool:
     return True
 
 
-def hear_leave(m: Member, _event: LeaveAnswered) -> None:
-    """Left or not, this member is gone: the session timeout does the rest."""
+def hear_leave(m: MemberState, _event: LeaveAnswered) -> None:
+    """End the member, whatever the reply: after an error the session timeout removes it."""
     finish(m)
 
 
-def finish(m: Member) -> None:
+def finish(m: MemberState) -> None:
     for operation in tuple(m.operations.values()):
         operation.end(m, operation.error_code)
     m.closed = True
@@ -339,7 +339,7 @@ def with_words(sentence: str, words: str) -> str:
     return f"{sentence} ({words})" if words else sentence
 
 
-def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
+def _fatal(m: MemberState, code: ErrorCode, verb: str) -> str:
     if code == ErrorCode.FENCED_INSTANCE_ID:
         return fenced(m)
     if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
@@ -355,7 +355,7 @@ def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
     return f"cannot {verb} group {m.settings.group_id}: {code.name}"
 
 
-def fenced(m: Member) -> str:
+def fenced(m: MemberState) -> str:
     return (
         f"another member has taken over instance id {m.settings.group_instance_id!r} of group {m.settings.group_id}; "
         "close this one, or give each its own group_instance_id"

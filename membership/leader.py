@@ -1,39 +1,39 @@
-"""The leader's part of a rebalance: what there is to share out, who gets what, and looking whether that still holds
-(docs/spec/consumer-client.md#A4, #A7). Followers share out nothing and watch nothing.
+"""The leader's part of a rebalance: metadata of topics, assignment, and the watch for changes of the metadata
+(docs/spec/consumer-client.md#A4, #A7). Followers do nothing of it.
 """
 
 from membership.errors import CannotShareOut
 from membership.events import HangUp
-from membership.member import Member, Timer
+from membership.member import MemberState, Timer
 from membership.replies import MetadataAnswered
 from protocol.errors import ErrorCode
 from protocol.messages.groups import SyncGroupAssignment
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
 MISSING_TOPIC_REFRESH_MS = 1_000
-"""How soon a leader looks again for a topic that was not there."""
+"""Interval at which a leader refreshes the metadata of a missing topic."""
 
 
-def ask_metadata(m: Member) -> None:
+def ask_metadata(m: MemberState) -> None:
     m.call(_question(m), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
-def _question(m: Member) -> Metadata:
+def _question(m: MemberState) -> Metadata:
     return Metadata(tuple(MetadataTopic(name) for name in _topics_of(m)))
 
 
-def _is_own(m: Member, event: MetadataAnswered) -> bool:
-    """Tell whether it is the leader's question that was answered: nodes are asked about too."""
+def _is_own(m: MemberState, event: MetadataAnswered) -> bool:
+    """Return true for the reply to the leader's own request: Metadata is also requested for nodes."""
     return event.sent.message == _question(m)
 
 
-def assign(m: Member, event: MetadataAnswered) -> None:
-    """The leader shares out; members the assignor leaves out get nothing."""
+def assign(m: MemberState, event: MetadataAnswered) -> None:
+    """Assign the partitions; members that the assignor leaves out get none."""
     if not m.is_leader or m.plan is not None or not _is_own(m, event):
         return
     if event.reply is None:
         if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-            m.effects.append(HangUp(event.sent.node))  # somebody else may be there
+            m.effects.append(HangUp(event.sent.node))  # another node may answer
         m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
         m.join_failures += 1
         return
@@ -47,8 +47,9 @@ def assign(m: Member, event: MetadataAnswered) -> None:
     m.plan = tuple(SyncGroupAssignment(one.member_id, shares.get(one.member_id, left_out)) for one in m.roster)
 
 
-def watch(m: Member, event: MetadataAnswered) -> None:
-    """A leader rejoins when what it shared out is no longer what there is (docs/spec/consumer-client.md#A7.R3)."""
+def watch(m: MemberState, event: MetadataAnswered) -> None:
+    """Rejoin if the partitions of the topics are no longer those that were assigned
+    (docs/spec/consumer-client.md#A7.R3)."""
     if not m.is_leader or not _is_own(m, event):
         return
     if event.error_code == ErrorCode.NETWORK_EXCEPTION:
@@ -61,14 +62,14 @@ def watch(m: Member, event: MetadataAnswered) -> None:
     arm_refresh(m)
 
 
-def arm_refresh(m: Member) -> None:
-    """Soon where a topic is missing, or where nothing was looked at yet; otherwise by the metadata's age."""
+def arm_refresh(m: MemberState) -> None:
+    """Arm the next refresh: soon if a topic is missing or no metadata was read yet, else by the metadata's age."""
     if m.is_leader and m.roster:
         complete = m.watched is not None and all(topic in m.watched for topic in _topics_of(m))
         m.arm(Timer.REFRESH, m.settings.metadata_max_age_ms if complete else MISSING_TOPIC_REFRESH_MS)
 
 
-def _topics_of(m: Member) -> list[str]:
+def _topics_of(m: MemberState) -> list[str]:
     return sorted({topic for one in m.roster for topic in m.kind.topics_of(one.metadata)})
 
 

@@ -1,4 +1,4 @@
-"""The state of a member, and the few verbs with which the actions of the table change it."""
+"""The state of a member, and the methods with which the actions of the table change it."""
 
 import enum
 from collections import Counter, deque
@@ -12,7 +12,7 @@ import msgspec
 from membership.assignors import RebalanceProtocol, common_protocol
 from membership.backoff import backoff_ms
 from membership.channel import CoordinatorChannel
-from membership.events import Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
+from membership.events import Fatal, HangUp, LostPartitions, MemberEffect, NodeAddress, Revoked
 from membership.nodes import Nodes
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ COORDINATOR_GONE = frozenset(
 
 class State(enum.Enum):
     UNJOINED = "unjoined"
-    RELEASING = "releasing"  # the application lets go of its partitions, then the member joins
+    RELEASING = "releasing"  # the application releases its partitions, then the member joins
     JOINING = "joining"
     SYNCING = "syncing"
     STEADY = "steady"
@@ -36,19 +36,19 @@ class State(enum.Enum):
 
 
 class Timer(enum.IntEnum):
-    """A member's timers; ties fall due in this order."""
+    """Timers of a member; timers of one deadline fire in this order."""
 
     SESSION = 0
     POLL = 1
     HEARTBEAT = 2
     RETRY = 3  # of joining: while armed, no join is sent
-    REFRESH = 4  # of the leader's look at partition counts
-    TOPICS = 5  # of the look at all topics, for who subscribed to a pattern: while armed, none is taken
+    REFRESH = 4  # of the leader's partition counts
+    TOPICS = 5  # of the list of all topics, for a pattern: while armed, it is not requested
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of docs/spec/consumer-client.md#A1. Raises ValueError for settings that cannot
-    work."""
+    """Settings of a member, with the names and defaults of docs/spec/consumer-client.md#A1. Raises ValueError for
+    settings that cannot work."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -62,7 +62,7 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     metadata_max_age_ms: int = 300_000
     rack_id: str | None = None
     rebalance_timeout_ms: int | None = None
-    """How long the others wait for this member to join again; None: as long as it may take between two polls."""
+    """Time that the others wait for this member to join again; None: max.poll.interval.ms."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.group_id, str):
@@ -82,38 +82,40 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def join_within_ms(self) -> int:
-        """Return what a join is sent with as the rebalance timeout."""
+        """Rebalance timeout of JoinGroup requests."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
     @property
     def is_cooperative(self) -> bool:
-        """True if a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
+        """True if a rebalance revokes only the partitions that move, which all assignors must support (KIP-429)."""
         return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
 
 
 class GroupProtocol(Protocol):
-    """The messages of members of one protocol type, which are bytes to the coordinator."""
+    """Metadata and assignments of one protocol type, which are opaque to the coordinator."""
 
     @property
     def protocol_type(self) -> str: ...
 
-    def offered(self, m: "Member") -> tuple[str, ...]:
-        """The ways of sharing out that the member offers, the best one first."""
+    def offered(self, m: "MemberState") -> tuple[str, ...]:
+        """Return the names of the assignors that the member supports, the preferred one first."""
 
-    def encode_subscription(self, m: "Member", protocol: str) -> bytes:
-        """Encode what a member that joins says of itself."""
+    def encode_subscription(self, m: "MemberState", protocol: str) -> bytes:
+        """Encode the metadata of a JoinGroup."""
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
-        """Decode the topics that another member wants; nothing if that cannot be read."""
+        """Decode the topics of another member's subscription; none if it cannot be decoded."""
 
-    def assign(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(
+        self, m: "MemberState", partition_counts: Mapping[str, int], reply: MetadataReply
+    ) -> Mapping[str, bytes]:
         """Assign the partitions to members, encoded. Raises CannotShareOut."""
 
     def encode_nothing(self) -> bytes:
         """Encode the assignment of members that `assign` leaves out."""
 
     def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
-        """Decode what a member was given. Raises ProtocolViolation."""
+        """Decode an assignment. Raises ProtocolViolation."""
 
 
 def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
@@ -122,7 +124,7 @@ def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
 
 
 class MemberOptions(TypedDict, total=False):
-    """The settings that clients hand through to `MemberSettings` as they are given."""
+    """Settings that clients pass on to `MemberSettings`."""
 
     group_instance_id: str | None
     assignors: Iterable[str]
@@ -146,21 +148,21 @@ class PendingOperation:
     call: int | None = field(default=None, kw_only=True)
     error_code: ErrorCode = field(default=ErrorCode.REQUEST_TIMED_OUT, kw_only=True)
 
-    def may_go(self, _m: "Member") -> bool:
+    def may_go(self, _m: "MemberState") -> bool:
         """Tell whether nothing keeps it but the time until it is tried again."""
         return self.call is None
 
-    def request(self, m: "Member") -> Message | None:
+    def request(self, m: "MemberState") -> Message | None:
         """Return what to send now; None if the operation ended instead."""
         raise NotImplementedError
 
-    def end(self, m: "Member", error_code: ErrorCode) -> None:
+    def end(self, m: "MemberState", error_code: ErrorCode) -> None:
         """Tell the application."""
         raise NotImplementedError
 
 
 class SentCall(msgspec.Struct, frozen=True):
-    """A request in flight, and what it was sent with: late answers are known by it."""
+    """Request in flight, with the member id and generation of its sending, by which late replies are recognized."""
 
     message: Message
     to_coordinator: bool
@@ -173,8 +175,8 @@ class SentCall(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Member:
-    """Everything that changes. Only the actions of `membership.core`'s table do so."""
+class MemberState:
+    """All mutable state of a member. Only the actions of `membership.core`'s table change it."""
 
     settings: MemberSettings
     jitter: Callable[[], float]
@@ -191,17 +193,17 @@ class Member:
     """Partitions that the application was told to let go, and has not yet."""
     last_assigned: tuple[TopicPartition, ...] = ()
     last_generation_id: int = NO_GENERATION
-    """The newest assignment there was, and its generation: what sticky assignors go by."""
+    """The newest assignment and its generation, for sticky assignors."""
     is_by_hand: bool = False
     pattern: Pattern[str] | None = None
     internal_too: bool = False
     topics_failures: int = 0
     looked_at_ms: int | None = None
-    """When a pattern's topics were last found out; None: not for this pattern."""
+    """Time at which the topics of the pattern were last refreshed; None: never for this pattern."""
     looks_first: bool = False
-    """True if a join waits for a new look."""
+    """True if a join waits for a new list of topics."""
     rejoin: str = "joining for the first time"
-    """Why this member must join again; empty while it need not."""
+    """Reason to join again; empty while there is none."""
     fenced: bool = False
     nodes: Nodes = field(default_factory=Nodes)
     joined_topics: tuple[str, ...] = ()
@@ -211,16 +213,16 @@ class Member:
     plan: tuple[SyncGroupAssignment, ...] | None = None
     """Assignments to send in SyncGroup; None while the leader has still to work it out."""
     watched: dict[str, int] | None = None
-    """Leader only: the partition counts its assignment was made for."""
+    """Partition counts that the leader's assignment was made for."""
     join_failures: int = 0
     sync_failures: int = 0
     heartbeat_failures: int = 0
     lease_from_ms: int | None = None
-    """When the newest request was sent that the coordinator answered as one of a living member."""
+    """Send time of the newest request that the coordinator answered as a living member's."""
     timers: dict[Timer, int] = field(default_factory=dict)
     operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[MemberEffect] = field(default_factory=list)
     channel: CoordinatorChannel[SentCall] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -258,7 +260,7 @@ class Member:
         return self.channel.is_asking(kind)
 
     def stop_asking(self, *kinds: type[Message]) -> None:
-        """Ignore the answers to these."""
+        """Ignore replies to requests of these types."""
         self.channel.stop_asking(*kinds)
 
     def forget_coordinator(self) -> None:
@@ -296,11 +298,12 @@ class Member:
         return self.settings.group_instance_id is not None
 
     def is_current(self, sent: SentCall) -> bool:
-        """Tell whether an answer still concerns who this member is (docs/spec/consumer-client.md#A5, "if current")."""
+        """Return true if the request had the present member id and generation (docs/spec/consumer-client.md#A5, "if
+        current")."""
         return sent.generation_id == self.generation_id and sent.member_id == self.member_id
 
     def reset(self, reason: str, *, forget_id: bool) -> None:
-        """The generation is over for this member, and its id too if the coordinator does not know it."""
+        """End the generation for this member; `forget_id`: its member id too, which the coordinator does not know."""
         self.generation_id = NO_GENERATION
         if forget_id:
             self.member_id = ""
@@ -309,7 +312,7 @@ class Member:
         self.watched = None
 
     def join_again(self, reason: str, delay_ms: int = 0) -> None:
-        """Send JoinGroup, at once or after a while; what is held now is kept meanwhile (cooperative rebalances)."""
+        """Send JoinGroup, at once or after a delay; held partitions are kept meanwhile (cooperative rebalances)."""
         self.state = State.JOINING
         self.rejoin = reason
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
@@ -322,12 +325,12 @@ class Member:
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
 
     def lose(self, *, still_counts: bool = False) -> None:
-        """Have the application let go of what it cannot keep."""
+        """Tell the application that its partitions are lost."""
         self.releasing = self.held
-        self.effects.append(Lost(self.held, self.rejoin, still_counts))
+        self.effects.append(LostPartitions(self.held, self.rejoin, still_counts))
 
     def revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Have the application let go of these; it may commit them before."""
+        """Tell the application to release these partitions; it may commit them before."""
         self.releasing = partitions
         self.effects.append(Revoked(partitions))
 
@@ -338,18 +341,18 @@ class Member:
         self.releasing = ()
 
     def accepts(self, topic: str) -> bool:
-        """Tell whether the application wants it, as far as is known."""
+        """Return true if the application subscribes to the topic, as far as is known."""
         return topic in self.topics or self.matches(topic)
 
     def matches(self, topic: str) -> bool:
-        """Tell whether it is one of a pattern subscribed to."""
+        """Return true if the topic matches the subscribed pattern."""
         if self.pattern is None or (topic.startswith("__") and not self.internal_too):
             return False
         return self.pattern.fullmatch(topic) is not None
 
     def fail(self, error_code: ErrorCode, reason: str) -> None:
-        """See docs/spec/consumer-client.md#A5, "fatal". A fenced member stays so: it would fence its successor
-        otherwise."""
+        """Fail for good (docs/spec/consumer-client.md#A5, "fatal"). A fenced member stays fenced: otherwise it would
+        fence its successor."""
         self.fenced = self.fenced or error_code == ErrorCode.FENCED_INSTANCE_ID
         self.effects.append(Fatal(error_code, reason))
         if self.state is not State.LEAVING:

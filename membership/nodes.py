@@ -1,4 +1,4 @@
-"""The known nodes, and the one to ask what any can answer: the least loaded (docs/spec/consumer-client.md#A3)."""
+"""The known nodes, and the choice of the least loaded for requests to any node (docs/spec/consumer-client.md#A3)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,17 +6,17 @@ from membership.events import NodeAddress
 from protocol.messages.topics import MetadataReply
 
 Node = NodeAddress | None
-"""None stands for whichever node of the bootstrap the edge is at."""
+"""Address of a node; None stands for the bootstrap's node that the edge has connected to."""
 
 
 def nodes_of(reply: MetadataReply) -> dict[int, NodeAddress]:
-    """The nodes that the reply names, by id: that of a partition's leader is one of these."""
+    """Return the nodes of the reply, by id; leaders of partitions are given by these ids."""
     return {one.node_id: NodeAddress(one.host, one.port, one.node_id, one.speaks) for one in reply.brokers}
 
 
 class Nodes:
-    """The nodes heard of, which of them have answered since a connection to them was last lost, and when each was last
-    tried in vain.
+    """The known nodes, with the ones that have answered since their last connection was lost, and the order of failed
+    attempts.
     """
 
     def __init__(self) -> None:
@@ -26,8 +26,8 @@ class Nodes:
         self._failed_at: dict[Node, int] = {}
 
     def learn(self, found: Iterable[NodeAddress]) -> None:
-        """These there are, beside those of the bootstrap; what was known before is no longer there. Brokers that
-        speak another dialect are not for this: one that is asked for a group's coordinator names itself.
+        """Replace the known nodes, besides the bootstrap's. Brokers with another dialect are left out: asked for a
+        group's coordinator, such a broker names itself.
         """
         self._known = (None, *sorted({one for one in found if not one.speaks}))
         self._connected.intersection_update(self._known)
@@ -38,14 +38,14 @@ class Nodes:
             self._connected.add(node)
 
     def failed(self, node: Node) -> None:
-        """There is no connection to it, or none any more."""
+        """Note that a connection to the node failed or was lost."""
         self._connected.discard(node)
         self._failures += 1
         self._failed_at[node] = self._failures
 
     def least_loaded(self, in_flight: Mapping[Node, int], jitter: float) -> Node:
-        """One that is connected, with the fewest of the requests `in_flight`; else one to which a connection is being
-        made; else the one that failed longest ago. Among equals, `jitter` in [0, 1) decides.
+        """Return the connected node with the fewest requests in flight; else a node whose connection is being made;
+        else the one that failed longest ago. Among equals, `jitter` in [0, 1) decides.
         """
 
         def rank(node: Node) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Commits and offset fetches: asked of the coordinator again until they end (docs/spec/consumer-client.md#A5, #A8)."""
+"""Commits and offset fetches, retried until they end (docs/spec/consumer-client.md#A5, #A8)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from membership.events import CommitAsked, CommitDone, OffsetsAsked, OffsetsDone, OffsetToCommit
 from membership.heartbeats import fall_out
 from membership.joining import note_heard
-from membership.member import COORDINATOR_GONE, Member, PendingOperation, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, PendingOperation, State, Timer
 from membership.replies import CommitAnswered, OffsetsAnswered
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -38,7 +38,7 @@ class PendingCommit(PendingOperation):
     generation_id: int
     once: bool = False
 
-    def request(self, m: Member) -> OffsetCommit | None:
+    def request(self, m: MemberState) -> OffsetCommit | None:
         refusal = may_commit_in(m, self.generation_id)
         if refusal != ErrorCode.NONE:
             self.end(m, refusal)
@@ -60,7 +60,7 @@ class PendingCommit(PendingOperation):
         )
         return OffsetCommit(m.settings.group_id, topics, m.generation_id, m.member_id, m.settings.group_instance_id)
 
-    def end(self, m: Member, error_code: ErrorCode) -> None:
+    def end(self, m: MemberState, error_code: ErrorCode) -> None:
         m.operations.pop(self.number, None)
         stored = self.offsets if error_code == ErrorCode.NONE else {}
         m.effects.append(CommitDone(self.number, error_code, stored, m.rejoin))
@@ -70,24 +70,24 @@ class PendingCommit(PendingOperation):
 class PendingOffsetFetch(PendingOperation):
     partitions: tuple[TopicPartition, ...]
 
-    def may_go(self, m: Member) -> bool:
-        """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
-        fetch, and the application read again what it has already committed."""
+    def may_go(self, m: MemberState) -> bool:
+        """Return true once no commit of the same partitions is in progress. A retried commit would be stored after the
+        fetch, and the application would read committed records again."""
         commits = (one for one in m.operations.values() if isinstance(one, PendingCommit))
         return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) for one in commits)
 
-    def request(self, m: Member) -> OffsetFetch | None:
+    def request(self, m: MemberState) -> OffsetFetch | None:
         topics = tuple(
             OffsetFetchTopic(topic, tuple(one.partition for one in ones)) for topic, ones in _by_topic(self.partitions)
         )
         return OffsetFetch((OffsetFetchGroup(m.settings.group_id, topics),), require_stable=True)
 
-    def end(self, m: Member, error_code: ErrorCode) -> None:
+    def end(self, m: MemberState, error_code: ErrorCode) -> None:
         m.operations.pop(self.number, None)
         m.effects.append(OffsetsDone(self.number, error_code, {}))
 
 
-def may_commit(m: Member) -> ErrorCode:
+def may_commit(m: MemberState) -> ErrorCode:
     """Refuse what comes from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
     if m.fenced:
         return ErrorCode.FENCED_INSTANCE_ID
@@ -100,14 +100,14 @@ def may_commit(m: Member) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def may_commit_in(m: Member, generation_id: int) -> ErrorCode:
+def may_commit_in(m: MemberState, generation_id: int) -> ErrorCode:
     """Refuse as `may_commit` does, and what was asked in another generation."""
     refusal = may_commit(m)
     is_other = refusal == ErrorCode.NONE and generation_id != m.generation_id
     return ErrorCode.ILLEGAL_GENERATION if is_other else refusal
 
 
-def commit(m: Member, event: CommitAsked) -> None:
+def commit(m: MemberState, event: CommitAsked) -> None:
     """Only of what is held: the coordinator checks the member and its generation, but not whose partition it is."""
     refusal = may_commit(m)
     held = {one: offset for one, offset in event.offsets.items() if one in m.held}
@@ -117,21 +117,21 @@ def commit(m: Member, event: CommitAsked) -> None:
     m.operations[event.operation] = PendingCommit(event.operation, event.deadline_ms, held, m.generation_id, event.once)
 
 
-def fetch_offsets(m: Member, event: OffsetsAsked) -> None:
+def fetch_offsets(m: MemberState, event: OffsetsAsked) -> None:
     if event.partitions:
         m.operations[event.operation] = PendingOffsetFetch(event.operation, event.deadline_ms, event.partitions)
     else:
         m.effects.append(OffsetsDone(event.operation, ErrorCode.NONE, {}))
 
 
-def run(m: Member, operation: PendingOperation) -> None:
-    """Send it on its way, unless it ended instead."""
+def run(m: MemberState, operation: PendingOperation) -> None:
+    """Send the operation's request, unless the operation ended instead."""
     request = operation.request(m)
     if request is not None:
         operation.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, operation=operation.number)
 
 
-def hear_commit(m: Member, event: CommitAnswered) -> None:
+def hear_commit(m: MemberState, event: CommitAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return
@@ -162,7 +162,7 @@ def hear_commit(m: Member, event: CommitAnswered) -> None:
         operation.end(m, code)
 
 
-def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
+def hear_offsets(m: MemberState, event: OffsetsAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if not isinstance(operation, PendingOffsetFetch):
         return
@@ -186,7 +186,7 @@ def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
         operation.end(m, code)
 
 
-def try_again(m: Member, operation: PendingOperation, code: ErrorCode) -> None:
+def try_again(m: MemberState, operation: PendingOperation, code: ErrorCode) -> None:
     if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
         m.forget_coordinator()
     operation.error_code = code

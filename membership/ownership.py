@@ -1,4 +1,4 @@
-"""Claims and releases of partitions: asked of the coordinator's registry until they end
+"""Claims and releases of partitions in the ownership registry, retried until they end
 (docs/spec/consumer-client.md#E2)."""
 
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from membership.events import ClaimAsked, ClaimDone, Grant, ReleaseAsked, ReleaseDone
 from membership.heartbeats import fall_out
-from membership.member import COORDINATOR_GONE, Member, PendingOperation, State
+from membership.member import COORDINATOR_GONE, MemberState, PendingOperation, State
 from membership.operations import NO_MEMBER, TRY_AGAIN, may_commit_in, try_again
 from membership.replies import ClaimAnswered, ReleaseAnswered
 from membership.topic_partition import TopicPartition
@@ -29,7 +29,7 @@ class PendingClaim(PendingOperation):
     threads: Mapping[TopicPartition, int]
     generation_id: int
 
-    def request(self, m: Member) -> ClaimPartitions | None:
+    def request(self, m: MemberState) -> ClaimPartitions | None:
         refusal = may_commit_in(m, self.generation_id)
         if refusal != ErrorCode.NONE:
             self.end(m, refusal)
@@ -37,11 +37,11 @@ class PendingClaim(PendingOperation):
         items = tuple(ClaimItem(one.topic, one.partition, thread) for one, thread in sorted(self.threads.items()))
         return ClaimPartitions(m.settings.group_id, m.member_id, self.generation_id, items)
 
-    def end(self, m: Member, error_code: ErrorCode) -> None:
+    def end(self, m: MemberState, error_code: ErrorCode) -> None:
         m.operations.pop(self.number, None)
         m.effects.append(ClaimDone(self.number, error_code, {}, {}, m.member_id, self.generation_id))
 
-    def granted(self, m: Member, reply: ClaimPartitionsReply) -> None:
+    def granted(self, m: MemberState, reply: ClaimPartitionsReply) -> None:
         m.operations.pop(self.number, None)
         grants = {
             TopicPartition(one.topic, one.partition): Grant(
@@ -51,8 +51,8 @@ class PendingClaim(PendingOperation):
         }
         m.effects.append(ClaimDone(self.number, ErrorCode.NONE, grants, {}, m.member_id, self.generation_id))
 
-    def refused(self, m: Member, code: ErrorCode, reply: ClaimPartitionsReply | None) -> None:
-        """By the registry: some of it is somebody else's."""
+    def refused(self, m: MemberState, code: ErrorCode, reply: ClaimPartitionsReply | None) -> None:
+        """End a claim that the registry refused, since other members own some of its partitions."""
         m.operations.pop(self.number, None)
         owners = {
             TopicPartition(one.topic, one.partition): one.owner
@@ -68,24 +68,24 @@ class PendingRelease(PendingOperation):
 
     asked: ReleaseAsked
 
-    def request(self, m: Member) -> ReleasePartitions:
+    def request(self, m: MemberState) -> ReleasePartitions:
         items = tuple(ReleaseItem(one.topic, one.partition, epoch) for one, epoch in sorted(self.asked.epochs.items()))
         return ReleasePartitions(m.settings.group_id, self.asked.member_id, self.asked.generation_id, items)
 
-    def end(self, m: Member, error_code: ErrorCode) -> None:
+    def end(self, m: MemberState, error_code: ErrorCode) -> None:
         m.operations.pop(self.number, None)
         m.effects.append(ReleaseDone(self.number, error_code))
 
 
-def claim(m: Member, event: ClaimAsked) -> None:
+def claim(m: MemberState, event: ClaimAsked) -> None:
     m.operations[event.operation] = PendingClaim(event.operation, event.deadline_ms, event.threads, event.generation_id)
 
 
-def release(m: Member, event: ReleaseAsked) -> None:
+def release(m: MemberState, event: ReleaseAsked) -> None:
     m.operations[event.operation] = PendingRelease(event.operation, event.deadline_ms, event)
 
 
-def hear_claim(m: Member, event: ClaimAnswered) -> None:
+def hear_claim(m: MemberState, event: ClaimAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if not isinstance(operation, PendingClaim):
         return
@@ -109,8 +109,8 @@ def hear_claim(m: Member, event: ClaimAnswered) -> None:
         operation.refused(m, code, event.reply)
 
 
-def hear_release(m: Member, event: ReleaseAnswered) -> None:
-    """End the release; partitions that were another's by then are no trouble."""
+def hear_release(m: MemberState, event: ReleaseAnswered) -> None:
+    """End the release; partitions that another member owns by then are no error."""
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return

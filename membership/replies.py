@@ -1,4 +1,4 @@
-"""Events that a `Replied`, a `CallFailed` or a deadline turns into before the table sees it."""
+"""Events made from a `Replied`, a `CallFailed` or a deadline before the table sees them."""
 
 from membership.channel import normalised
 from membership.events import MemberEvent
@@ -67,7 +67,7 @@ class ReleaseAnswered(CallAnswered, frozen=True):
 
 
 class PollOverdue(MemberEvent, frozen=True):
-    """The application has not polled for max.poll.interval.ms (docs/spec/consumer-client.md#A10)."""
+    """The application has not polled for `max_poll_interval_ms` (docs/spec/consumer-client.md#A10)."""
 
 
 class SessionTimedOut(MemberEvent, frozen=True):

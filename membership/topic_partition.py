@@ -1,4 +1,4 @@
-"""The unit that groups share out: one partition of one topic."""
+"""The unit that groups assign: one partition of one topic."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
-"""THE TABLE of Kafka's APIs that are spoken here: key, request, reply, and the oldest version that is really served.
+"""THE TABLE of Kafka's APIs on the wire: key, request, reply, and the oldest version that is really served.
 
-What ApiVersions tells of is made from it, and of what the node serves.
+The reply to ApiVersions is made from it and from the set of requests that the node serves.
 """
 
 from typing import Final, NamedTuple
@@ -40,8 +40,8 @@ from protocol.kafka.schemas import (
 from protocol.messages import Message
 
 
-class Api(NamedTuple):
-    """One API. `advertised` false: spoken, and never offered."""
+class WireApi(NamedTuple):
+    """One API. `advertised` false: served, but missing in the reply to ApiVersions."""
 
     key: int
     request: Schema
@@ -60,36 +60,36 @@ class Api(NamedTuple):
 APIS: Final = {
     api.key: api
     for api in (
-        Api(0, produce.REQUEST, produce.REPLY),
-        Api(1, fetch.REQUEST, fetch.REPLY),
-        Api(2, list_offsets.REQUEST, list_offsets.REPLY),
-        Api(3, metadata.REQUEST, metadata.REPLY),
-        Api(8, offset_commit.REQUEST, offset_commit.REPLY),
-        Api(9, offset_fetch.REQUEST, offset_fetch.REPLY),
-        Api(10, find_coordinator.REQUEST, find_coordinator.REPLY),
-        Api(11, join_group.REQUEST, join_group.REPLY),
-        Api(12, heartbeat.REQUEST, heartbeat.REPLY),
-        Api(13, leave_group.REQUEST, leave_group.REPLY),
-        Api(14, sync_group.REQUEST, sync_group.REPLY),
-        Api(15, describe_groups.REQUEST, describe_groups.REPLY),
-        Api(16, list_groups.REQUEST, list_groups.REPLY),
-        Api(17, sasl.HANDSHAKE, sasl.HANDSHAKE_REPLY),
-        Api(18, api_versions.REQUEST, api_versions.REPLY),
-        Api(19, create_topics.REQUEST, create_topics.REPLY),
-        Api(20, delete_topics.REQUEST, delete_topics.REPLY),
-        Api(22, init_producer_id.REQUEST, init_producer_id.REPLY),
-        Api(23, offset_for_leader_epoch.REQUEST, offset_for_leader_epoch.REPLY),
-        Api(28, txn_offset_commit.REQUEST, txn_offset_commit.REPLY, advertised=False),
-        Api(29, describe_acls.REQUEST, describe_acls.REPLY, advertised=False),
-        Api(32, describe_configs.REQUEST, describe_configs.REPLY),
-        Api(33, alter_configs.REQUEST, alter_configs.REPLY),
-        Api(36, sasl.AUTHENTICATE, sasl.AUTHENTICATE_REPLY),
-        Api(37, create_partitions.REQUEST, create_partitions.REPLY),
-        Api(42, delete_groups.REQUEST, delete_groups.REPLY),
-        Api(44, incremental_alter_configs.REQUEST, incremental_alter_configs.REPLY),
-        Api(47, offset_delete.REQUEST, offset_delete.REPLY),
-        Api(60, describe_cluster.REQUEST, describe_cluster.REPLY),
-        Api(75, describe_topic_partitions.REQUEST, describe_topic_partitions.REPLY),
+        WireApi(0, produce.REQUEST, produce.REPLY),
+        WireApi(1, fetch.REQUEST, fetch.REPLY),
+        WireApi(2, list_offsets.REQUEST, list_offsets.REPLY),
+        WireApi(3, metadata.REQUEST, metadata.REPLY),
+        WireApi(8, offset_commit.REQUEST, offset_commit.REPLY),
+        WireApi(9, offset_fetch.REQUEST, offset_fetch.REPLY),
+        WireApi(10, find_coordinator.REQUEST, find_coordinator.REPLY),
+        WireApi(11, join_group.REQUEST, join_group.REPLY),
+        WireApi(12, heartbeat.REQUEST, heartbeat.REPLY),
+        WireApi(13, leave_group.REQUEST, leave_group.REPLY),
+        WireApi(14, sync_group.REQUEST, sync_group.REPLY),
+        WireApi(15, describe_groups.REQUEST, describe_groups.REPLY),
+        WireApi(16, list_groups.REQUEST, list_groups.REPLY),
+        WireApi(17, sasl.HANDSHAKE, sasl.HANDSHAKE_REPLY),
+        WireApi(18, api_versions.REQUEST, api_versions.REPLY),
+        WireApi(19, create_topics.REQUEST, create_topics.REPLY),
+        WireApi(20, delete_topics.REQUEST, delete_topics.REPLY),
+        WireApi(22, init_producer_id.REQUEST, init_producer_id.REPLY),
+        WireApi(23, offset_for_leader_epoch.REQUEST, offset_for_leader_epoch.REPLY),
+        WireApi(28, txn_offset_commit.REQUEST, txn_offset_commit.REPLY, advertised=False),
+        WireApi(29, describe_acls.REQUEST, describe_acls.REPLY, advertised=False),
+        WireApi(32, describe_configs.REQUEST, describe_configs.REPLY),
+        WireApi(33, alter_configs.REQUEST, alter_configs.REPLY),
+        WireApi(36, sasl.AUTHENTICATE, sasl.AUTHENTICATE_REPLY),
+        WireApi(37, create_partitions.REQUEST, create_partitions.REPLY),
+        WireApi(42, delete_groups.REQUEST, delete_groups.REPLY),
+        WireApi(44, incremental_alter_configs.REQUEST, incremental_alter_configs.REPLY),
+        WireApi(47, offset_delete.REQUEST, offset_delete.REPLY),
+        WireApi(60, describe_cluster.REQUEST, describe_cluster.REPLY),
+        WireApi(75, describe_topic_partitions.REQUEST, describe_topic_partitions.REPLY),
     )
 }
 

@@ -1,9 +1,8 @@
-"""What consumers of protocol type `consumer` write into their metadata and assignments
-(docs/spec/group-protocol.md#6.1).
+"""Metadata and assignments of protocol type `consumer` (docs/spec/group-protocol.md#6.1).
 
-The coordinator carries these bytes without looking; leaders, members and people who watch a group read them. Never
-flexible, a version of 16 bits in front, fields only ever appended: a newer version is read with the newest layout
-known here, and bytes after the last known field are let pass.
+To the coordinator these bytes are opaque; leaders, members and tools read them. The format is never flexible: a version
+of 16 bits in front, and new fields appended. A newer version is read with the newest layout known here, and bytes after
+the last known field are skipped.
 """
 
 from typing import NamedTuple
@@ -23,7 +22,7 @@ class TopicPartitions(NamedTuple):
 
 
 class Subscription(msgspec.Struct, frozen=True, gc=False):
-    """What a member tells its leader. The last three are in versions 1, 2 and 3 and newer."""
+    """Metadata of a member, read by its leader. The last three fields came with versions 1, 2 and 3."""
 
     topics: tuple[str, ...] = ()
     user_data: bytes | None = None
@@ -33,14 +32,14 @@ class Subscription(msgspec.Struct, frozen=True, gc=False):
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
-    """What a leader gives to a member."""
+    """Assignment of a member, made by its leader."""
 
     partitions: tuple[TopicPartitions, ...] = ()
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
-    """Fields are written in the order given: Kafka's clients sort topics and owned partitions beforehand."""
+    """Encode the subscription, topics and partitions in the order given: Kafka's clients sort them beforehand."""
     _assert_known(version)
     parts = [_int16(version), _int32(len(subscription.topics)), *map(_string, subscription.topics)]
     parts.append(_nullable_bytes(subscription.user_data))
@@ -54,7 +53,8 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSIO
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Raises ProtocolViolation for bytes that are no subscription; takes no memory that they only claim to need."""
+    """Decode a subscription. Raises ProtocolViolation. Allocates no more than the bytes can hold, whatever lengths they
+    claim."""
     reader = _Reader(data)
     version = reader.version()
     return Subscription(
@@ -67,7 +67,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> bytes:
-    """Versions 0 to 3 differ in their number alone."""
+    """Encode the assignment; versions 0 to 3 differ in their number alone."""
     _assert_known(version)
     parts = [_int16(version), *_topic_partitions(assignment.partitions)]
     parts.append(_nullable_bytes(assignment.user_data))
@@ -75,7 +75,8 @@ def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> 
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """No bytes at all are an empty assignment, the lot of a member its leader left out. Raises ProtocolViolation."""
+    """Decode an assignment. No bytes are an empty one, for a member that its leader left out. Raises
+    ProtocolViolation."""
     if not data:
         return Assignment()
     reader = _Reader(data)
@@ -84,13 +85,13 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def encode_previous_assignment(partitions: tuple[TopicPartitions, ...], generation_id: int) -> bytes:
-    """The user data of a member under the sticky assignor (docs/spec/group-protocol.md#6.5); it has no version in
-    front."""
+    """Encode the user data of a member under the sticky assignor, which has no version in front
+    (docs/spec/group-protocol.md#6.5)."""
     return b"".join((*_topic_partitions(partitions), _int32(generation_id)))
 
 
 def decode_previous_assignment(data: bytes) -> tuple[tuple[TopicPartitions, ...], int]:
-    """Partitions and generation; the older form ends before the generation. Raises ProtocolViolation."""
+    """Return partitions and generation; the older form has no generation. Raises ProtocolViolation."""
     reader = _Reader(data)
     partitions = reader.topic_partitions()
     try:
@@ -135,7 +136,7 @@ class _Reader:
         self._position = 0
 
     def version(self) -> int:
-        """A negative one is read as 0 (docs/spec/group-protocol.md#6)."""
+        """Read a version; a negative one is read as 0 (docs/spec/group-protocol.md#6)."""
         return max(0, self._int(2))
 
     def int32(self) -> int:
@@ -156,7 +157,7 @@ class _Reader:
         return None if length < 0 else self._take(length)
 
     def count(self, least_bytes_each: int) -> int:
-        """A number of elements that the bytes left could really hold."""
+        """Read a number of elements. Raises ProtocolViolation if the bytes left cannot hold them."""
         count = self._int(4)
         if not 0 <= count * least_bytes_each <= len(self._data) - self._position:
             raise ProtocolViolation(f"an array of {count} elements in {len(self._data) - self._position} bytes")
@@ -172,7 +173,7 @@ class _Reader:
         return int.from_bytes(self._take(size), "big", signed=True)
 
     def _text(self, length: int) -> str:
-        # As in Java, where text that is no UTF-8 reads as replacement characters and disturbs nobody.
+        # Java reads text that is no UTF-8 as replacement characters, without an error; so does this.
         return self._take(length).decode(errors="replace")
 
     def _take(self, length: int) -> bytes:

@@ -7,10 +7,10 @@ _INT16 = range(-0x8000, 0x8000)
 
 
 class ErrorCode(enum.IntEnum):
-    """What a reply says went wrong; `NONE` is success. Codes and names are Kafka's (docs/spec/group-protocol.md#0.1).
+    """Error of a reply; `NONE` is success. Codes and names are Kafka's (docs/spec/group-protocol.md#0.1).
 
-    A number that a newer server invented is a code all the same, named after it: `ErrorCode(999).name` is
-    "UNKNOWN_ERROR_999". It is no member, and not retriable.
+    An unknown number, of a newer server, makes a code too, with the number in its name: `ErrorCode(999).name` is
+    "UNKNOWN_ERROR_999". It is no member of the enum, and not retriable.
     """
 
     UNKNOWN_SERVER_ERROR = -1
@@ -101,8 +101,8 @@ class ErrorCode(enum.IntEnum):
     TRANSACTION_ABORTABLE = 120
     REBOOTSTRAP_REQUIRED = 129
 
-    # Not Kafka's: those of docs/spec/client-balanced-groups.md#15.2 and of the ownership registry
-    # (docs/spec/consumer-client.md#E2).
+    # Not Kafka's: codes of client-balanced groups (docs/spec/client-balanced-groups.md#15.2) and of the ownership
+    # registry (docs/spec/consumer-client.md#E2).
     BAD_REQUEST = 400
     NOT_OWNER_COMMIT = 401
     FORBIDDEN = 403
@@ -129,19 +129,19 @@ class ErrorCode(enum.IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later, as Kafka's clients class it."""
+        """True if Kafka's clients send the same request again after this error, since it may succeed later."""
         return self in _RETRIABLE
 
     @property
     def is_known(self) -> bool:
-        """False for a number without a meaning here: whether what was asked for was done is not known either."""
+        """False for a number without a meaning here; the request may have been carried out."""
         return self.value in type(self)._value2member_map_
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
         if not isinstance(value, int) or value not in _INT16:
             return None
-        code = int.__new__(cls, value)  # not kept: strangers choose the number
+        code = int.__new__(cls, value)  # not cached: the peer chooses the number
         code._name_, code._value_ = f"UNKNOWN_ERROR_{value}", value
         return code
 

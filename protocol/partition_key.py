@@ -13,8 +13,8 @@ _LARGEST: Final = 2**31 - 1
 
 
 class PartitionKey(NamedTuple):
-    """A partition and the broker it is configured on, which never changes. Compared as they stand they are not in the
-    order that shares are computed in: `place` is that."""
+    """A partition and the broker it is configured on, which never changes. Sort keys by `place`: shares are computed in
+    that order, and not in the order of the tuples."""
 
     broker_id: int
     topic: str
@@ -25,12 +25,12 @@ class PartitionKey(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """What keys are sorted by: topic, then the numbers as numbers."""
+        """Sort key: topic, broker and partition, with the numbers as numbers."""
         return self.topic, self.broker_id, self.partition
 
 
 def parse_key(text: str) -> PartitionKey | None:
-    """The key; None for any text that is not exactly one. Numbers have no sign and no leading zeros."""
+    """Return the key; None if the text is none. Numbers have no sign and no leading zeros."""
     found = _KEY.fullmatch(text)
     if found is None:
         return None
@@ -39,6 +39,6 @@ def parse_key(text: str) -> PartitionKey | None:
 
 
 def may_be_keyed(topic: str) -> bool:
-    """Whether partitions of a topic of this name have keys: a letter first, then letters, digits and `._-`, at most 64
-    characters. Dots and hyphens are allowed since topics here may have them."""
+    """Return true if partitions of a topic of this name can have keys: a letter, then letters, digits and `._-`, at
+    most 64 characters. The specification has no dots and hyphens; topics here may have them."""
     return _TOPIC.fullmatch(topic) is not None

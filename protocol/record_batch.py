@@ -1,7 +1,7 @@
 """Kafka's record batch, version 2: the format in which batches are stored and sent (KIP-98).
 
-Everything here is a pure function over bytes. The checksum covers what follows it, so the base offset and the leader
-epoch, which stand before it, may be stamped by whoever stores a batch.
+All functions here are pure functions over bytes. The checksum covers only the bytes behind it. A log can therefore
+stamp the base offset and the leader epoch, which stand before it.
 """
 
 import struct
@@ -16,9 +16,9 @@ from protocol.record_reading import Make, NotRecords, read_records, read_varint
 from protocol.record_writing import encode_record, varint
 
 HEADER_BYTES = 61
-"""Of a batch, before its records."""
+"""Size of a batch's header."""
 LENGTH_END = 12
-"""A batch's own `length` counts from here."""
+"""Position in a batch from which its `length` counts."""
 MAGIC = 2
 _MAGIC_AT = 16
 
@@ -34,14 +34,15 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 DELETE_HORIZON = 0x40
-"""The base timestamp is when the batch's tombstones may go (KIP-534); its records' times still count from it."""
+"""Attribute: the base timestamp is the time from which tombstones may be removed (KIP-534). Timestamps of records are
+still relative to it."""
 
 T = TypeVar("T")
 Bytes = bytes | bytearray | memoryview
 
 
 class CorruptBatch(Exception):
-    """Bytes that are no sound batch; `position` is where in the data the batch begins."""
+    """Raised for bytes that are no valid batch; `position` is the beginning of the batch in the data."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"batch at position {position}: {reason}")
@@ -50,7 +51,7 @@ class CorruptBatch(Exception):
 
 
 class UnsupportedMagic(CorruptBatch):
-    """A message set of an older format (magic 0 or 1), or of one to come."""
+    """Raised for a message set of an older format (magic 0 or 1), or of a newer one."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +63,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """`length` is the wire's: of the batch after its first twelve bytes; `size` is all of it."""
+    """Header of a batch. `length` is the wire's field, without the first twelve bytes; `size` counts all bytes."""
 
     base_offset: int
     length: int
@@ -88,7 +89,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def compression(self) -> int:
-        """A `Compression`, or a number this format has no meaning for."""
+        """Codec: a `Compression`, or a number without a meaning in this format."""
         return self.attributes & _COMPRESSION
 
     @property
@@ -101,7 +102,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def delete_horizon_ms(self) -> int:
-        """When the tombstones among the records may go; -1 as long as compaction has not seen them."""
+        """Time from which the batch's tombstones may be removed; -1 until compaction has set it."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else -1
 
 
@@ -120,7 +121,7 @@ def encode_batch(
     control: bool = False,
     leader_epoch: int = 0,
 ) -> bytes:
-    """An uncompressed batch of (key, value) pairs, all of one timestamp and without headers. At least one record."""
+    """Return an uncompressed batch of (key, value) pairs with one timestamp and no headers. At least one record."""
     count = len(records)
     if count == 1:
         key, value = records[0]
@@ -143,8 +144,7 @@ def seal_batch(
     base_offset: int = 0,
     leader_epoch: int = 0,
 ) -> bytes:
-    """The batch of `count` records that stand in `payload` one after the other. `producer` is its id, epoch and
-    sequence."""
+    """Return the batch of the `count` encoded records in `payload`. `producer`: its id, epoch and sequence."""
     body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, count) + payload
     # The length counts the leader epoch, the magic and the crc too: nine bytes.
     return _HEAD.pack(base_offset, len(body) + 9, leader_epoch, MAGIC, crc32c(body)) + body
@@ -161,7 +161,7 @@ def pack_batch(
     record_count: int,
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """The batch of that header; nothing is derived but its length and checksum. `producer` is its id, epoch and
+    """Return a batch with these header fields; only length and checksum are computed. `producer`: its id, epoch and
     sequence."""
     times = base_timestamp_ms, max_timestamp_ms
     body = _BODY.pack(attributes, last_offset_delta, *times, *producer, record_count) + payload
@@ -169,13 +169,13 @@ def pack_batch(
 
 
 def empty_batch(base_offset: int, next_offset: int) -> bytes:
-    """A batch without records, for the offsets of some that compaction has taken away. Readers pass over it."""
+    """Return a batch without records, in place of records that compaction has removed. Readers skip it."""
     body = _BODY.pack(0, next_offset - base_offset - 1, -1, -1, -1, -1, -1, 0)
     return _HEAD.pack(base_offset, HEADER_BYTES - LENGTH_END, 0, MAGIC, crc32c(body)) + body
 
 
 def stamp(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
-    """The same batch at another base offset. Both fields lie outside of the crc."""
+    """Return the batch with another base offset and leader epoch. The checksum covers neither."""
     return _OFFSET.pack(base_offset) + batch[8:12] + _EPOCH.pack(leader_epoch) + batch[16:]
 
 
@@ -183,7 +183,8 @@ def stamp(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 
 
 def read_header(data: Bytes, position: int = 0) -> BatchHeader:
-    """Only the header's own bytes need be there. Raises `CorruptBatch` if they are not, or say what cannot be."""
+    """Read a batch's header; the records may be missing. Raises `CorruptBatch` if the header is incomplete or
+    impossible."""
     left = len(data) - position
     if left < HEADER_BYTES:
         # Older formats have their magic in the same place, and shorter headers.
@@ -203,8 +204,8 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
 
 
 def check_batch(data: Bytes, position: int = 0) -> BatchHeader:
-    """The header of a batch that is whole and whose checksum holds. Raises `CorruptBatch`, or `UnsupportedMagic`
-    for message sets of older formats. Records are not looked at."""
+    """Check a whole batch's size and checksum, and return its header; its records are not read. Raises `CorruptBatch`,
+    or `UnsupportedMagic` for message sets of older formats."""
     header = read_header(data, position)
     end = position + header.size
     if len(data) < end:
@@ -217,8 +218,8 @@ def check_batch(data: Bytes, position: int = 0) -> BatchHeader:
 
 
 def batches(data: Bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches of `data`, in order; one cut off at the end is left out, as fetch replies have it. Checksums
-    are not looked at. Raises `CorruptBatch` where a header is none.
+    """Yield the whole batches of `data`, in order. A partial batch at the end, as Fetch replies have it, is left out.
+    Checksums are not checked. Raises `CorruptBatch` for an impossible header.
     """
     view = memoryview(data)
     position = 0
@@ -232,8 +233,8 @@ def batches(data: Bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def extent(data: Bytes, position: int = 0) -> tuple[int, int, int, int]:
-    """What a walk over batches needs: base offset, next offset, size in bytes, largest timestamp. No object is made
-    and nothing but the length is checked; the first 43 bytes must be there.
+    """Return base offset, next offset, size in bytes and largest timestamp of a batch, for walks over many. No header
+    object is made, and only the length is checked; the first 43 bytes must be there.
     """
     base_offset, length, last_offset_delta, max_timestamp_ms = _EXTENT.unpack_from(data, position)
     if length < HEADER_BYTES - LENGTH_END:
@@ -242,19 +243,19 @@ def extent(data: Bytes, position: int = 0) -> tuple[int, int, int, int]:
 
 
 def decode_batch(data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
-    """The records of the batch at `position`. Its checksum is not looked at (`check_batch` does). Raises
-    `CorruptBatch` if they are not what the header says, or would be more than `max_bytes` decompressed."""
+    """Return the records of the batch at `position`. Its checksum is not checked (`check_batch` does). Raises
+    `CorruptBatch` if they contradict the header, or exceed `max_bytes` decompressed."""
     header = read_header(data, position)
     return decode_records(record_bytes(header, data, position, max_bytes=max_bytes), header, position)
 
 
 def decode_records(payload: bytes, header: BatchHeader, position: int = 0) -> list[Record]:
-    """The records in what `record_bytes` gave. Raises `CorruptBatch`; `position` is for its sentence."""
+    """Return the records in a payload of `record_bytes`. Raises `CorruptBatch`, with `position`."""
     return decode_as(Record, payload, header, position)
 
 
 def decode_as(make: Make[T], payload: bytes, header: BatchHeader, position: int = 0) -> list[T]:
-    """As `decode_records`, but records are what `make` makes of their five fields."""
+    """Decode records like `decode_records`, into the objects that `make` makes of their five fields."""
     fixed_timestamp = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
     try:
         return read_records(
@@ -267,8 +268,8 @@ def decode_as(make: Make[T], payload: bytes, header: BatchHeader, position: int 
 
 
 def record_slices(payload: bytes, header: BatchHeader, most: int) -> Iterator[tuple[bytes, BatchHeader]]:
-    """What `record_bytes` gave, in parts of `most` records and a last one: each for `decode_records`, for whoever must
-    not be kept for as long as a whole batch takes. Raises `CorruptBatch`."""
+    """Split a payload of `record_bytes` into parts of `most` records, each with a header for `decode_records`, so that
+    a large batch can be decoded in several steps. Raises `CorruptBatch`."""
     left, start = header.record_count, 0
     try:
         while left > most:
@@ -288,8 +289,8 @@ def record_slices(payload: bytes, header: BatchHeader, most: int) -> Iterator[tu
 def record_bytes(
     header: BatchHeader, data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes:
-    """What follows the header of the batch at `position`, decompressed. Raises `CorruptBatch` if it is not all there,
-    or would be more than `max_bytes`."""
+    """Return the decompressed payload of the batch at `position`. Raises `CorruptBatch` if it is incomplete, or exceeds
+    `max_bytes`."""
     end = position + header.size
     if len(data) < end:
         raise CorruptBatch(position, f"{len(data) - position} bytes of {header.size}")

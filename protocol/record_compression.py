@@ -1,4 +1,4 @@
-"""The four codecs of record batches, with bounds on what comes out of them and on what they may do for nothing."""
+"""The four codecs of record batches, with bounds on their output and on their work for empty blocks."""
 
 import enum
 import struct
@@ -9,7 +9,7 @@ MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
 
 class CannotDecompress(Exception):
-    """It is damaged, or would be too much."""
+    """Raised for a payload that is damaged, or too large decompressed."""
 
 
 class Compression(enum.IntEnum):
@@ -26,11 +26,11 @@ _XERIAL = b"\x82SNAPPY\x00"
 
 
 def decompress(compression: int, payload: bytes, max_bytes: int) -> bytes:
-    """At most so many bytes; raises `CannotDecompress`."""
+    """Return at most `max_bytes` decompressed bytes. Raises `CannotDecompress`."""
     try:
         match compression:
             case Compression.GZIP:
-                # A member costs something even if it is empty; writers make one.
+                # Even an empty gzip member costs time; writers make one member.
                 if payload.count(_GZIP_MEMBER) > _FREE_BLOCKS:
                     raise cramjam.DecompressionError(f"gzip: more than {_FREE_BLOCKS} members")
                 return _bounded(cramjam.gzip, payload, max_bytes)
@@ -47,7 +47,7 @@ def decompress(compression: int, payload: bytes, max_bytes: int) -> bytes:
 
 
 def compress(compression: int, payload: bytes) -> bytes:
-    """As every client can read it: Java's reads only LZ4 blocks that stand for themselves."""
+    """Compress the payload in a form that every client can read: Java's reads only independent LZ4 blocks."""
     match compression:
         case Compression.NONE:
             return payload
@@ -71,7 +71,7 @@ class _TooLarge(Exception):
 
 
 def _bounded(codec: object, payload: bytes, max_bytes: int) -> bytes:
-    """Into a buffer that grows up to the bound: a stream's own word for its size is not trusted."""
+    """Decompress into a buffer that grows up to the bound, since a stream's header may lie about its size."""
     room = min(max_bytes, max(65_536, 8 * len(payload)))
     while True:
         out = bytearray(room)
@@ -86,7 +86,7 @@ def _bounded(codec: object, payload: bytes, max_bytes: int) -> bytes:
 
 
 def _snappy(payload: bytes, max_bytes: int) -> bytes:
-    """Raw, or in the framing of the Java library that Kafka's own clients use: magic, two versions, then blocks."""
+    """Decompress raw Snappy, or the framing of Kafka's Java clients: magic, two versions, then blocks."""
     if not payload.startswith(_XERIAL):
         return _snappy_block(payload, max_bytes)
     blocks: list[bytes] = []
@@ -98,7 +98,7 @@ def _snappy(payload: bytes, max_bytes: int) -> bytes:
         block = _snappy_block(payload[at + 4 : at + 4 + length], max_bytes)
         max_bytes -= len(block)
         blocks.append(block)
-        # A block costs something even if it is empty. Writers fill theirs: with 32 KiB, or 1 KiB at least.
+        # Even an empty block costs time. Writers fill theirs with 32 KiB, or 1 KiB at least.
         if len(blocks) - _FREE_BLOCKS > (given - max_bytes) // _LEAST_BLOCK_BYTES:
             raise cramjam.DecompressionError(f"snappy: {len(blocks)} blocks with next to nothing in them")
         at += 4 + length

@@ -1,4 +1,4 @@
-"""A batch's records as compaction sees them: a key, whether there is a value, and the bytes, to be kept or not."""
+"""Records for compaction: their keys, tombstone flags and bytes, and batches of the records that are kept."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _FAR_MS = 2**62
 
 
 class Keyed(msgspec.Struct, frozen=True, gc=False):
-    """One record. `rest` is all of it behind its offset delta: key, value, headers."""
+    """One record. `rest`: its bytes behind the offset delta: key, value, headers."""
 
     offset: int
     timestamp_ms: int
@@ -22,15 +22,15 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
 
 
 def keyed_records(payload: bytes, header: BatchHeader) -> list[Keyed]:
-    """The records in what `record_bytes` gave, in their order; headers are passed over by the record's length. Raises
-    `CorruptBatch` where there is no record."""
+    """Return the records in a payload of `record_bytes`, in order; headers are skipped by the record's length. Raises
+    `CorruptBatch`."""
     base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     fixed_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
     found: list[Keyed] = []
     at, size = 0, len(payload)
     try:
         for _ in range(header.record_count):
-            # Numbers of one byte are nearly all, and read on the spot.
+            # Nearly all numbers have one byte, and are read inline.
             if (byte := payload[at]) < 0x80:
                 length, at = (byte >> 1) ^ -(byte & 1), at + 1
             else:
@@ -57,7 +57,7 @@ def keyed_records(payload: bytes, header: BatchHeader) -> list[Keyed]:
             if at >= end:
                 raise CorruptBatch(0, "a key reaches beyond its record")
             timestamp_ms = base_ms + delta_ms if fixed_ms is None else fixed_ms
-            # Of the lengths only a negative one is odd: there is a value.
+            # An even number is a length that is not negative (zigzag): there is a value.
             found.append(Keyed(base_offset + delta, timestamp_ms, key, not payload[at] & 1, payload[rest_at:end]))
             at = end
     except IndexError:
@@ -70,8 +70,8 @@ def keyed_records(payload: bytes, header: BatchHeader) -> list[Keyed]:
 def join_records(
     records: Sequence[Keyed], *, compression: int, append_time: bool, delete_horizon_ms: int = -1
 ) -> bytes:
-    """A batch of records that are left of others: at their own offsets, of nobody's transaction or sequence. With a
-    delete horizon (KIP-534) the batch says from when on its tombstones may go. At least one record, ascending."""
+    """Return a batch of the records that compaction keeps, at their own offsets, without producer and transaction. A
+    delete horizon (KIP-534) is the time from which its tombstones may be removed. At least one record, ascending."""
     first, last = records[0], records[-1]
     has_horizon = delete_horizon_ms >= 0
     times = [record.timestamp_ms for record in records]
@@ -97,7 +97,7 @@ def join_records(
 
 
 def _in_64_bits(number: int) -> int:
-    """As clients add and subtract: a producer may write a time and a difference to it whose sum is none."""
+    """Wrap the number to 64 bits, as Java does: the sum of a producer's base timestamp and delta may overflow."""
     return (number + 2**63) % 2**64 - 2**63
 
 

@@ -1,8 +1,8 @@
-"""Reading the records of a batch, fast: the path that every record takes which somebody reads.
+"""Reads the records of a batch, fast: every record that a client consumes is decoded here.
 
-Records of one batch mostly look alike. Where a row of them has one length and one layout, the bytes that say so stand
-in columns: a stride through the payload compares a whole column at once, `struct` cuts keys and values out, and no byte
-of a single record is looked at in Python. What differs is read record by record, numbers of one and two bytes inline.
+Records of one batch are mostly alike. In a run of records of one length and one layout, equal fields stand in columns:
+a stride through the payload compares a whole column at once, `struct` cuts keys and values out, and Python looks at no
+single record. Other records are read one by one, with numbers of one and two bytes inline.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,36 +14,36 @@ T = TypeVar("T")
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Make = Callable[[int, int, bytes | None, bytes | None, Headers], T]
-"""A record of its offset, timestamp, key, value and headers."""
+"""Function from offset, timestamp, key, value and headers to a record."""
 
-_MOST_HEADERS = 1_000_000  # of a batch: each is an object, and takes two bytes of which compression leaves nothing
+_MOST_HEADERS = 1_000_000  # in a batch: each is an object, and only two bytes, which compress to nothing
 _ALIKE = 32
-"""So many records alike, and a run is worth its setting up."""
+"""Number of like records from which on a run is worth its setup."""
 _MOST_AT_ONCE = 4_096
 
 
 _ENDS, _GOES_ON = bytes(range(0x80)), bytes(range(0x80, 0x100))
-"""The bytes that end a number, and those after which it goes on."""
+"""Bytes that end a varint, and bytes after which it continues."""
 _COUNTED = range(64, 8_192)
-"""The numbers from 0 on that take two bytes: as offsets they are mostly counted up."""
+"""Numbers that take two bytes as zigzag varints; offset deltas mostly count up through them."""
 _COUNTED_LOW = bytes(2 * number & 0x7F | 0x80 for number in _COUNTED)
 _COUNTED_HIGH = bytes(number >> 6 for number in _COUNTED)
 
 
 class NotRecords(ValueError):
-    """The payload is not what its batch says."""
+    """Raised for a payload that contradicts its batch's header."""
 
 
 def read_records(  # noqa: C901, PLR0912, PLR0915  (calls cost more than what they would do)
     make: Make[T], buffer: bytes, count: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
 ) -> list[T]:
-    """All `count` records of a payload. Raises NotRecords, IndexError or UnicodeDecodeError if it holds anything else.
-    With a `fixed_timestamp` that is every record's.
+    """Read all `count` records of a payload. Raises NotRecords, IndexError or UnicodeDecodeError if it holds anything
+    else. A `fixed_timestamp` replaces the records' own.
     """
     records: list[T] = []
     headers_left = _MOST_HEADERS
     at, size = 0, len(buffer)
-    left, stride, try_at = count, -1, count - 1  # the first record says how long they are
+    left, stride, try_at = count, -1, count - 1  # the first record sets the length of a run's records
     while left:
         if left <= try_at and left >= _ALIKE:
             run = _read_run(make, buffer, at, stride, left, base_offset, base_timestamp, fixed_timestamp)
@@ -149,11 +149,11 @@ def _read_run(
     base_timestamp: int,
     fixed_timestamp: int | None,
 ) -> list[T]:
-    """As many records from `begin` on as are laid out like the first of them, `stride` bytes each; perhaps none."""
+    """Read the records from `begin` on that have the first one's layout, `stride` bytes each; perhaps none."""
     most = min(most, _MOST_AT_ONCE, (len(buffer) - begin) // stride if stride > 0 else 0)
     if most < _ALIKE:
         return []
-    for column in begin, begin + stride - 1:  # of those that differ nearly all differ here
+    for column in begin, begin + stride - 1:  # nearly all records of another layout differ in these
         few = buffer[column : begin + _ALIKE * stride : stride]
         if few.count(few[:1]) != _ALIKE:
             return []
@@ -205,14 +205,14 @@ def _cut(length: int) -> str:
 
 
 def _same_width(columns: list[bytes]) -> int:
-    """How many rows from the first on hold a number of as many bytes."""
+    """Return the number of rows, from the first on, whose varint has as many bytes as the columns."""
     *high, low = columns
     rows = [len(column) - len(column.lstrip(_GOES_ON)) for column in high]
     return min([*rows, len(low) - len(low.lstrip(_ENDS))])
 
 
 def _numbers(columns: list[bytes], base: int, count: int) -> Iterable[int]:
-    """The first `count` numbers of columns of one width (at most three bytes), and `base` added."""
+    """Return the first `count` numbers of columns of one width (at most three bytes), plus `base`."""
     if all(column.startswith(column[:1] * count) for column in columns):
         return repeat(base + read_varint(bytes(column[0] for column in columns), 0)[0], count)
     if len(columns) == 1:
@@ -237,7 +237,7 @@ def _numbers(columns: list[bytes], base: int, count: int) -> Iterable[int]:
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, zigzag, and what is behind it. Raises IndexError."""
+    """Return the zigzag number at `at` and the position behind it. Raises IndexError."""
     number, at = _read_uvarint(buffer, at)
     return (number >> 1) ^ -(number & 1), at
 
@@ -259,7 +259,7 @@ def _read_field(buffer: bytes, at: int) -> tuple[bytes | None, int]:
     length, at = read_varint(buffer, at)
     if length < 0:
         return None, at
-    return buffer[at : at + length], at + length  # one that reaches too far is found at the record's end
+    return buffer[at : at + length], at + length  # a length beyond the record is noticed at the record's end
 
 
 def _read_headers(buffer: bytes, at: int, most: int) -> tuple[Headers, int]:

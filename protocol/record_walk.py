@@ -1,11 +1,12 @@
-"""Whether a batch's records are what its header says, without making them: as often as a broker is sent a megabyte.
+"""Validates the records of produced batches against their headers, without making them.
 
-Everything a reader follows is followed: lengths must tile the payload exactly, offsets must be 0, 1, 2 ..., a record's
-key, value and headers must end where the record does. Keys and values are skipped. The longest part of a Produce of
-small records is here, so it is straight-line code for numbers of one and two bytes, and where records are all of one
-shape (equal lengths of everything, as machines write them) they are compared a column at a time: byte k of every
-record of a run is a slice with a step, which costs some 30 nanoseconds a record where the loop costs 600. Records
-without keys, of any lengths, take 330: all that stands between time and value is known from length and number.
+All fields that readers rely on are checked: lengths must tile the payload exactly, offset deltas must be 0, 1, 2 ...,
+and a record's key, value and headers must end where the record does. Keys and values are skipped. A Produce of small
+records spends most of its time here, so this is straight-line code for numbers of one and two bytes.
+
+Runs of records with equal lengths in all fields, as machines write them, are compared a column at a time: byte k of
+every record of a run is a slice with a step. That costs some 30 nanoseconds a record, where the loop costs 600. Records
+without keys, of any lengths, take 330: all bytes between timestamp and value follow from length and number.
 """
 
 from functools import cache, lru_cache
@@ -16,11 +17,11 @@ from protocol.record_writing import varint
 
 _BLOCK = 1024
 _LONGEST_VALUE = 2048
-_LOOK_AGAIN = 32  # records, where there was no run
+_TRY_AGAIN = 32  # records until the next attempt, after one without a run
 _LEAST_RUN = 8
-_LEAST_STRIDE = 9  # of a record with room for all that a run's records have
+_LEAST_STRIDE = 9  # bytes of the shortest record with all fields that a run's records have
 
-# Numbers below these take one, two and three bytes: a number is doubled, and seven bits go in a byte.
+# Numbers below these take one, two and three bytes: zigzag doubles a number, and a byte holds seven bits.
 _SHORT, _LONG, _LONGER = 64, 8192, 1 << 20
 _LOW = bytes([number * 2 & 0x7F | 0x80 for number in range(_LONG)])
 _HIGH = bytes([number * 2 >> 7 for number in range(_LONG)])
@@ -33,22 +34,23 @@ MOST_HEADERS = 100_000
 
 
 class TooManyHeaders(CorruptBatch):
-    """Each costs as much as a record, and takes two bytes, of which compression leaves nothing."""
+    """Raised for more headers than allowed: each costs as much as a record, and its two bytes compress to nothing."""
 
 
-class Walked(NamedTuple):
-    """The largest timestamp, and how many microseconds it took to find it, by and large: from counts, not a clock."""
+class CheckedRecords(NamedTuple):
+    """Largest timestamp of the records, and the estimated microseconds of the check, from counts and not from a
+    clock."""
 
     newest_ms: int
     cost_us: int
 
 
-def walk_records(payload: bytes, header: BatchHeader, most_headers: int = MOST_HEADERS) -> Walked:
-    """The records in `payload` are sound. Raises `CorruptBatch` if they are not, or not as many as the header says, or
-    not of its offsets; `TooManyHeaders`."""
+def walk_records(payload: bytes, header: BatchHeader, most_headers: int = MOST_HEADERS) -> CheckedRecords:
+    """Check the records in `payload`. Raises `CorruptBatch` if they are malformed or contradict the header's count or
+    offsets, and `TooManyHeaders`."""
     try:
         delta_ms, cost_us = _walk(payload, header.record_count, most_headers)
-        return Walked(header.base_timestamp_ms + delta_ms, cost_us)
+        return CheckedRecords(header.base_timestamp_ms + delta_ms, cost_us)
     except IndexError:
         raise CorruptBatch(0, "a record reaches beyond its batch") from None
     except UnicodeDecodeError as error:
@@ -57,11 +59,11 @@ def walk_records(payload: bytes, header: BatchHeader, most_headers: int = MOST_H
 
 # A call costs more than what it would do.
 def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # noqa: C901, PLR0912, PLR0915
-    """The largest timestamp delta, and the cost."""
+    """Return the largest timestamp delta, and the cost in microseconds."""
     at = number = 0
     in_runs = keyless = 0
     headers_left = most_headers
-    look_at, wait = 0, _LOOK_AGAIN  # the record at which a run may begin, and how many are looked at one by one else
+    try_at, wait = 0, _TRY_AGAIN  # the record at which a run may begin, and how many are checked one by one else
     newest = -(2**70)
     while number < count:
         start = at
@@ -69,21 +71,21 @@ def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # n
         byte = buffer[at]
         if byte >= 0x80 and (second := buffer[at + 1]) < 0x80 and not byte & 1:
             end = at + 2 + ((byte & 0x7F | second << 7) >> 1)
-            at += 3  # past the record's attributes too, which have no meaning yet
+            at += 3  # past the record's attributes too, which Kafka does not use yet
         else:
             length, at = _varint(buffer, at)
             end = at + length
             at += 1
-        if number == look_at:
+        if number == try_at:
             run, delta = _run(buffer, start, end - start, number, count)
             stop = start + run * (end - start)
             in_runs += run
             if not run:
                 run, delta, stop = _keyless(buffer, start, number, count)
                 keyless += run
-            # Looking in vain costs something too: ever less often, so that nobody can make it costly.
-            wait = _LOOK_AGAIN if run >= _LEAST_RUN else min(wait * 2, _BLOCK)
-            look_at = number + (run if run >= _LEAST_RUN else wait)
+            # A failed attempt costs something too: attempts become rarer, so that no producer can make them costly.
+            wait = _TRY_AGAIN if run >= _LEAST_RUN else min(wait * 2, _BLOCK)
+            try_at = number + (run if run >= _LEAST_RUN else wait)
             if run:
                 newest = max(newest, delta)
                 number += run
@@ -144,8 +146,8 @@ def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # n
 
 
 def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tuple[int, int]:
-    """How many records from `number` on are of one shape and sound, and their largest timestamp delta; 0 if few are,
-    or if they must be looked at one by one. The offsets of a run are of one width."""
+    """Return the number of records from `number` on that are valid and of one shape, and their largest timestamp delta;
+    0 if there are few, or if they must be checked one by one. Offset deltas of a run have one width."""
     if stride < _LEAST_STRIDE or _same(buffer[start : start + _LEAST_RUN * stride : stride]) < _LEAST_RUN:
         return 0, 0
     width, limit = _width(number)
@@ -155,7 +157,7 @@ def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tup
     stop = start + run * stride
     if run < _LEAST_RUN or stop > len(buffer) or width == 0:
         return 0, 0
-    # Their lengths are equal, so they are where they seem to be. Anything odd from here on is for the loop to judge.
+    # Equal lengths put the records where they seem to be. The loop judges everything unusual from here on.
     at = start + length_bytes + 1
     newest = max(buffer[at:stop:stride].translate(_SIGNED))
     if newest == _NOT_ONE_BYTE or not _are_numbers(buffer, at + 1, stop, stride, number, run):
@@ -174,8 +176,8 @@ def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tup
 
 
 def _keyless(buffer: bytes, start: int, number: int, count: int) -> tuple[int, int, int]:
-    """How many records from `number` on are sound and have neither key nor headers, their largest timestamp delta, and
-    where they end. All bytes between a record's time and its value follow from its length and its number."""
+    """Return the number of valid records without key and headers from `number` on, their largest timestamp delta, and
+    the position behind them. All bytes between a record's timestamp and value follow from its length and number."""
     width, limit = _width(number)
     if not width:
         return 0, 0, start
@@ -204,20 +206,20 @@ def _keyless(buffer: bytes, start: int, number: int, count: int) -> tuple[int, i
 
 @lru_cache(maxsize=64)
 def _offsets(block: int) -> list[bytes]:
-    """As records have them: those of a thousand records."""
+    """Return the offset deltas of a block of a thousand records, encoded as in records."""
     return [varint(number) for number in range(block * _BLOCK, (block + 1) * _BLOCK)]
 
 
 @cache
 def _tails(width: int) -> dict[int, bytes]:
-    """By the double of a record's length: "no key" and its value's length, if its offset takes so many bytes and it
-    has no headers."""
+    """Return, by the double of a record's length, the encoded "no key" and value length of a record without headers
+    whose offset delta has `width` bytes."""
     lengths = [varint(size) for size in range(_LONGEST_VALUE)]
     return {2 * (2 + width + 1 + len(told) + size + 1): b"\1" + told for size, told in enumerate(lengths)}
 
 
 def _width(number: int) -> tuple[int, int]:
-    """Of the offset of this record, in bytes, and before which record the run must end."""
+    """Return the bytes of this record's offset delta, and the first record whose delta has more bytes."""
     if number < _SHORT:
         return 1, _SHORT
     width = 2 if number < _LONG else 3 if number < _LONGER else 0
@@ -225,12 +227,12 @@ def _width(number: int) -> tuple[int, int]:
 
 
 def _same(column: bytes) -> int:
-    """How many bytes at its beginning are equal."""
+    """Return the number of equal bytes at the beginning of the column."""
     return len(column) - len(column.lstrip(column[:1]))
 
 
 def _are_numbers(buffer: bytes, at: int, stop: int, stride: int, number: int, run: int) -> bool:
-    """Whether the run's offsets, which begin there, are `number` and what follows it."""
+    """Return true if the run's offset deltas are `number`, `number` + 1 and so on."""
     if number < _SHORT:
         return buffer[at:stop:stride] == bytes(range(number * 2, (number + run) * 2, 2))
     block, first = divmod(number, _LONG)
@@ -260,7 +262,7 @@ def _past_field(buffer: bytes, at: int) -> int:
 
 
 def _past_headers(buffer: bytes, at: int, most: int) -> tuple[int, int]:
-    """Where they end, and how many more there may be."""
+    """Return the position behind the headers, and the number of headers still allowed."""
     count, at = _varint(buffer, at)
     if not 0 <= count <= len(buffer):
         raise CorruptBatch(0, f"{count} headers")
@@ -276,8 +278,8 @@ def _past_headers(buffer: bytes, at: int, most: int) -> tuple[int, int]:
 
 
 def first_at(payload: bytes, header: BatchHeader, timestamp_ms: int, offset: int) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record that is as new as that, or newer, at `offset` or behind it. Keys, values
-    and headers are passed over by the record's length. Raises `CorruptBatch` where there is no record."""
+    """Return offset and timestamp of the first record from `offset` on that is not older than `timestamp_ms`; None if
+    there is none. Keys, values and headers are skipped. Raises `CorruptBatch`."""
     wanted_delta = timestamp_ms - header.base_timestamp_ms
     wanted_offset = offset - header.base_offset
     if header.attributes & LOG_APPEND_TIME:
@@ -303,7 +305,7 @@ def first_at(payload: bytes, header: BatchHeader, timestamp_ms: int, offset: int
 
 
 def oldest_timestamp(payload: bytes, header: BatchHeader) -> int:
-    """The smallest timestamp of records that `walk_records` has found sound."""
+    """Return the smallest timestamp of records that `walk_records` has checked."""
     at, oldest = 0, 2**70
     for _ in range(header.record_count):
         length, at = _varint(payload, at)

@@ -1,4 +1,4 @@
-"""A record of a batch as bytes: what `record_batch` puts together, and whoever writes many alike straight away."""
+"""Encodes single records of a batch, for `record_batch` and for code that writes many like records."""
 
 
 def _zigzag(number: int) -> bytes:
@@ -16,12 +16,12 @@ _NULL = _zigzag(-1)
 
 
 def varint(number: int) -> bytes:
-    """A length or a delta, not negative, as records have it."""
+    """Return a length or delta that is not negative, encoded as in records."""
     return _VARINTS[number] if number < 2048 else _zigzag(number)
 
 
 def signed_varint(number: int) -> bytes:
-    """A delta of either sign."""
+    """Return a delta of either sign, encoded as in records."""
     return _VARINTS[number] if 0 <= number < 2048 else _zigzag(number)
 
 
@@ -30,7 +30,7 @@ def _field(data: bytes | None) -> bytes:
 
 
 def encode_record(offset_delta: bytes, key: bytes | None, value: bytes | None) -> bytes:
-    """A record of a batch, without headers; its place in it is a `varint`."""
-    # Attributes and timestamp delta are always zero here: one batch, one moment. The last zero is "no headers".
+    """Return a record without headers; `offset_delta` is a `varint`."""
+    # Attributes and timestamp delta are always zero here: one batch, one timestamp. The last zero is "no headers".
     body = b"\0\0" + offset_delta + _field(key) + _field(value) + b"\0"
     return varint(len(body)) + body

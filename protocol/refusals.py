@@ -1,4 +1,4 @@
-"""The reply of a request that is refused as a whole, in the form its type has for that."""
+"""Error replies to requests that are rejected as a whole, in the form that each reply type has for that."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -94,7 +94,7 @@ from protocol.messages.topics import (
 
 
 def on_each_partition(group: OffsetFetchGroup, error: ErrorCode) -> OffsetFetchGroupReply:
-    """The group's error, on the group and on every partition that was asked for."""
+    """Return the error on the group and on every partition of the request."""
     topics = tuple(
         OffsetFetchTopicReply(
             topic.name,
@@ -120,7 +120,8 @@ def _refuse_produce(request: Produce, error: ErrorCode, text: str | None) -> Pro
 
 
 def _refuse_fetch(request: Fetch, error: ErrorCode, _text: str | None) -> FetchReply:
-    """On each partition too, since versions before 7 have no other place; those that name topics by id have."""
+    """Return the error at the top level and on each partition that is named: versions before 7 have no other place, and
+    the versions that name topics by id have the top level."""
     named = tuple(
         FetchTopicReply(topic.topic, tuple(FetchPartitionReply(part.partition, error) for part in topic.partitions))
         for topic in request.topics
@@ -214,4 +215,4 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
     ),
     OffsetDelete: lambda _request, error, _text: OffsetDeleteReply(error),
 }
-"""Request, error and a sentence to the reply that says so."""
+"""Functions from request, error and sentence to the error reply."""

@@ -1,9 +1,9 @@
-"""What every dialect offers a connection: bytes in, typed requests out; typed replies in, bytes out. No I/O.
+"""Interface of the dialects: bytes in, typed requests out; typed replies in, bytes out. No I/O.
 
-A `Dialect` makes one `Session` for each connection. The node calls `receive_data` with what arrived, then
-`next_request` until it gives None, and `take_data` for what the session itself has to say (an answer to bytes that
-never became a request). A session that must keep its connection's order (Kafka's) gives None from `next_request` while
-a request of its connection is unanswered; one that need not (the native one) never holds a request back.
+A `Dialect` makes one `Session` for each connection. The node calls `receive_data` with the bytes that arrived, then
+`next_request` until it returns None, and `take_data` for answers of the session itself (to bytes that never became a
+request). Kafka's sessions must answer in order: their `next_request` returns None while a request of the connection is
+unanswered. Native sessions need not, and never hold a request back.
 """
 
 from collections.abc import Generator
@@ -13,21 +13,21 @@ from protocol.messages import Message
 
 
 class RequestRef(NamedTuple):
-    """Which request a reply belongs to: the connection, and the number its session gave the request."""
+    """Reference to a request: its connection, and the number that the connection's session gave it."""
 
     connection: int
     number: int
 
 
 class Request(NamedTuple):
-    """A request as the core sees it. `number` is the session's own and unique among the unanswered ones."""
+    """A decoded request. `number` comes from the session and is unique among its unanswered requests."""
 
     number: int
     message: Message
 
 
 class Encoded(Message):
-    """The body of a reply, for the session that made it."""
+    """The encoded body of a reply, for the session that encoded it."""
 
     body: bytes
 
@@ -37,38 +37,38 @@ class Session(Protocol):
 
     @property
     def client_id(self) -> str:
-        """How the client named itself; empty until it did."""
+        """Name that the client gave itself; empty until it did."""
 
     def receive_data(self, data: bytes) -> None:
-        """Take in what arrived, in any split. Raises ProtocolViolation for bytes no conforming client sends."""
+        """Buffer bytes that arrived, in any split. Raises ProtocolViolation for bytes no conforming client sends."""
 
     def next_request(self) -> Request | None:
-        """The next whole request that may be served now. Raises ProtocolViolation."""
+        """Return the next whole request that may be served now; None without one. Raises ProtocolViolation."""
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
-        """The bytes of a reply (empty if the request wants none); the number is free afterwards."""
+        """Return the bytes of a reply (empty if the request wants none). The number is free afterwards."""
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
-        """Encode a very large reply to the request that waits, a piece at a time; `encode_reply` takes what is
-        returned: the reply itself where there is nothing to gain."""
+        """Encode a very large reply to the waiting request, a piece at a time. Return the message for `encode_reply`:
+        the encoded body, or the reply itself if pieces gain nothing."""
 
     def encode_push(self, message: Message) -> bytes:
-        """The bytes of a notification, or none if this dialect has no push."""
+        """Return the bytes of a notification; none if this dialect has no push."""
 
     def take_data(self) -> bytes:
-        """What the session itself wants sent since last asked."""
+        """Return the session's own answers since the last call."""
 
     @property
     def unanswered(self) -> int:
-        """Requests given out and not yet answered."""
+        """Number of requests returned by `next_request` and not yet answered."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody owes the client an answer."""
+        """True if no answer to the client is outstanding."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes received and not yet turned into requests."""
+        """Number of bytes received and not yet decoded into requests."""
 
     @property
     def has_waiting_request(self) -> bool:
@@ -76,13 +76,13 @@ class Session(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits behind unanswered requests that no more should be read."""
+        """True if so many bytes wait behind unanswered requests that no more should be read."""
 
 
 class Dialect(Protocol):
-    """A wire language: makes sessions."""
+    """A wire protocol; makes a session for each connection."""
 
     name: str
 
     def open(self) -> Session:
-        """A session for a connection just opened."""
+        """Return the session of a new connection."""

@@ -1,4 +1,4 @@
-"""Who it may be that speaks another language at a listener: a wrong port is the commonest mistake there is."""
+"""Guesses the protocol of a client that speaks another one than its listener: wrong ports are a common mistake."""
 
 from typing import Final
 
@@ -6,7 +6,8 @@ _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI")
 
 
 def guess(first: bytes) -> str:
-    """What the first bytes of a connection look like, for the log: in brackets with a space before, or nothing."""
+    """Return the protocol that a connection's first bytes look like, for the log: in brackets with a space before, or
+    nothing."""
     if first[:2] == b"\x16\x03":
         return " (a TLS handshake: there is no TLS here)"
     if first[:4] in _HTTP or (len(first) == 1 and first in b"GHPDO"):

@@ -1,8 +1,7 @@
-"""What members of protocol type `streams` write into their metadata and assignments
-(docs/spec/consumer-client.md#E1, #E2).
+"""Metadata and assignments of protocol type `streams` (docs/spec/consumer-client.md#E1, #E2).
 
-Leaders and members read both; the coordinator reads assignments, to know who may claim what. MessagePack maps with a
-version; keys that are not known are let pass.
+Leaders and members read both; the coordinator reads assignments, to check claims of partitions. Both are MessagePack
+maps with a version; unknown keys are ignored.
 """
 
 from collections.abc import Mapping
@@ -15,11 +14,11 @@ PROTOCOL_TYPE = "streams"
 VERSION = 0
 
 Threads = dict[str, dict[int, int]]
-"""By topic: partition to thread."""
+"""Threads of partitions, by topic and partition."""
 
 
 class StreamsSubscription(msgspec.Struct, frozen=True):
-    """How many threads a member has for each topic. With a pattern: each topic that matches has all of them."""
+    """Number of a member's threads for each topic. With a pattern, each matching topic has all of them."""
 
     topics: dict[str, int] = {}
     pattern: str | None = None
@@ -37,12 +36,12 @@ _decode_assignment = msgspec.msgpack.Decoder(_Assignment).decode
 
 
 def encode_streams_subscription(subscription: StreamsSubscription) -> bytes:
-    """The metadata of a JoinGroup."""
+    """Encode the metadata of a JoinGroup."""
     return _encode(subscription)
 
 
 def decode_streams_subscription(data: bytes) -> StreamsSubscription:
-    """Raises ProtocolViolation for bytes that are none."""
+    """Decode the metadata. Raises ProtocolViolation."""
     try:
         return _decode_subscription(data)
     except msgspec.MsgspecError as error:
@@ -50,12 +49,12 @@ def decode_streams_subscription(data: bytes) -> StreamsSubscription:
 
 
 def encode_streams_assignment(threads: Mapping[str, Mapping[int, int]]) -> bytes:
-    """What a leader gives to a member."""
+    """Encode a member's assignment."""
     return _encode(_Assignment({topic: dict(partitions) for topic, partitions in threads.items()}))
 
 
 def decode_streams_assignment(data: bytes) -> Threads:
-    """No bytes at all are an assignment of nothing. Raises ProtocolViolation for others that are none."""
+    """Decode an assignment; no bytes are an empty one. Raises ProtocolViolation."""
     if not data:
         return {}
     try:

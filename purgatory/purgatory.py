@@ -24,7 +24,7 @@ class DelayedOperation(Entry, ABC, Generic[E_co]):
     __slots__ = ()
 
     kind: ClassVar[str] = "other"
-    """The sort of operation it is, for people who look at how many wait."""
+    """Kind of the operation; gauges count the operations of each kind."""
 
     # No slots here: a subclass has them as slots of its own, or as properties.
     key: Hashable
@@ -62,7 +62,7 @@ class DelayedOperationPurgatory(Generic[E]):
         self._listening: dict[Hashable, dict[Hashable, DelayedOperation[E]]] = {}
         self._notified_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
         self._by_kind: dict[str, int] = {}
-        # What the wheel said last. It is asked again only when that could be too late: this is read at every step.
+        # The wheel's last answer. The wheel is asked again only when that could be too late: every step reads this.
         self._soonest_ms: int | None = None
 
     def __contains__(self, key: Hashable) -> bool:
@@ -73,7 +73,7 @@ class DelayedOperationPurgatory(Generic[E]):
 
     @property
     def by_kind(self) -> Mapping[str, int]:
-        """How many operations of each kind wait; a kind that has waited before is there with 0."""
+        """Number of operations watched, by kind; 0 for a kind that was watched before."""
         return self._by_kind
 
     def get(self, key: Hashable) -> DelayedOperation[E] | None:
@@ -94,7 +94,7 @@ class DelayedOperationPurgatory(Generic[E]):
         return []
 
     def check_and_complete(self, key: Hashable) -> list[E]:
-        """Complete the satisfied ones of the operations that have this key, or are notified by it.
+        """Complete the satisfied operations among those that have this key, or are notified by it.
 
         Return their events, in the order the operations were watched. An unknown key has none.
         """

@@ -33,7 +33,7 @@ class Entry:
 
     @property
     def filed_deadline_ms(self) -> int:
-        """Deadline it was last added with. There is none before."""
+        """Deadline that the entry was last added with; unset before the first `add`."""
         return self._deadline_ms
 
 

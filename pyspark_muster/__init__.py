@@ -4,11 +4,12 @@
     flights = stream.option("group", "delays").option("topics", "flights").load()
 
 Spark finds it by its name: modules called `pyspark_*` with a `DefaultSource` register themselves, under classic
-PySpark, Spark Connect and Declarative Pipelines alike. Rows are those of Spark's own Kafka source: `key`, `value`,
-`topic`, `partition`, `offset`, `timestamp`. The options are those of `pyspark_muster.options.Options`, in camel case.
+PySpark, Spark Connect and Declarative Pipelines alike. Rows have the columns of Spark's own Kafka source: `key`,
+`value`, `topic`, `partition`, `offset`, `timestamp`. Options are the fields of `pyspark_muster.options.Options`, in
+camel case.
 
-What it promises: at-least-once to any sink, once to a sink keyed by (topic, partition, offset). Stateless processing
-only: state that Spark keeps for a partition does not follow it to another member.
+Delivery is at least once to any sink, and once to a sink keyed by (topic, partition, offset). Only stateless processing
+is supported: state that Spark keeps for a partition does not follow it to another member.
 """
 
 from muster._installation import check_installation

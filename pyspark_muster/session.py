@@ -14,15 +14,15 @@ from pyspark_muster.reader import DRAINED
 
 
 class NotDrained(Exception):
-    """The query ended, or did not come to rest in time."""
+    """Raised if the query ended, or was not drained in time."""
 
 
 def local_session(name: str, *, cores: int = 2, settings: dict[str, Any] | None = None) -> SparkSession:
-    """A quiet session: no web interface, nothing listening beyond loopback, errors alone in the log. A task that fails
+    """Return a session without a web interface that listens on loopback alone and logs only errors. A task that fails
     is tried four times, as on a cluster. Raises `NoJava`.
     """
     use_java()
-    # Without it Spark complains about every machine whose name resolves to loopback.
+    # Without it Spark warns on every machine whose name resolves to loopback.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(f"local[{cores},4]")
     for key, value in (_SETTINGS | (settings or {})).items():
@@ -44,9 +44,10 @@ _SETTINGS: dict[str, Any] = {
 
 
 def drain(query: StreamingQuery, drain_file: Path, *, timeout_s: float = 60.0) -> None:
-    """Stops a query whose option `drainFile` is `drain_file` so that nothing is lost and nothing read again: it plans
-    no further batch, commits to the group what it has read, and leaves. Raises `NotDrained`; the query is stopped even
-    so.
+    """Stop a query whose option `drainFile` is `drain_file`, so that no record is lost or read again.
+
+    The query plans no further batch, commits all that it has read, and leaves the group. Raises `NotDrained`, after
+    stopping the query all the same.
     """
     drain_file.touch()
     deadline = time.monotonic() + timeout_s

@@ -1,4 +1,4 @@
-"""What Spark knows by the name "muster"."""
+"""The data source that Spark finds by the name "muster"."""
 
 import os
 from collections.abc import MutableMapping
@@ -19,7 +19,7 @@ SCHEMA = StructType(
         StructField("timestamp", TimestampType()),
     ]
 )
-"""As `pyspark_muster.decode.SCHEMA` has it."""
+"""Schema of rows, the same as `pyspark_muster.decode.SCHEMA`."""
 
 
 class MusterDataSource(DataSource):

@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Settings for every test."""
 
 import os
 import signal

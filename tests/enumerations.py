@@ -26,5 +26,5 @@ def is_chosen(number: int) -> bool:
 
 
 def share_of(count: int) -> int:
-    """How many of `count` examples a property takes."""
+    """Number of examples of a property out of `count`."""
     return max(1, count // SHARE)

@@ -107,7 +107,7 @@ class Served:
             return int(wire.call("DescribeNode")["gauges"][name])
 
     def lines(self, beginning: str) -> int:
-        """How many lines of its log begin so."""
+        """Return the number of log events with this beginning."""
         return self._log.read_text().count(f'"event": "{beginning}')
 
 

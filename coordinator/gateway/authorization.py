@@ -13,7 +13,7 @@ from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetFetch
 from protocol.session import RequestRef
 
@@ -97,7 +97,7 @@ class Authorization:
         if client is None or client.message is None:
             return reply
         message = client.message
-        if isinstance(reply, Refused):
+        if isinstance(reply, ErrorReply):
             return self._finish(client, reply)
         required = tuple(permissions_for_reply(message, reply, client.cache.code))
         if not client.cache.unknown(required, moment.monotonic_ms):
@@ -209,9 +209,9 @@ class Authorization:
                 self._fail(number, client, moment)
 
 
-def _retriable_denial(message: Message) -> Refused:
+def _retriable_denial(message: Message) -> ErrorReply:
     # Both errors are retriable, but librdkafka's AdminClient (2.16) crashes on the other one in an OffsetFetch.
     is_fetch = isinstance(message, OffsetFetch)
-    return Refused(
+    return ErrorReply(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE, _UNKNOWN
     )

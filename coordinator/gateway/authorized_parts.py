@@ -22,7 +22,7 @@ from protocol.messages.groups import (
     ListGroupsReply,
     SyncGroup,
 )
-from protocol.messages.node import FindCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetDelete,
@@ -128,7 +128,7 @@ def divide(message: Message, code_of: CodeOf) -> Division:
     if (operation := _WHOLE_REQUESTS.get(kind)) is not None:
         code = code_of(Permission(GROUP, message.group_id, operation))  # type: ignore[attr-defined]
         if code:
-            return Division(None, Refused(code))
+            return Division(None, ErrorReply(code))
     parts = _DIVISIBLE.get(kind)
     if parts is None:
         return Division(message, None)
@@ -182,7 +182,7 @@ def _divide_topics(group: OffsetFetchGroup, code_of: CodeOf) -> tuple[OffsetFetc
 
 def merge_reply(message: Message, reply: Message, denied: Message | None, code_of: CodeOf) -> Message:
     """Return the permitted part of the reply together with the denials."""
-    if isinstance(reply, Refused):
+    if isinstance(reply, ErrorReply):
         return reply
     if isinstance(reply, ListGroupsReply):
         return _filter_groups(reply, code_of)

@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import (
     ListOffsets,
     OffsetCommit,
@@ -33,7 +33,9 @@ _ADVICE = "records and topics are the cluster's: ask its brokers"
 
 def reject(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
     """Reject a request that only brokers can serve."""
-    core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_ADVICE}"))
+    core.outbox.send(
+        ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_ADVICE}")
+    )
 
 
 REJECTED: dict[type[Message], Handler] = dict.fromkeys(

@@ -24,7 +24,7 @@ from coordinator.records.records import Note
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.groups import JoinGroup, ListNotes
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
 from protocol.session import RequestRef
 
@@ -159,7 +159,7 @@ class Migration:
             if isinstance(message, OffsetFetch) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 # Both are retriable, but librdkafka's AdminClient (2.16) crashes on the other one.
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            self._core.outbox.send(ref, Refused(error, rejection.text))
+            self._core.outbox.send(ref, ErrorReply(error, rejection.text))
 
     def _reply_offsets(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
         """Answer from the cluster's offsets without importing them: a group that is only read stays where it is."""

@@ -16,7 +16,7 @@ from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.topics import (
     CreatePartitions,
     CreatePartitionsReply,
@@ -98,10 +98,10 @@ def is_local(message: Message) -> bool:
     return names_only_groups(message)
 
 
-def unavailable(brokers: Brokers, message: Message) -> Refused:
+def unavailable(brokers: Brokers, message: Message) -> ErrorReply:
     """Return the reply to a request that cannot be forwarded now."""
     why = brokers.reason or "too many requests wait for its replies"
-    return Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"{type(message).__name__} is the cluster's to do: {why}")
+    return ErrorReply(ErrorCode.BROKER_NOT_AVAILABLE, f"{type(message).__name__} is the cluster's to do: {why}")
 
 
 def forwarded_reply(topics: UpstreamTopics, message: Message, reply: Message | None, now_ms: int) -> Message:
@@ -110,4 +110,4 @@ def forwarded_reply(topics: UpstreamTopics, message: Message, reply: Message | N
         _track_created(topics, message, reply, now_ms)
         return reply
     name = type(message).__name__
-    return Refused(ErrorCode.REQUEST_TIMED_OUT, f"the cluster did not answer {name} in time: it may be done or not")
+    return ErrorReply(ErrorCode.REQUEST_TIMED_OUT, f"the cluster did not answer {name} in time: it may be done or not")

@@ -13,13 +13,13 @@ FORBIDDEN = "the group may not read this topic (group.forbidden.topics)"
 
 
 def as_of(core: Core) -> int:
-    """A number that grows when something of the topics changes that members are told of."""
+    """Return a number that grows with every change of topics that members must hear of."""
     return core.topics.position + len(core.store.damaged) + core.group_configs.changes
 
 
 def shape_of(core: Core, group_id: str, topics: Iterable[str]) -> tuple[int, ...]:
-    """What their partitions depend on: how many there are of each, which are forbidden, and how many logs are
-    damaged."""
+    """Return the facts that the topics' partitions depend on: their numbers, forbidden topics, and the number of
+    damaged logs."""
     forbidden = core.group_configs.forbidden(group_id).topics
     there, count = core.topics.id_of, core.topics.partition_count
     counts = [count(topic) or 0 if there(topic) is not None else -1 for topic in sorted(set(topics))]

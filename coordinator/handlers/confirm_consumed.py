@@ -1,7 +1,7 @@
 """Answer ConfirmConsumed."""
 
 from coordinator.clock import Moment
-from coordinator.groups.client_balanced.events import Confirm
+from coordinator.groups.client_balanced.events import ConfirmOffsets
 from coordinator.handlers.admission import Found
 from coordinator.handlers.client_balanced import hand_over
 from coordinator.handlers.core import Core
@@ -11,4 +11,4 @@ from protocol.session import RequestRef
 
 def confirm_consumed(core: Core, ref: RequestRef, message: ConfirmConsumed, _found: Found, moment: Moment) -> None:
     """Store the confirmed offsets of the owners."""
-    hand_over(core, ref, message, [item.key for item in message.items], Confirm, moment)
+    hand_over(core, ref, message, [item.key for item in message.items], ConfirmOffsets, moment)

@@ -14,7 +14,7 @@ from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     BalancedGroupView,
-    BalancedMember,
+    BalancedMemberView,
     BalancedPartition,
     DescribeBalanced,
     DescribeBalancedReply,
@@ -63,8 +63,8 @@ def _view(core: Core, group_id: str, moment: Moment, *, with_lag: bool) -> Balan
     )
 
 
-def _member(group: BalancedGroup, member: BalancedGroupMember, moment: Moment) -> BalancedMember:
-    return BalancedMember(
+def _member(group: BalancedGroup, member: BalancedGroupMember, moment: Moment) -> BalancedMemberView:
+    return BalancedMemberView(
         consumer_id=member.consumer_id,
         instance_id=member.instance_id,
         host=member.client_host,

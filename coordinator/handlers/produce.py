@@ -128,7 +128,7 @@ def _serve_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
 
 
 def answer_produces(core: Core, answered: Iterable[ProduceAnswered]) -> None:
-    """What delayed operations turned into."""
+    """Send the replies of completed produce operations."""
     for one in answered:
         core.outbox.send(one.ref, one.reply)
 

@@ -15,7 +15,7 @@ from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, PartitionMeta, StartMember
 from protocol.messages.data import Produce
 from protocol.messages.groups import DescribeGroups, ListGroups
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import DescribeExpiry, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics
 
@@ -47,13 +47,13 @@ class Cost(NamedTuple):
     def of(self, core: Core, message: Message) -> int:
         return 1 + self.named(message) + self.listed(core, message)
 
-    def refusal(self, message: Message, most: int) -> Refused | None:
+    def refusal(self, message: Message, most: int) -> ErrorReply | None:
         """Refuse a request that would take too long for all other clients."""
         entries = self.named(message)
         if entries <= most:
             return None
         text = f"{self.field}: worth {entries} entries, at most {most} are allowed (max.entries.per.request)"
-        return Refused(ErrorCode.INVALID_REQUEST, f"{text}; ask in parts")
+        return ErrorReply(ErrorCode.INVALID_REQUEST, f"{text}; ask in parts")
 
 
 def _names(names: Iterable[str]) -> int:

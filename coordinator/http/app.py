@@ -1,5 +1,5 @@
-"""EDGE: HTTP paths -> messages; replies -> JSON. It is handed `ask` and nothing else: what a page shows, any client can
-ask for, and every question meets the same gates (architecture: no private door)."""
+"""EDGE: HTTP paths -> messages; replies -> JSON. The application is given `ask` and nothing else: its pages show only
+what any client can request, and their requests pass the same admission."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.guard import HEADERS, Guard
 from coordinator.http.metrics import exposition
 from coordinator.http.pages import ROUTES, Names, Pages
-from coordinator.http.queries import Ask, Problem, Questions
+from coordinator.http.queries import Ask, Problem, Queries
 from coordinator.http.scrape import measure
 from coordinator.http.shapes import Json
 from coordinator.io.keepalive import keep_alive
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 
 class _OnlyOurFaults(logging.Handler):
-    """What aiohttp logs, without the tracebacks it writes for bytes that are no HTTP: anyone can send those."""
+    """Forwards aiohttp's log, except its tracebacks for bytes that are no HTTP: anyone can send those."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -55,20 +55,19 @@ def _aiohttp_log() -> logging.Logger:
 def make_app(
     ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES, hosts: Iterable[str] = ()
 ) -> web.Application:
-    """The pages over one question. A question unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
-    `most_series` partitions of groups, and as many of topics. `hosts`: names that it is reached by, besides
-    addresses."""
-    questions = Questions(_patient(ask, ask_timeout_s))
-    pages = Pages(questions)
+    """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
+    `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses."""
+    queries = Queries(_with_timeout(ask, ask_timeout_s))
+    pages = Pages(queries)
     app = web.Application(middlewares=[_problems_as_json, _guarded(Guard(hosts))])
     app.on_response_prepare.append(_for_no_other_page)
     app.router.add_get("/", _index(app))
     app.router.add_get("/healthz", _healthz)
-    app.router.add_get("/readyz", _readyz(questions))
-    app.router.add_get("/metrics", _metrics(questions, most_series))
+    app.router.add_get("/readyz", _readyz(queries))
+    app.router.add_get("/metrics", _metrics(queries, most_series))
     for path, page in ROUTES:
         app.router.add_get(path, _page(pages, page))
-    balanced = BalancedPages(questions)
+    balanced = BalancedPages(queries)
     for path, shown in BALANCED_ROUTES:
         app.router.add_get(path, _page(balanced, shown))
     for path, order in ORDERS:
@@ -85,8 +84,10 @@ async def serve(
     gauges: dict[str, int] | None = None,
     count: Count = lambda name: None,
 ) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
-    """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
-    worth knowing is in `/metrics`, by `gauges` and `count`."""
+    """Serve until the returned closer is awaited. Return the bound address and the closer. Raises OSError.
+
+    There is no access log; `/metrics` shows the connections, by `gauges` and `count`.
+    """
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -116,7 +117,7 @@ async def serve(
     return (bound[0], bound[1]), stop
 
 
-def _patient(ask: Ask, timeout_s: float) -> Ask:
+def _with_timeout(ask: Ask, timeout_s: float) -> Ask:
     async def ask_in_time(message: Message) -> Message:
         try:
             async with asyncio.timeout(timeout_s):
@@ -124,7 +125,7 @@ def _patient(ask: Ask, timeout_s: float) -> Ask:
         except TimeoutError:
             sentence = f"{type(message).__name__} was not answered within {timeout_s:g} seconds"
             raise Problem(504, sentence) from None
-        await _rest()
+        await _yield_to_loop()
         return reply
 
     return ask_in_time
@@ -135,11 +136,11 @@ async def _problems_as_json(request: web.Request, handler: Handler) -> web.Strea
     try:
         return await handler(request)
     except Problem as problem:
-        told = {"error_code": problem.error_code, "message": problem.message}
+        body = {"error_code": problem.error_code, "message": problem.message}
         resource = request.match_info.route.resource
         if resource is not None and resource.canonical in _SHORT:
-            told |= {"err": problem.status, "msg": problem.message}
-        answer = _json(told, problem.status)
+            body |= {"err": problem.status, "msg": problem.message}
+        answer = _json(body, problem.status)
         if problem.status == 503:
             answer.headers["Retry-After"] = "1"
         return answer
@@ -195,14 +196,14 @@ def _index(app: web.Application) -> Handler:
 
 
 async def _healthz(request: web.Request) -> web.StreamResponse:
-    """The process lives and its loop turns; nothing is asked."""
+    """Answer that the process lives and its loop turns; the node is not asked."""
     return _json({"healthy": True})
 
 
-def _readyz(questions: Questions) -> Handler:
+def _readyz(queries: Queries) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        node = await questions.node()
-        # A cluster that is away is no reason not to serve groups; one that no client can be led to is.
+        node = await queries.node()
+        # Groups are served while the cluster is unreachable, but not before its brokers have listeners here.
         is_led = node.gauges.get("upstream_brokers", 1) > 0
         ready = node.shards_loaded == node.shards_total and is_led
         body: dict[str, Any] = {
@@ -210,7 +211,7 @@ def _readyz(questions: Questions) -> Handler:
             "shards_loaded": node.shards_loaded,
             "shards_total": node.shards_total,
         }
-        if node.gauges.get("disk_full"):  # what is there is served: no reason to be taken out of service
+        if node.gauges.get("disk_full"):  # reads are still served: no reason to be taken out of service
             body["disk_full"] = True
         if node.failed_shards:
             body["failed_shards"] = node.failed_shards
@@ -226,14 +227,14 @@ def _readyz(questions: Questions) -> Handler:
     return handle
 
 
-async def _rest() -> None:
-    """An answer that is there at once keeps nobody waiting, so whoever asks much must let others in."""
+async def _yield_to_loop() -> None:
+    """Let the loop serve others: requests to the node are answered without a wait, and a page may make many."""
     await asyncio.sleep(0)
 
 
-def _metrics(questions: Questions, most_series: int) -> Handler:
+def _metrics(queries: Queries, most_series: int) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(questions, most_series, _rest)
+        measured = await measure(queries, most_series, _yield_to_loop)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

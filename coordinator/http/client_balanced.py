@@ -1,12 +1,11 @@
-"""The pages about client-balanced groups (docs/spec/client-balanced-groups.md#15.3): what each asks and shows. Unknown
-numbers are null, never 0."""
+"""Pages about client-balanced groups (docs/spec/client-balanced-groups.md#15.3). Unknown numbers are null, never 0."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from coordinator.http.queries import NO_SUCH_GROUP, Problem, Questions
+from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import BalancedGroupView, BalancedMember, BalancedPartition
+from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.partition_key import parse_key
 
 Json = dict[str, Any]
@@ -22,11 +21,11 @@ _CONFLICT: Final = 409
 class BalancedPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, questions: Questions) -> None:
-        self._ask = questions
+    def __init__(self, queries: Queries) -> None:
+        self._ask = queries
 
     async def groups(self, origin: str, names: Names, query: Names) -> Json:
-        """Ids; with `mode=client` or `mode=server` those of that kind alone."""
+        """Ids of all groups; with `mode=client` or `mode=server` the groups of that kind alone."""
         mode = query.get("mode")
         if mode not in (None, CLIENT, SERVER):
             raise Problem(40002, f"mode must be {CLIENT} or {SERVER}, not {mode[:40]!r}")
@@ -35,7 +34,7 @@ class BalancedPages:
         return {"groups": [group_id for group_id, kind in kinds.items() if mode in (None, kind)]}
 
     async def group(self, origin: str, names: Names, query: Names) -> Json:
-        """One group. Of one that the server balances, what both kinds have."""
+        """One group; of a server-balanced one the fields that both kinds have."""
         view = await self._ask.balanced_group(names["group"])
         if view is None:
             return await self._classic(names["group"])
@@ -63,7 +62,7 @@ class BalancedPages:
         }
 
     async def partitions(self, origin: str, names: Names, query: Names) -> Json:
-        """Every configured partition, those that nobody reads too."""
+        """Every configured partition, unowned ones included."""
         view = await self._view(names)
         return {"group": view.group_id, "partitions": [_partition(one) for one in view.partitions]}
 
@@ -75,7 +74,7 @@ class BalancedPages:
         raise Problem(_NO_SUCH_PARTITION, f"{view.group_id!r} reads no partition {names['key'][:80]!r}")
 
     async def lag(self, origin: str, names: Names, query: Names) -> Json:
-        """Records behind what is committed: of all, of what nobody reads, by node and by topic."""
+        """Records behind the committed offsets: in total, of unowned partitions, by node and by topic."""
         view = await self._view(names)
         by_node: dict[str, int] = {}
         by_topic: dict[str, int] = {}
@@ -97,7 +96,7 @@ class BalancedPages:
         return {"topic": topic, "groups": [{"group": one, "member_count": found[one]} for one in sorted(found)]}
 
     async def consume_from_max(self, origin: str, names: Names, query: Names) -> Json:
-        """Members that are online go to the end of what they own, once."""
+        """Tell the members that are online to seek to the end of their partitions, once."""
         reply = await self._ask.consume_from_max(names["group"], query.get("actor", ""))
         for refused in reply.refused:
             if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -125,10 +124,10 @@ BALANCED_ROUTES: Final[tuple[tuple[str, BalancedPage], ...]] = (
 ORDERS: Final[tuple[tuple[str, BalancedPage], ...]] = (
     ("/v1/groups/{group}/consume-from-max", BalancedPages.consume_from_max),
 )
-"""What is POSTed, and answered 202: members carry it out."""
+"""Pages for POST, answered 202, since members carry the order out later."""
 
 
-def _member(member: BalancedMember, partitions: Mapping[str, BalancedPartition]) -> Json:
+def _member(member: BalancedMemberView, partitions: Mapping[str, BalancedPartition]) -> Json:
     positions = {one.key: one.position for one in member.reported or ()}
     return {
         "consumer_id": member.consumer_id,
@@ -173,7 +172,7 @@ def _partition(one: BalancedPartition) -> Json:
 
 
 def level(lag: int | None) -> int | None:
-    """How bad it is: 2 above a million records, 1 above a hundred thousand, else 0
+    """Return the severity of a lag: 2 above a million records, 1 above a hundred thousand, else 0
     (docs/spec/client-balanced-groups.md#14)."""
     if lag is None:
         return None

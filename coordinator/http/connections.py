@@ -1,6 +1,6 @@
-"""EDGE: which HTTP connections are open: how many, and for how long without a request.
+"""EDGE: limits on HTTP connections: their number, and their time without a request.
 
-aiohttp has no limit for either. Connections are counted apart from those of clients, so that neither takes the other's.
+aiohttp has neither limit. HTTP connections are counted apart from clients' connections, so neither displaces the other.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ import msgspec
 from aiohttp import web
 
 HEAD_S: Final = 10.0
-"""How long the head of a request may take."""
+"""Time limit for the head of a request."""
 KEEPALIVE_S: Final = 75.0
-"""How long a connection is kept for the next request."""
+"""Time that an idle connection is kept for its next request."""
 _LOOK_EVERY_S: Final = 1.0
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\nRetry-After: 1\r\n"
@@ -26,7 +26,7 @@ Count = Callable[[str], None]
 
 
 class HttpLimits(msgspec.Struct, frozen=True):
-    """How many connections there may be, and how long each may wait for a head and between requests."""
+    """Limits: number of connections, seconds for a request's head, seconds between requests."""
 
     max_connections: int = 256
     head_s: float = HEAD_S
@@ -90,9 +90,9 @@ class HttpConnections:
         self._gauges = gauges
         self._count = count
         self._open: dict[object, _Connection] = {}
-        """By aiohttp's protocol."""
+        """Open connections, by aiohttp's protocol object."""
         self._waiting: dict[_Connection, None] = {}
-        """Those of them without a whole request, the one that waits longest in front."""
+        """Open connections without a whole request, the longest waiting first."""
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(limits.look_every_s, self._look)
         handle = server.request_handler
@@ -111,7 +111,8 @@ class HttpConnections:
         self._timer.cancel()
 
     def admit(self, one: _Connection) -> bool:
-        """Where there is no room the connection goes that has waited longest for a request; if none waits, `one`."""
+        """Count the connection. At the limit, close the one that has waited longest for a request; if none waits,
+        `one`."""
         if len(self._open) >= self._limits.max_connections:
             oldest = next(iter(self._waiting), None)
             self._count("http_connections_over_limit")
@@ -124,7 +125,7 @@ class HttpConnections:
         return True
 
     def heard(self, one: _Connection) -> None:
-        """Bytes came: if a request begins with them, its head may take so long."""
+        """Start the time limit of a request's head if a request begins with the bytes that came."""
         if one in self._waiting and one.limit_s != self._limits.head_s:
             self._wait(one, self._limits.head_s)
 

@@ -1,7 +1,7 @@
-"""Which HTTP requests a page of somebody else's may not make through a browser. Pure.
+"""Refuses HTTP requests that web pages of other origins make through a browser. Pure.
 
-A browser lets any page send requests to any address, and show what comes back to pages of the same name. So the name is
-looked at (a rebound one leads to an address that is not its own), and where a request changes something, its origin.
+A browser lets any page send requests to any address, and lets a page read answers of its own host name. So the guard
+checks the Host header, against DNS rebinding, and the origin of requests that change something.
 """
 
 import re
@@ -12,24 +12,24 @@ from typing import Final
 from coordinator.http.queries import Problem
 
 UNGUARDED: Final = frozenset({"/healthz", "/readyz"})
-"""What probes ask, under whatever name."""
+"""Paths served under any host name, for probes."""
 HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
-"""Of every answer: no page of another origin is given it, as a script or an image either."""
+"""Headers of every answer: browsers then give it to no page of another origin, not even as a script or an image."""
 _ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""A page may send these anywhere without asking first."""
+"""Content types that browsers let a page send to any origin without a preflight request."""
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]/@]+))(?::[0-9]{0,5})?")
 
 
 class Guard:
-    """Serves addresses, `localhost` and `hosts`."""
+    """Admits requests to addresses, `localhost` and `hosts`."""
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:
         self._hosts: Collection[str] = frozenset({"localhost", *map(_plain, hosts)})
 
     def check(self, method: str, path: str, hosts: list[str], headers: Mapping[str, str]) -> None:
-        """`hosts`: all Host headers. Raises Problem for a request that is not to be served."""
+        """Check a request. `hosts`: all its Host headers. Raises Problem if it must not be served."""
         if path not in UNGUARDED:
             self._check_host(hosts)
         if method not in _ASKING:
@@ -58,7 +58,7 @@ def _check_origin(hosts: list[str], headers: Mapping[str, str]) -> None:
 
 
 def _name(host: str) -> str | None:
-    """Of a Host header, without its port; None if it is none."""
+    """Return the name in a Host header, without its port; None if the header is malformed."""
     found = _HOST.fullmatch(host)
     return None if found is None else _plain(found[1] or found[2])
 

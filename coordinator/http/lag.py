@@ -1,4 +1,4 @@
-"""How far a group is behind: its committed offsets beside the ends of the partitions and who has them. Pure."""
+"""Lag of groups: committed offsets, ends of partitions, and the members that partitions are assigned to. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -13,16 +13,16 @@ from protocol.messages.offsets import OffsetFetchGroupReply
 Key = tuple[str, int]
 
 
-class End(msgspec.Struct, frozen=True, gc=False):
-    """Where a partition ends; None if nobody could tell. `age_ms`: so long ago at most; None where it is as of now."""
+class PartitionEnd(msgspec.Struct, frozen=True, gc=False):
+    """Offset of a partition's end or start; None if unknown. `age_ms`: its age at most; None if it is current."""
 
     offset: int | None
     age_ms: int | None = None
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
-    """A partition of a group. `current_offset` is None where nothing is committed: then it counts from where the log
-    begins. `member` is None while nobody is assigned to it."""
+    """Lag of a group in one partition. `current_offset` is None if nothing is committed: the lag then counts from the
+    log's start. `member` is None while the partition is unassigned."""
 
     topic: str
     partition: int
@@ -34,14 +34,14 @@ class PartitionLag(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """Records to go; never negative, though an end may be older than the commit beside it. None if the end, or
-        where to count from, is not known."""
+        """Records left to read. Never negative, though an end may be older than the commit. None if the end, or the
+        offset to count from, is unknown."""
         begin = self.log_start_offset if self.current_offset is None else self.current_offset
         return None if self.log_end_offset is None or begin is None else max(0, self.log_end_offset - begin)
 
 
 def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
-    """The partitions that have an offset, by topic and partition."""
+    """Return the committed offsets, sorted by topic and partition."""
     found = {
         (topic.name, part.partition_index): part.committed_offset
         for topic in reply.topics
@@ -52,8 +52,8 @@ def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
 
 
 def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple[Key, ...]:
-    """What a consumer or a member with streams has been given, in order. Other kinds of members, and bytes nobody can
-    read, have nothing."""
+    """Return the partitions assigned to a member of protocol type `consumer` or `streams`, in order; none if the
+    assignment has another type or cannot be decoded."""
     topics: Iterable[tuple[str, Iterable[int]]] = ()
     try:
         if group.protocol_type == PROTOCOL_TYPE:
@@ -66,7 +66,7 @@ def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple
 
 
 def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collection[str]:
-    """Topics that a member asks for, as far as its metadata is shown and can be read."""
+    """Return the topics of a member's subscription; none if its metadata is hidden or cannot be decoded."""
     try:
         if group.protocol_type == PROTOCOL_TYPE and member.member_metadata:
             return decode_subscription(member.member_metadata).topics
@@ -78,13 +78,13 @@ def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collect
 
 
 def topics_of(group: DescribedGroup, committed: Iterable[Key], more: Iterable[str] = ()) -> set[str]:
-    """Topics whose partitions count for the group's lag: those that it has commits for or is assigned, and `more`."""
+    """Return the topics whose partitions count for the group's lag: committed, assigned, and `more`."""
     assigned = (topic for member in group.members for topic, _part in assigned_partitions(group, member))
     return {*(topic for topic, _part in committed), *assigned, *more}
 
 
 def keys_of(topics: Iterable[str], counts: Mapping[str, int], committed: Iterable[Key]) -> list[Key]:
-    """All partitions of the topics, and those committed, in order."""
+    """Return all partitions of the topics, and the committed ones, in order."""
     return sorted({*committed, *((topic, part) for topic in topics for part in range(counts.get(topic, 0)))})
 
 
@@ -92,10 +92,10 @@ def lags(
     group: DescribedGroup,
     keys: Iterable[Key],
     committed: Mapping[Key, int],
-    ends: Mapping[Key, End],
-    begins: Mapping[Key, End],
+    ends: Mapping[Key, PartitionEnd],
+    begins: Mapping[Key, PartitionEnd],
 ) -> Iterator[PartitionLag]:
-    """A line for each partition of `keys` that `ends` tells of, in their order."""
+    """Yield a line for each partition of `keys` that is in `ends`, in order."""
     owners = {key: member for member in group.members for key in assigned_partitions(group, member)}
     for key in keys:
         end = ends.get(key)
@@ -112,10 +112,10 @@ def lags(
 
 
 def worst(found: Iterable[PartitionLag]) -> PartitionLag | None:
-    """The line that is furthest behind; of equals the first. Not one whose lag is not known."""
+    """Return the line with the largest known lag; of equals the first."""
     return max((line for line in found if line.lag is not None), key=lambda line: line.lag or 0, default=None)
 
 
 def oldest_ms(found: Iterable[PartitionLag]) -> int | None:
-    """How old the oldest of the ends is; None if all are as of now."""
+    """Return the age of the oldest end; None if all are current."""
     return max((line.end_age_ms for line in found if line.end_age_ms is not None), default=None)

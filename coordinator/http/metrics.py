@@ -1,5 +1,5 @@
-"""Views -> Prometheus names. What dashboards made for kafka_exporter look for is called as there
-(`kafka_consumergroup_*`, `kafka_topic_*`, `kafka_brokers`); what is ours is called `muster_*`. Pure."""
+"""Views -> Prometheus metrics. Names that dashboards for kafka_exporter look for are the same (`kafka_consumergroup_*`,
+`kafka_topic_*`, `kafka_brokers`); the others begin with `muster_`. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,13 @@ _MEANINGS: Final = {
     "upstream_age_ms": "For how long none of its brokers has answered, in milliseconds; 0 while they do.",
     "upstream_topics_missed": "Topics that the cluster does not name any more, and whose offsets are still kept.",
 }
-"""Of numbers whose names do not say it."""
+"""Help texts of metrics whose names do not explain them."""
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class TopicSum(msgspec.Struct, frozen=True):
-    """Of a group's partitions of one topic. None where there is nothing to add: not 0, an alarm would never ring."""
+    """Sums over a group's partitions of one topic. None, and not 0, if there is nothing to add: alarms must tell them
+    apart."""
 
     committed: int | None = None
     lag: int | None = None
@@ -39,7 +40,7 @@ class TopicSum(msgspec.Struct, frozen=True):
 
 
 class MeasuredGroup(msgspec.Struct, frozen=True):
-    """`sums` by topic; `oldest_ms` is how old the oldest end behind them is, None if all are as of now."""
+    """A group's numbers. `sums`: by topic; `oldest_ms`: the age of the oldest end in them, None if all are current."""
 
     group_id: str
     members: int
@@ -54,13 +55,13 @@ class GroupLine(msgspec.Struct, frozen=True):
     line: PartitionLag
 
     def order(self) -> tuple[int, str, str, int]:
-        """The largest lag first; what is not known last."""
+        """Sort key: the largest lag first, unknown lags last."""
         lag = self.line.lag
         return (1 if lag is None else -lag, self.group_id, self.line.topic, self.line.partition)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What one scrape shows. `left_out` counts the partitions of groups and topics without series of their own."""
+    """All numbers of one scrape. `left_out` counts partitions of groups and topics without series of their own."""
 
     node: DescribeNodeReply
     groups: tuple[MeasuredGroup, ...] = ()
@@ -72,7 +73,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
-    """The page and its content type: OpenMetrics for those who ask for it, else Prometheus' own text."""
+    """Return the page and its content type: OpenMetrics if the client accepts it, else Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(measured))
     encode, content_type = choose_encoder(accept)

@@ -1,5 +1,5 @@
-"""The pages under `/v3` and `/v1`: what each asks and shows. A page is handed names from the path and the query, and
-gives a JSON object or raises `Problem`."""
+"""Pages under `/v3` and `/v1`. A page takes names from the path and the query, and returns a JSON object or raises
+`Problem`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode
 import msgspec
 
 from coordinator.http.lag import Key, PartitionLag, assigned_partitions
-from coordinator.http.queries import NO_SUCH_GROUP, Problem, Questions
+from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from coordinator.http.shapes import Json, Shapes, expiring
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
@@ -24,8 +24,8 @@ _LARGEST: Final = 2**63 - 1
 class Pages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, questions: Questions) -> None:
-        self._ask = questions
+    def __init__(self, queries: Queries) -> None:
+        self._ask = queries
 
     async def clusters(self, origin: str, names: Names, query: Names) -> Json:
         node = await self._ask.node()
@@ -47,7 +47,7 @@ class Pages:
         raise Problem(404, f"there is no broker {names['broker']!r}")
 
     async def groups(self, origin: str, names: Names, query: Names) -> Json:
-        """By id, `page_size` at a time, after the group `page_token`. A group that goes meanwhile is left out."""
+        """Groups by id, `page_size` at a time, after the group `page_token`. Groups deleted meanwhile are left out."""
         shapes = await self._shapes(origin, names)
         size = _page_size(query)
         listed = [group.group_id for group in await self._ask.groups(query.get("page_token"), size + 1)]
@@ -99,25 +99,26 @@ class Pages:
         return shapes.lag_summary(group.group_id, lines)
 
     async def notes(self, origin: str, names: Names, query: Names) -> Json:
-        """The journal: why the group rebalanced. Without `after` the newest `limit` notes; a group that is gone may
+        """The group's journal: reasons of its rebalances. Without `after` the newest `limit` notes; a deleted group may
         still have some."""
         after = _number(query, "after", -1, least=-1, most=_LARGEST)
         limit = _number(query, "limit", 100, least=1, most=MOST_NOTES_A_PAGE)
         group_id = names["group"]
         notes = (await self._ask.notes(group_id, after, limit)).notes
         if not notes and after < 0:
-            await self._ask.group(group_id)  # nothing to tell of a group that is there, or no group
+            await self._ask.group(group_id)  # raises Problem if there is no such group
         last = notes[-1].number if notes else after
         return {"group_id": group_id, "notes": [msgspec.to_builtins(note) for note in notes], "next_after": last}
 
     async def expiring(self, origin: str, names: Names, query: Names) -> Json:
-        """When committed offsets go, or why they stay; `page_token` names the last partition of the page before."""
+        """Expiry of committed offsets, or the reason why they are kept; `page_token` names the last page's last
+        partition."""
         after = _place(query["page_token"]) if "page_token" in query else None
         reply = await self._ask.expiring(names["group"], _page_size(query), after)
         return expiring(names["group"], reply)
 
     async def ownership(self, origin: str, names: Names, query: Names) -> Json:
-        """Who may read which partition, and since which grant."""
+        """Owners of partitions, with the epoch of each grant."""
         items, more = _some(await self._ask.ownership(names["group"]), query)
         return {
             "group_id": names["group"],
@@ -176,7 +177,7 @@ def _page_size(query: Names) -> int:
 
 
 def _some(items: Sequence[T], query: Names) -> tuple[Sequence[T], str | None]:
-    """The items of the page asked for, and the query of the next one. A token is how many came before."""
+    """Return the items of the page and the query of the next one. A token is the number of items before the page."""
     size, start = _page_size(query), _number(query, "page_token", 0, least=0, most=2**31 - 1)
     end = start + size
     rest = len(items) > end

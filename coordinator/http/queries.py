@@ -1,4 +1,4 @@
-"""What the HTTP pages want to know, put as the messages any client can send; refusals become `Problem`s."""
+"""Queries of the HTTP pages, as messages that any client can send; errors in replies become `Problem`s."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from coordinator.handlers.views import CLIENT_BALANCED
 from coordinator.http.lag import (
-    End,
     Key,
+    PartitionEnd,
     PartitionLag,
     committed_offsets,
     keys_of,
@@ -34,7 +34,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
+from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -54,20 +54,20 @@ Ask = Callable[[Message], Awaitable[Message]]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-GROUPS_A_QUESTION = 100
-PARTITIONS_A_QUESTION = 1_000
+GROUPS_A_REQUEST = 100
+PARTITIONS_A_REQUEST = 1_000
 ENDS_MAX_AGE_MS = 1_000
 _EARLIEST, _LATEST = -2, -1
 _DEAD = "Dead"
 _NO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-"""Of what is not there, and of what another node knows."""
+"""Errors of partitions without an end: they do not exist, or another node leads them."""
 _ASK_AGAIN = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-"""Said of groups for which an answer had no room; the first always has."""
+"""Error of groups that did not fit into a reply; the first group always fits."""
 
 
 class Problem(Exception):
-    """An answer that is no success: an HTTP status, Confluent's error code (the status, or the status and two digits)
-    and a sentence."""
+    """Raised for an error answer: an HTTP status, Confluent's error code (the status, or the status and two digits) and
+    a sentence."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -95,15 +95,15 @@ _OTHERWISE = 50002  # Confluent's code for an error that Kafka answered and HTTP
 
 
 def problem_of(error: ErrorCode, message: str = "") -> Problem:
-    """The HTTP form of a refusal; `message` is preferred to our own sentence."""
+    """Return the HTTP form of an error; `message` is preferred to the default sentence."""
     code, sentence = _PROBLEMS.get(error, (_OTHERWISE, f"the coordinator answered {error.name}"))
     return Problem(code, message or sentence)
 
 
-class Questions:
-    """Everything is asked anew at each request, but the cluster's name, which does not change while a process lives.
+class Queries:
+    """Requests to the node, made anew for each page; only the cluster's id is kept, since it never changes.
 
-    Questions about many are put in slices, so that no single step of the node takes long.
+    Requests about many groups or partitions are sent in slices, so that no step of the node takes long.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -119,19 +119,19 @@ class Questions:
         return self._cluster_id
 
     async def topology(self, *, topics: bool = False) -> MetadataReply:
-        """The nodes, and all topics if wanted."""
+        """Return the nodes, with all topics if `topics`."""
         return await self._answer(Metadata(topics=None if topics else ()), MetadataReply)
 
     async def groups(self, after: str | None = None, limit: int = -1) -> Sequence[ListedGroup]:
-        """All groups, or so many, that come after an id; by id."""
+        """Return the groups after an id, at most `limit` if it is not negative, sorted by id."""
         reply = await self._answer(ListGroups(after=after, limit=limit), ListGroupsReply)
         _refuse(reply.error_code)
         return reply.groups
 
     async def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
-        """The groups that are still there."""
+        """Return descriptions of the groups that still exist."""
         found: list[DescribedGroup] = []
-        for some in _slices(group_ids, GROUPS_A_QUESTION):
+        for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
                 reply = await self._answer(DescribeGroups(tuple(rest)), DescribeGroupsReply)
@@ -140,7 +140,7 @@ class Questions:
         return found
 
     async def group(self, group_id: str) -> DescribedGroup:
-        """Raises Problem if there is none."""
+        """Return the group's description. Raises Problem if there is no such group."""
         reply = await self._answer(DescribeGroups((group_id,)), DescribeGroupsReply)
         group = reply.groups[0]
         if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -150,7 +150,7 @@ class Questions:
         return group
 
     async def balanced(self, listed: Iterable[ListedGroup]) -> list[BalancedGroupView]:
-        """All client-balanced groups that are online, by id, if there are any among those listed."""
+        """Return all client-balanced groups that are online, by id; none if `listed` has no client-balanced group."""
         if all(group.group_type != CLIENT_BALANCED for group in listed):
             return []
         reply = await self._answer(DescribeBalanced(with_lag=False), DescribeBalancedReply)
@@ -161,7 +161,7 @@ class Questions:
         return found
 
     async def balanced_group(self, group_id: str) -> BalancedGroupView | None:
-        """None if it is no client-balanced one, now; raises Problem if nobody can tell."""
+        """Return the client-balanced group; None if there is none of this id. Raises Problem if that is unknown."""
         reply = await self._answer(DescribeBalanced((group_id,)), DescribeBalancedReply)
         (view,) = reply.groups
         if view.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -169,11 +169,11 @@ class Questions:
         return view if view.members else None
 
     async def readers(self, topic: str) -> dict[str, int]:
-        """Groups that read the topic, with how many members they have: one subscribes to it or is assigned some of it,
-        or something is committed for it."""
+        """Return the groups that read the topic, with their numbers of members. A group reads it if a member subscribes
+        to it or is assigned a partition of it, or if the group has committed offsets for it."""
         listed = await self.groups()
         found = {view.group_id: len(view.members) for view in await self.balanced(listed) if topic in view.topics}
-        for some in _slices((group.group_id for group in listed), GROUPS_A_QUESTION):
+        for some in _slices((group.group_id for group in listed), GROUPS_A_REQUEST):
             committed = await self.committed(some)
             for group in await self.describe(some):
                 subscribed = any(topic in subscribed_topics(group, member) for member in group.members)
@@ -185,13 +185,14 @@ class Questions:
         return await self._answer(ConsumeFromMax((group_id,), actor), ConsumeFromMaxReply)
 
     async def notes(self, group_id: str, after: int, limit: int) -> ListNotesReply:
-        """The journal of a group that is there, or has been."""
+        """Return the journal of a group, which may have been deleted."""
         reply = await self._answer(ListNotes(group_id, after, limit), ListNotesReply)
         _refuse(reply.error_code)
         return reply
 
     async def expiring(self, group_id: str, limit: int, after: Key | None) -> DescribeExpiryReply:
-        """When its committed offsets go, from the one after `after` on. Raises Problem if there is no such group."""
+        """Return the expiry of the group's offsets, from the partition after `after` on. Raises Problem if there is no
+        such group."""
         topic, partition = after or ("", -1)
         reply = await self._answer(DescribeExpiry(group_id, limit, topic, partition), DescribeExpiryReply)
         if reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -200,7 +201,7 @@ class Questions:
         return reply
 
     async def ownership(self, group_id: str) -> tuple[OwnedPartition, ...]:
-        """The grants of the group's registry that hold now, by partition."""
+        """Return the present grants of the group's registry, by partition."""
         reply = await self._answer(DescribeOwnership(group_id), DescribeOwnershipReply)
         if reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
             raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
@@ -208,9 +209,9 @@ class Questions:
         return reply.items
 
     async def committed(self, group_ids: Sequence[str]) -> dict[str, dict[Key, int]]:
-        """Committed offsets of each group; groups that may not be asked now are left out."""
+        """Return committed offsets of each group; groups whose reply is an error are left out."""
         found: dict[str, dict[Key, int]] = {}
-        for some in _slices(group_ids, GROUPS_A_QUESTION):
+        for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
                 wanted = tuple(OffsetFetchGroup(group_id) for group_id in rest)
@@ -219,18 +220,18 @@ class Questions:
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
-    async def ends(self, keys: Iterable[Key]) -> dict[Key, End]:
-        """The next offset of each partition; partitions that are not there are left out. Beside brokers everybody who
-        asks within a second shares an answer."""
+    async def ends(self, keys: Iterable[Key]) -> dict[Key, PartitionEnd]:
+        """Return the end offset of each partition; partitions that do not exist are left out. In front of a cluster an
+        answer may be a second old."""
         return await self._offsets(keys, _LATEST)
 
-    async def begins(self, keys: Iterable[Key]) -> dict[Key, End]:
-        """The first offset of each, as `ends`."""
+    async def begins(self, keys: Iterable[Key]) -> dict[Key, PartitionEnd]:
+        """Return the start offset of each partition, otherwise like `ends`."""
         return await self._offsets(keys, _EARLIEST)
 
-    async def _offsets(self, keys: Iterable[Key], timestamp: int) -> dict[Key, End]:
-        found: dict[Key, End] = {}
-        for some in _slices(sorted(keys), PARTITIONS_A_QUESTION):
+    async def _offsets(self, keys: Iterable[Key], timestamp: int) -> dict[Key, PartitionEnd]:
+        found: dict[Key, PartitionEnd] = {}
+        for some in _slices(sorted(keys), PARTITIONS_A_REQUEST):
             topics = tuple(
                 ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, timestamp) for _, part in parts))
                 for name, parts in groupby(some, key=lambda key: key[0])
@@ -243,15 +244,15 @@ class Questions:
         return found
 
     async def partition_counts(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """Of those of the topics that are there."""
+        """Return the number of partitions of each topic that exists."""
         wanted = tuple(MetadataTopic(name) for name in sorted(topics))
         if not wanted:
             return {}
         return partitions_of((await self._answer(Metadata(wanted), MetadataReply)).topics)
 
     async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
-        """A line for each partition of the topics that the group has commits for, is assigned, or reads by its own
-        balance."""
+        """Return a line for each partition of the topics that the group has commits for, is assigned, or, as a
+        client-balanced group, is configured with."""
         committed = (await self.committed([group.group_id])).get(group.group_id, {})
         own = await self.balanced_group(group.group_id) if group.protocol_type == CLIENT_BALANCED else None
         topics = topics_of(group, committed, () if own is None else own.topics)
@@ -262,20 +263,20 @@ class Questions:
 
     async def _answer(self, message: Message, kind: type[M]) -> M:
         reply = await self._ask(message)
-        if isinstance(reply, Refused):
+        if isinstance(reply, ErrorReply):
             raise problem_of(reply.error_code, reply.error_message)
         assert isinstance(reply, kind), f"{type(message).__name__} was answered by {type(reply).__name__}"
         return reply
 
 
-def _end(part: ListOffsetsPartitionReply) -> End:
+def _end(part: ListOffsetsPartitionReply) -> PartitionEnd:
     if part.error_code or part.offset < 0:
-        return End(None)
-    return End(part.offset, part.age_ms if part.age_ms >= 0 else None)
+        return PartitionEnd(None)
+    return PartitionEnd(part.offset, part.age_ms if part.age_ms >= 0 else None)
 
 
 def partitions_of(topics: Iterable[MetadataTopicReply]) -> Mapping[str, int]:
-    """How many partitions each topic has, but the service's own."""
+    """Return the number of partitions of each topic, without internal topics."""
     return {
         topic.name: len(topic.partitions)
         for topic in topics

@@ -1,18 +1,18 @@
-"""What a scrape shows. Sums tell of everything; partitions have series of their own within a bound: a cluster may be
-huge, a page may not."""
+"""Gathers the numbers of one scrape. Sums count everything; the number of series by partition is bounded, since a
+cluster may be huge and a page may not."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from coordinator.http.lag import End, Key, PartitionLag, keys_of, lags, topics_of
+from coordinator.http.lag import Key, PartitionEnd, PartitionLag, keys_of, lags, topics_of
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
-from coordinator.http.queries import GROUPS_A_QUESTION, Problem, Questions, partitions_of
+from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import DescribeNodeReply
 
 _BROKERS_BESIDE = "upstream_brokers"
-"""Those that clients are told of, where this node stands beside some."""
+"""Gauge of the brokers that clients are told of, if this node stands in front of a cluster."""
 _LINES_A_GO = 2_000
-"""Partitions that are counted before others have their turn."""
+"""Partitions counted before the loop serves others."""
 
 Rest = Callable[[], Awaitable[None]]
 
@@ -21,34 +21,34 @@ async def _no_rest() -> None:
     pass
 
 
-async def measure(questions: Questions, most_series: int, rest: Rest = _no_rest) -> Measured:
-    """At most `most_series` partitions of groups, those with the largest lag, and as many of topics, of small topics
-    first. `rest` lets others have their turn. While groups cannot be listed (the node still loads) its own numbers are
-    shown alone."""
-    node = await questions.node()
+async def measure(queries: Queries, most_series: int, rest: Rest = _no_rest) -> Measured:
+    """Gather the numbers. At most `most_series` partitions of groups have series, by largest lag, and as many of
+    topics, small topics first. `rest` lets the loop serve others. While groups cannot be listed (the node still loads)
+    the node's own numbers are shown alone."""
+    node = await queries.node()
     try:
-        return await _Scrape(questions, most_series, rest).measure(node)
+        return await _Scrape(queries, most_series, rest).measure(node)
     except Problem:
         return Measured(node)
 
 
 class _Scrape:
-    """Offsets that were asked for once, and what was seen of groups so far."""
+    """State of one scrape: offsets, fetched once each, and the groups counted so far."""
 
-    def __init__(self, questions: Questions, most_series: int, rest: Rest) -> None:
-        self._questions = questions
+    def __init__(self, queries: Queries, most_series: int, rest: Rest) -> None:
+        self._queries = queries
         self._most = most_series
         self._rest = rest
         self._counts: dict[str, int] = {}
-        self._ends: dict[Key, End] = {}
-        self._begins: dict[Key, End] = {}
+        self._ends: dict[Key, PartitionEnd] = {}
+        self._begins: dict[Key, PartitionEnd] = {}
         self._lines = _Largest(most_series)
 
     async def measure(self, node: DescribeNodeReply) -> Measured:
-        topology = await self._questions.topology(topics=True)
+        topology = await self._queries.topology(topics=True)
         self._counts = dict(sorted(partitions_of(topology.topics).items()))
         shown = _fitting(self._counts, self._most)
-        self._ends = await self._questions.ends(shown)
+        self._ends = await self._queries.ends(shown)
         groups = await self._groups()
         lines = self._lines.found()
         return Measured(
@@ -62,15 +62,15 @@ class _Scrape:
         )
 
     async def _groups(self) -> tuple[MeasuredGroup, ...]:
-        questions = self._questions
-        listed = await questions.groups()
-        balanced = await questions.balanced(listed)
+        queries = self._queries
+        listed = await queries.groups()
+        balanced = await queries.balanced(listed)
         own_topics = {view.group_id: view.topics for view in balanced}
         names = [group.group_id for group in listed]
         measured: list[MeasuredGroup] = []
-        for start in range(0, len(names), GROUPS_A_QUESTION):
-            described = await questions.describe(names[start : start + GROUPS_A_QUESTION])
-            committed = await questions.committed([group.group_id for group in described])
+        for start in range(0, len(names), GROUPS_A_REQUEST):
+            described = await queries.describe(names[start : start + GROUPS_A_REQUEST])
+            committed = await queries.committed([group.group_id for group in described])
             for group in described:
                 offsets = committed.get(group.group_id, {})
                 measured.append(await self._group(group, offsets, own_topics.get(group.group_id, ())))
@@ -80,9 +80,9 @@ class _Scrape:
     async def _group(self, group: DescribedGroup, committed: dict[Key, int], more: Iterable[str]) -> MeasuredGroup:
         keys = keys_of(topics_of(group, committed, more), self._counts, committed)
         unknown = [key for key in keys if key not in self._ends]
-        self._ends |= await self._questions.ends(unknown)
+        self._ends |= await self._queries.ends(unknown)
         unknown = [key for key in keys if key not in committed and key not in self._begins]
-        self._begins |= await self._questions.begins(unknown)
+        self._begins |= await self._queries.begins(unknown)
         sums: dict[str, TopicSum] = {}
         oldest_ms: int | None = None
         for number, line in enumerate(lags(group, keys, committed, self._ends, self._begins), 1):
@@ -96,7 +96,7 @@ class _Scrape:
 
 
 class _Largest:
-    """The lines with the largest lag, of any number that was seen."""
+    """The lines with the largest lag of all lines added."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -114,13 +114,13 @@ class _Largest:
         del self._kept[self._most :]
 
     def found(self) -> tuple[GroupLine, ...]:
-        """By group, topic and partition."""
+        """Return the lines sorted by group, topic and partition."""
         self._cut()
         return tuple(sorted(self._kept, key=lambda one: (one.group_id, one.line.topic, one.line.partition)))
 
 
 def _fitting(counts: dict[str, int], most: int) -> list[Key]:
-    """Partitions of small topics first: a large one takes no room from others."""
+    """Return at most `most` partitions, of small topics first, so that a large topic does not displace others."""
     shown: list[Key] = []
     for topic, count in sorted(counts.items(), key=lambda one: one[1]):
         shown += [(topic, part) for part in range(min(count, most - len(shown)))]

@@ -1,4 +1,4 @@
-"""What the pages under `/v3` look like: Confluent REST v3's field names and links. Messages in, JSON objects out; pure.
+"""JSON of the pages under `/v3`, with Confluent REST v3's field names and links. Messages in, objects out; pure.
 
 Only what is served is linked to: `partition` of an assignment and `topics` of a cluster, which lead to pages about
 topics, are left out.
@@ -20,12 +20,12 @@ _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def state_name(group_state: str) -> str:
-    """`PreparingRebalance` as Confluent writes it: PREPARING_REBALANCE."""
+    """Return the state in Confluent's spelling: PREPARING_REBALANCE for `PreparingRebalance`."""
     return _WORD_START.sub("_", group_state).upper() or "UNKNOWN"
 
 
 def expiring(group_id: str, reply: DescribeExpiryReply) -> Json:
-    """Under `/v1`: times in milliseconds, null for what has none."""
+    """Return the page of expiring offsets under `/v1`: times in milliseconds, null if there is none."""
     last = reply.offsets[-1] if reply.has_more and reply.offsets else None
     return {
         "group_id": group_id,
@@ -50,7 +50,8 @@ def expiring(group_id: str, reply: DescribeExpiryReply) -> Json:
 
 
 def _age(age_ms: int | None) -> Json:
-    """Of ends that others told; those of the node's own partitions are as of now, and have none, as at Confluent's."""
+    """Return the age field of a cluster's ends. Ends of embedded topics are current, and have none, as in Confluent's
+    API."""
     return {} if age_ms is None else {"end_age_ms": age_ms}
 
 
@@ -59,7 +60,7 @@ def _or_null(number: int) -> int | None:
 
 
 class Shapes:
-    """The shapes as seen from one address, since links are absolute: `origin` is `http://host:port`."""
+    """JSON objects for clients of one address, since links are absolute: `origin` is `http://host:port`."""
 
     def __init__(self, origin: str, cluster_id: str) -> None:
         self._root = f"{origin}/v3/clusters"
@@ -178,9 +179,11 @@ class Shapes:
         return self._list("KafkaConsumerLagList", self._own("consumer-groups", group_id, "lags"), found, next_page)
 
     def lag_summary(self, group_id: str, lines: list[PartitionLag]) -> Json:
-        """A group that has committed nothing is not behind: 0, and nulls where the worst would stand. Of one whose
-        partitions' ends nobody knows the lag is null; where some are known, the sum leaves out the others, and says of
-        how many."""
+        """Return the group's lag summary.
+
+        A group without partitions has a lag of 0, and nulls for the largest. If no end is known the lag is null. If
+        some are unknown the sum leaves them out, and `unknown_partitions` counts them.
+        """
         path = ("consumer-groups", group_id, "lag-summary")
         last = worst(lines)
         member = last.member if last else None
@@ -216,6 +219,6 @@ class Shapes:
         return {"kind": kind, "metadata": {"self": own, "resource_name": resource}}
 
     def _list(self, kind: str, own: str, data: list[Json], next_page: str | None = None) -> Json:
-        """`next_page` is the query of the next page."""
+        """Return a list; `next_page` is the query of its next page."""
         following = None if next_page is None else f"{own}?{next_page}"
         return {"kind": kind, "metadata": {"self": own, "next": following}, "data": data}

@@ -1,4 +1,4 @@
-"""EDGE: the C library's allocator, told what this process is like."""
+"""EDGE: settings of the C library's allocator."""
 
 import contextlib
 import ctypes
@@ -8,9 +8,11 @@ _KEPT_BYTES = 32 * 1024 * 1024
 
 
 def keep_large_buffers() -> None:
-    """Let the allocator keep what a request of a megabyte took, up to 32 MiB, for the next one. Given back to the
-    system each time, as glibc does by itself, it is zeroed page by page when it is taken again: that cost more than all
-    the rest of such a request. Other allocators are left as they are."""
+    """Let the allocator keep freed buffers of up to 32 MiB for the next request.
+
+    By default glibc returns buffers of a megabyte to the system, whose pages are zeroed when they are allocated again.
+    That cost more than all the rest of such a request. Allocators without mallopt(3) are left as they are.
+    """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)

@@ -1,8 +1,8 @@
-"""EDGE: log lines about single connections, a line a second and kind at most: a client that comes back without end must
-not fill the log, nor may ten thousand.
+"""EDGE: log lines about single connections, at most one a second for each kind: clients that reconnect without end must
+not fill the log.
 
-The first of a kind is told at once. Those that follow within a second are one line at its end, with how many they were
-and the details of the last.
+The first of a kind is logged at once. The next ones within a second become one line at its end, with their number and
+the details of the last.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ log = structlog.get_logger()
 
 _EVERY_S: Final = 1.0
 _MOST_KINDS: Final = 32
-"""Told apart at once. Strangers may choose what stands in a reason, and so how many there are."""
+"""Kinds told apart at one time. Clients can influence the text of a reason, and with it the number of kinds."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Level = Literal["info", "warning"]
 
 
 class _Kind:
-    """Complaints alike, since the last line."""
+    """Complaints of one kind since its last line."""
 
     __slots__ = ("count", "details", "event", "level", "timer")
 
@@ -39,7 +39,7 @@ class _Kind:
 
 
 class Complaints:
-    """Of one loop, which must be running when something is told."""
+    """Rate limit for log lines about connections. The event loop must be running when `tell` is called."""
 
     def __init__(self, every_s: float = _EVERY_S, most_kinds: int = _MOST_KINDS) -> None:
         self._every_s = every_s
@@ -47,10 +47,10 @@ class Complaints:
         self._kinds: dict[str, _Kind] = {}
 
     def tell(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
-        """Complain. Those of one event are alike whose reasons differ in numbers alone."""
+        """Log the event, now or in the kind's next line. Reasons that differ in numbers alone are of one kind."""
         name = f"{event}: {_NUMBERS.sub('0', reason)}"
         if name not in self._kinds and len(self._kinds) >= self._most_kinds:
-            name = event  # what is too much to be told apart
+            name = event  # too many kinds: all further reasons of the event share one
         kind = self._kinds.get(name)
         if kind is None:
             kind = self._kinds[name] = _Kind(level, event)
@@ -61,7 +61,7 @@ class Complaints:
             self._await_more(name, kind)
 
     def close(self) -> None:
-        """Tell what is left."""
+        """Log what has not been logged yet."""
         for kind in self._kinds.values():
             if kind.timer is not None:
                 kind.timer.cancel()

@@ -1,8 +1,8 @@
-"""Where the node's jobs run: beside the loop, all of them.
+"""Runs the node's disk jobs outside the event loop.
 
-A write to the page cache waits while the file system stands still: while a backup freezes it, while dirty pages are
-throttled, while an NFS server is away. So does an `open` that may make a file. In the loop every heartbeat would wait
-with it, and sessions would end. So the loop only reads, by files that were opened for nothing else.
+A write to the page cache blocks while the file system does: while a backup freezes it, while dirty pages are throttled,
+while an NFS server is unreachable. So does an `open` that may create a file. In the loop every heartbeat would wait for
+it, and sessions would expire. So the loop only reads, from files that are open for reading.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,18 @@ from coordinator.node.events import Event, Flushed, JobDone
 from partition_log.disk.disk import Disk
 
 
-class Runner(Protocol):
-    """Runs jobs one at a time, in order, and not in the loop."""
+class JobRunner(Protocol):
+    """Runs jobs one at a time, in order, outside the loop."""
 
     def run(self, job: Any, disk: Disk, done: Callable[[], None]) -> None:
-        """Return at once. `done` is called in the loop when the job has run; the process ends if it fails."""
+        """Queue the job and return. `done` is called in the loop when the job has run; a job that fails ends the
+        process."""
 
 
 class DiskJobs:
-    """Carries out the effects that bring a job, and lets happen what came of it."""
+    """Carries out `Flush` and `RunJob` effects, and steps the node with their completions."""
 
-    def __init__(self, disk: Disk, flushing: Runner, working: Runner, happen: Callable[[Event], None]) -> None:
+    def __init__(self, disk: Disk, flushing: JobRunner, working: JobRunner, happen: Callable[[Event], None]) -> None:
         self._disk = disk
         self._flushing = flushing
         self._working = working
@@ -33,7 +34,7 @@ class DiskJobs:
         job = effect.job
         self._flushing.run(job, self._disk, lambda: self._happen(Flushed(job.up_to)))
 
-    def ask(self, effect: RunJob) -> None:
-        """A checkpoint may take seconds: a flush never waits for one."""
+    def run(self, effect: RunJob) -> None:
+        """Run the job apart from flushes: a checkpoint may take seconds, and no flush waits for one."""
         call_id, job = effect.call_id, effect.job
         self._working.run(job, self._disk, lambda: self._happen(JobDone(call_id, job)))

@@ -1,5 +1,5 @@
-"""EDGE: how the process ends when it cannot go on: at once, with a line that says why and an exit code that says what
-kind of thing it was. What it takes to know again where everything stands is a start, which is tested best of all.
+"""EDGE: ends the process at once when it cannot go on, with a log line that says why and an exit code for the kind of
+failure. The next start recovers the state from disk.
 """
 
 import contextlib
@@ -19,8 +19,11 @@ DISK_FAILED, STATE_UNKNOWN = 74, 70
 
 
 def exit_process(happened: str, error: BaseException) -> NoReturn:
-    """After half a step nobody knows what the state is, and the flush it wanted is lost: a loop that went on would hold
-    the ports and acknowledge nothing. If it is the disk that failed, no traceback is needed to say so."""
+    """Log why a step failed and end the process.
+
+    After half a step the state is unknown and the flush it wanted is lost: a loop that went on would hold the ports and
+    acknowledge nothing. A failed disk is logged without a traceback.
+    """
     if isinstance(error, (OSError, LogDamaged)):
         log.critical("the disk failed; stopping", error=str(error), happened=happened)
         os._exit(DISK_FAILED)
@@ -30,7 +33,8 @@ def exit_process(happened: str, error: BaseException) -> NoReturn:
 
 @contextlib.contextmanager
 def exit_on_error(happened: str) -> Iterator[None]:
-    """After a failed write or sync nobody knows what the page cache holds: stop, and let recovery replay the disk."""
+    """End the process if the block raises: after a failed write or sync the content of the page cache is unknown, and
+    recovery must replay the disk."""
     try:
         yield
     except BaseException as error:

@@ -1,9 +1,9 @@
-"""EDGE: what runs beside the loop, and tells it when it is done.
+"""EDGE: threads and kernel calls that run disk jobs outside the loop, and call back in the loop when a job is done.
 
 A thread takes the interpreter's lock several times a job, and each time the loop and the thread wait for each other:
-that was a quarter of what a commit cost. The loop must not write by itself either (`disk_jobs.py`). So where the kernel
-offers it, a thread hands a flush over with one call, in which the write may wait, and has done with it: the kernel
-syncs by itself and tells the loop (`KernelFlush`).
+that was a quarter of the cost of a commit. The loop must not write by itself either (`disk_jobs.py`). So where the
+kernel offers native AIO, a thread submits a flush with one call, in which the write may block. The kernel then syncs by
+itself and notifies the loop by an eventfd (`KernelFlush`).
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from partition_log.store.jobs import FlushJob
 from partition_log.wal.write_ahead_log import BlockWrite
 
 
-class Worker(threading.Thread):
-    """Runs jobs beside the loop, one at a time, in order. An executor makes a future for each, and nobody asks it."""
+class JobThread(threading.Thread):
+    """Runs jobs outside the loop, one at a time, in order. An executor would make an unused future for each."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -38,36 +38,36 @@ class Worker(threading.Thread):
             job()
 
     def finish(self) -> None:
-        """Returns when all jobs are done."""
+        """Return when all jobs are done."""
         self._jobs.put(None)
         self.join()
 
 
-class InThread:
-    """Runs jobs in a thread of its own. The process ends with one that fails."""
+class JobThreadRunner:
+    """Runs jobs in a thread of its own. A job that fails ends the process."""
 
     def __init__(self, what: str, loop: asyncio.AbstractEventLoop) -> None:
         self._what = what
         self._loop = loop
-        self._worker = Worker(what)
+        self._thread = JobThread(what)
 
     def run(self, job: Any, disk: Disk, done: Callable[[], None]) -> None:
-        """See `disk_jobs.Runner`."""
+        """See `disk_jobs.JobRunner`."""
 
         def attempt() -> None:
             with exit_on_error(self._what):
                 job.run(disk)
             self._loop.call_soon_threadsafe(done)
 
-        self._worker.submit(attempt)
+        self._thread.submit(attempt)
 
     def finish(self) -> None:
-        """Returns when all jobs are done."""
-        self._worker.finish()
+        """Return when all jobs are done."""
+        self._thread.finish()
 
 
-class Flushing(InThread):
-    """The same for flushes, by the kernel where it can: nearly all are one write."""
+class FlushRunner(JobThreadRunner):
+    """Runs flushes: one of a single write, as nearly all are, by the kernel where it can; others in the thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__("flush", loop)
@@ -89,7 +89,7 @@ class Flushing(InThread):
             with exit_on_error(self._what):
                 kernel.begin(job.writes[0], ended)
 
-        self._worker.submit(attempt)
+        self._thread.submit(attempt)
 
     def finish(self) -> None:
         super().finish()
@@ -98,7 +98,7 @@ class Flushing(InThread):
 
 
 class _Calls(NamedTuple):
-    """The numbers of Linux's native AIO (io_setup(2) and its kin): the C library has no functions for them."""
+    """System call numbers of Linux's native AIO (io_setup(2) …), for which the C library has no functions."""
 
     setup: int
     destroy: int
@@ -108,7 +108,7 @@ class _Calls(NamedTuple):
 
 _CALLS: Final = {"x86_64": _Calls(206, 207, 209, 208), "aarch64": _Calls(0, 1, 2, 4)}
 _CONTROL_BLOCK: Final = Struct("<QIiHhIQQqQII")
-"""`struct iocb`: data, key, flags, what to do, priority, file, buffer, bytes, offset, reserved, flags, eventfd."""
+"""`struct iocb`: data, key, flags, opcode, priority, file, buffer, bytes, offset, reserved, flags, eventfd."""
 _WRITE: Final = 1
 _DATASYNC: Final = 3
 _TELL_BY_EVENTFD: Final = 1
@@ -119,7 +119,7 @@ Ended = Callable[[OSError | None], None]
 
 
 class KernelFlush:
-    """Writes one block at a time and syncs it as fdatasync(2) does. Raises OSError where the kernel does not offer it:
+    """Writes one block at a time and syncs it as fdatasync(2) does. Raises OSError where the kernel has no native AIO:
     containers may forbid it, and only Linux has it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -154,7 +154,7 @@ class KernelFlush:
         _CONTROL_BLOCK.pack_into(
             syncing, 0, _DATASYNC, 0, 0, _DATASYNC, 0, write.handle, 0, 0, 0, 0, _TELL_BY_EVENTFD, self._told
         )
-        # One after the other: what is written to the page cache has ended before the next block is looked at.
+        # The kernel takes the blocks in order: the write to the page cache has ended before the sync begins.
         begun = self._call(self._calls.submit, self._context, 2, self._both)
         if begun != 2:
             self._tell = None
@@ -177,7 +177,7 @@ class KernelFlush:
         return None
 
     def close(self) -> None:
-        """None may be under way."""
+        """Release the context. No flush may be under way."""
         self._loop.remove_reader(self._told)
         os.close(self._told)
         self._call(self._calls.destroy, self._context)
@@ -190,7 +190,7 @@ class KernelFlush:
 
 
 def kernel_flush(loop: asyncio.AbstractEventLoop) -> KernelFlush | None:
-    """None where a thread must do all of it."""
+    """Return the kernel's flush; None where it has none, and a thread must write and sync."""
     try:
         return KernelFlush(loop)
     except OSError:

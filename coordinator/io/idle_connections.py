@@ -1,6 +1,6 @@
-"""EDGE: closes connections on which nothing moves (`connections.max.idle.ms`).
+"""EDGE: finds connections without traffic (`connections.max.idle.ms`), which the node then closes.
 
-One timer looks at all connections now and then: a timer for each, or one set at each byte, would cost every heartbeat.
+One timer checks all connections now and then: a timer for each, set anew at each byte, would cost every heartbeat.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from coordinator.node.events import Idle
 _LOOKS_A_LIMIT = 20
 _MOST_BETWEEN_MS, _LEAST_BETWEEN_MS = 10_000, 50
 _MOST_A_LOOK = 500
-"""Connections that the node is told of before others have their turn."""
+"""Connections reported to the node at once, before the loop serves others."""
 
 
 class IdleConnections:
-    """Tells the node of each connection of `server` on which no byte moved for `max_idle_ms`; below 0: of none."""
+    """Reports each connection of `server` on which no byte moved for `max_idle_ms`; below 0: none."""
 
     def __init__(self, server: Server, max_idle_ms: int) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class IdleConnections:
 
 
 def _takes_answers(client: ClientProtocol) -> bool:
-    """Whether the client has read some of a long answer since it was last looked at."""
+    """Return true if the client has read some of a long answer since the last check."""
     unsent = client.unsent_bytes()
     taken = client.handed_bytes - unsent
     moved = unsent > 0 and taken != client.idle_bytes

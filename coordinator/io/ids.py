@@ -5,7 +5,7 @@ import uuid
 
 
 class RandomIds:
-    """Ids nobody can guess."""
+    """Ids that cannot be guessed."""
 
     def member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid.uuid4()}"

@@ -1,11 +1,11 @@
-"""EDGE: TCP keepalive, which finds peers whose machine vanished without a word."""
+"""EDGE: TCP keepalive, which finds peers whose machine vanished without closing its connections."""
 
 import asyncio
 import contextlib
 import socket
 
 IDLE_S, INTERVAL_S, PROBES = 60, 15, 4
-"""A peer that is gone is noticed within two minutes. The system's own first probe comes after two hours."""
+"""A vanished peer is noticed within two minutes. By default Linux probes after two hours."""
 _TIMES = (("TCP_KEEPIDLE", IDLE_S), ("TCP_KEEPINTVL", INTERVAL_S), ("TCP_KEEPCNT", PROBES))
 
 

@@ -1,5 +1,5 @@
-"""EDGE: the disk as jobs see it. A job that may open no file waits until there is one: its thread has time, and files
-that connections hold are closed sooner or later. To end the process would lose nothing, and help nobody."""
+"""EDGE: the disk for jobs in threads. A job that meets the limit of open files waits until a file can be opened:
+connections hold the others, and are closed sooner or later. Ending the process would not help."""
 
 import errno
 import time
@@ -14,7 +14,7 @@ log = structlog.get_logger()
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 _TRY_AGAIN_S = 0.05
 _OPENING = frozenset({"list", "lock", "open", "sync_folder"})
-"""Calls that take a file."""
+"""Calls that take a file descriptor."""
 
 
 class _Patient:
@@ -43,5 +43,5 @@ class _Patient:
 
 
 def patient(disk: Disk) -> Disk:
-    """For jobs in threads alone: it may keep its caller waiting for ever."""
+    """Return the disk with calls that wait for a file descriptor, perhaps for ever: for jobs in threads alone."""
     return cast(Disk, _Patient(disk))

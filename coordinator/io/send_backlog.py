@@ -1,60 +1,63 @@
-"""What all clients together leave unread, and which of them must go.
+"""The send backlog of all clients together, and the slow readers to be closed for it.
 
-Asked now and then, not at every answer: between two looks no more is sent than was taken into account.
+It is measured now and then, not at every answer: `check_every_bytes` bounds what is sent between two checks.
 """
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 _PATIENCE_MS = 10_000
-"""Of who takes nothing at all, while others could use the room."""
-_LOOKS_A_LIMIT = 16
-OWES_NOTHING = -1
-"""As what a reader has taken, when it had taken all: how long it stands still is counted from when it next does not."""
+"""Time after which a client that reads nothing is closed while the backlog is above half its limit."""
+_CHECKS_A_LIMIT = 16
+CAUGHT_UP = -1
+"""`taken_bytes` of a client that had read everything; it stands still from the next check that finds a backlog."""
 
 
 class SlowReader(Protocol):
-    """A client, and what was handed to its socket."""
+    """A client, and how much was written to its socket."""
 
     handed_bytes: int
-    """Since it connected."""
+    """Bytes written since the client connected."""
     taken_bytes: int
-    """Of these, when last looked at."""
+    """Bytes of these that the socket had taken at the last check."""
     taken_ms: int
-    """When it had last been seen to take some."""
+    """Time of the last check that found progress."""
 
     def unsent_bytes(self) -> int:
-        """What its socket has not taken yet."""
+        """Return the bytes that the socket has not taken yet."""
 
 
 R = TypeVar("R", bound=SlowReader)
 
 
 class SendBacklog:
-    """`bytes` is what no client had taken when last looked at; `look_every_bytes` how much may be sent until then."""
+    """Unread bytes of all clients. `bytes`: at the last check; `check_every_bytes`: sent at most until the next one."""
 
-    __slots__ = ("bytes", "look_every_bytes", "max_bytes")
+    __slots__ = ("bytes", "check_every_bytes", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self.look_every_bytes = max_bytes // _LOOKS_A_LIMIT
+        self.check_every_bytes = max_bytes // _CHECKS_A_LIMIT
         self.bytes = 0
 
     @property
     def is_crowded(self) -> bool:
-        """Whether to look again soon, whatever is sent."""
-        return self.bytes > self.look_every_bytes
+        """Return true if the next check must come soon, even if nothing is sent."""
+        return self.bytes > self.check_every_bytes
 
-    def look(self, readers: Iterable[R], now_ms: int) -> list[R]:
-        """Who must go: while half the room is taken who has taken nothing for long, and beyond all of it those who
-        have stood still longest, of them those with most."""
+    def check(self, readers: Iterable[R], now_ms: int) -> list[R]:
+        """Measure the backlog and return the readers to be closed.
+
+        Above half the limit those go that have read nothing for 10 s. Above the limit those go that have stood still
+        longest, and among them the ones with the largest backlogs, until the rest is within the limit.
+        """
         owing: list[tuple[int, int, int, R]] = []
         self.bytes = 0
         for order, reader in enumerate(readers):
             unsent = reader.unsent_bytes()
             taken = reader.handed_bytes - unsent
             if not unsent:
-                reader.taken_bytes = OWES_NOTHING
+                reader.taken_bytes = CAUGHT_UP
                 continue
             if taken != reader.taken_bytes:
                 reader.taken_bytes, reader.taken_ms = taken, now_ms

@@ -1,6 +1,6 @@
-"""EDGE: the one file with asyncio. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
-has jobs run beside the loop (`disk_jobs.py`), and keeps one timer at the node's next deadline. No business branch lives
-here."""
+"""EDGE: the event loop around the node. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
+has jobs run outside the loop (`disk_jobs.py`), and keeps one timer at the node's next deadline. No rule of a group
+lives here."""
 
 import asyncio
 import time
@@ -15,9 +15,9 @@ from coordinator.io.allocator import keep_large_buffers
 from coordinator.io.complaints import Complaints
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
-from coordinator.io.fsync import Flushing, InThread
+from coordinator.io.fsync import FlushRunner, JobThreadRunner
 from coordinator.io.patient_disk import patient
-from coordinator.io.send_backlog import OWES_NOTHING, SendBacklog
+from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Call, Ended, Event, Lost, Opened, Received, Stopping, Woke
@@ -29,16 +29,16 @@ log = structlog.get_logger()
 
 _RECEIVE_BYTES = 256 * 1024
 _FIRST_CONNECTION = 1
-_LAST_BYTES_S, _LAST_ANSWERS_S, _LOOK_AGAIN_S = 1.0, 30.0, 0.01
-_LOOK_SOON_S = 0.25
+_LAST_BYTES_S, _LAST_ANSWERS_S, _POLL_S = 1.0, 30.0, 0.01
+_CHECK_SOON_S = 0.25
 _NEVER_MS = -(2**63)
-"""As what the timer is set to: no deadline comes before it, so it is not set again."""
+"""Deadline of a timer that is not to be armed again: no deadline of the node comes before it."""
 _LONG_STALL_MS = 1_000
-"""A stall that the log tells of; `/metrics` counts all."""
+"""Length of a stall from which on the log mentions it; `/metrics` counts all stalls."""
 
 
 def read_clock() -> Moment:
-    """Now, on both clocks."""
+    """Read both clocks."""
     return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
@@ -58,10 +58,10 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.paused_by_node = False
         self.reads_slowly = False
         self.handed_bytes = self.taken_ms = self.idle_bytes = self.moved_ms = 0
-        self.taken_bytes = OWES_NOTHING
+        self.taken_bytes = CAUGHT_UP
 
     def unsent_bytes(self) -> int:
-        """See `unsent.Reader`."""
+        """See `send_backlog.SlowReader`."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -79,7 +79,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.moved_ms = server.moment.monotonic_ms
 
     def eof_received(self) -> bool:
-        """What the client asked for it may want to hear though it says nothing more; with TLS no half stays open."""
+        """Keep a half-closed connection: the client may wait for its answers. TLS has no half-closed connections."""
         if self.transport is None or self.transport.get_extra_info("ssl_object") is not None:
             return False
         self._server.happen(Ended(self.number))
@@ -95,7 +95,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.hear_or_not()
 
     def hear_or_not(self) -> None:
-        """Read from the client unless there is a reason not to."""
+        """Read from the client unless the node has paused it or it reads its answers too slowly."""
         if self.transport is None:
             return
         if self.paused_by_node or self.reads_slowly:
@@ -126,7 +126,7 @@ class Server:
         self._timer_ms: int | None = None
         self.moment = read_clock()
         self._clock: ActiveClock
-        self._flushing, self._working = Flushing(self._loop), InThread("checkpoint", self._loop)
+        self._flushing, self._working = FlushRunner(self._loop), JobThreadRunner("checkpoint", self._loop)
         self._jobs = DiskJobs(patient(disk), self._flushing, self._working, self._done)
         self._loaded = asyncio.Event()
         self._idle = asyncio.Event()
@@ -135,7 +135,7 @@ class Server:
         self._is_stopping = False
         self._unsent = SendBacklog(max_total_unsent_bytes)
         self._handed_bytes = 0
-        self._looking: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
         self._listeners: list[tuple[str, asyncio.Server]] = []
         self._effects: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
@@ -143,20 +143,20 @@ class Server:
             Pause: self._pause,
             Resume: self._resume,
             Flush: self._flush,
-            RunJob: self._ask,
-            LogError: self._tell,
-            Return: self._replied,
+            RunJob: self._run_job,
+            LogError: self._log_error,
+            Return: self._return,
         }
 
     async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
-        """Bind, without accepting yet; the address that was bound."""
-        bound_one = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
-        self._listeners.append((dialect, bound_one))
-        bound = bound_one.sockets[0].getsockname()
+        """Bind without accepting yet. Return the bound host and port."""
+        listener = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
+        self._listeners.append((dialect, listener))
+        bound = listener.sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def shut(self, dialect: str) -> None:
-        """Accept nobody who speaks it any more, and send away who does."""
+        """Close the listeners of the dialect, and its connections."""
         for spoken, one in self._listeners:
             if spoken == dialect:
                 one.close()
@@ -165,7 +165,7 @@ class Server:
                 client.transport.abort()
 
     def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
-        """Who carries out the effects of this kind."""
+        """Set the function that carries out effects of this kind."""
         self._effects[kind] = how
 
     async def start(self, node: AnyNode) -> None:
@@ -177,11 +177,11 @@ class Server:
         self._wake_node()
 
     async def until_loaded(self) -> None:
-        """Until every shard answers for its groups. Clients may be connected meanwhile, and are told to try again."""
+        """Wait until every shard serves its groups. Clients that connect before are told to try again."""
         await self._loaded.wait()
 
     async def ask(self, message: Message) -> Message:
-        """A request from inside the process, by the way all requests go."""
+        """Serve a request from inside the process, the way all requests are served, and return its reply."""
         future: asyncio.Future[Message] = self._loop.create_future()
         number = self._next_number = self._next_number + 1
         self._calls[number] = future
@@ -192,12 +192,12 @@ class Server:
             self._calls.pop(number, None)
 
     async def stop(self) -> None:
-        """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
+        """Stop accepting, answer waiting requests, flush everything and close the logs."""
         for _, one in self._listeners:
             one.close()
         self._is_stopping = True
         for client in self._clients.values():
-            client.paused_by_node = True  # whoever goes on sending must not keep the daemon alive either
+            client.paused_by_node = True  # a client that goes on sending must not keep the daemon alive
             client.hear_or_not()
         self.happen(Stopping())
         await self._until_idle()
@@ -209,8 +209,8 @@ class Server:
         # Closing sends what was written first; a client that reads nothing must not keep the daemon alive.
         patience_s = _LAST_BYTES_S
         while self._clients and patience_s > 0:
-            await asyncio.sleep(_LOOK_AGAIN_S)
-            patience_s -= _LOOK_AGAIN_S
+            await asyncio.sleep(_POLL_S)
+            patience_s -= _POLL_S
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = _NEVER_MS
@@ -231,7 +231,7 @@ class Server:
     def opened(
         self, client: ClientProtocol, dialect: str, peer: tuple[str, int] | None, broker: int | None = None
     ) -> int:
-        """A client connected; the number it is known by from now on."""
+        """Step the node with a new connection, and return the connection's number."""
         number = self._next_number = self._next_number + 1
         if self._is_stopping and client.transport is not None:  # its handshake was under way when the listeners closed
             client.transport.abort()
@@ -242,20 +242,20 @@ class Server:
         return number
 
     def clients(self) -> Iterable[ClientProtocol]:
-        """All that are connected."""
+        """Return all connected clients."""
         return self._clients.values()
 
     def client(self, number: int) -> ClientProtocol | None:
-        """Who is known by the number."""
+        """Return the client of the connection with this number; None if it is closed."""
         return self._clients.get(number)
 
     def lost(self, number: int) -> None:
-        """A connection is gone."""
+        """Step the node with the loss of a connection, unless the node closed it."""
         if self._clients.pop(number, None) is not None:
             self.happen(Lost(number))
 
     def happen(self, event: Event) -> None:
-        """One step, and what it asks for. The process does not outlive one that fails."""
+        """Step the node with the event and carry out the effects. A step that fails ends the process."""
         node, carry_out = self.node, self._effects
         now_ms = time.monotonic_ns() // 1_000_000
         if now_ms != self._clock.now_ms:  # one moment serves all steps of a millisecond
@@ -278,16 +278,15 @@ class Server:
             log.warning("the process stood still: sessions and rebalances go on from where they were", ms=stall_ms)
 
     def _arm(self, deadline_ms: int) -> None:
-        """Keep the one timer no later than the node's next deadline, on the monotonic clock; waking too early is
-        harmless."""
+        """Set the one timer to the deadline, on the monotonic clock. Waking too early is harmless."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = deadline_ms
         if deadline_ms * 1_000_000 <= time.monotonic_ns():
             self._timer = self._loop.call_soon(self._wake)
         else:
-            # The loop's clock may count from elsewhere than ours: only the distance is the same. A millisecond more,
-            # since a deadline met a moment too early would only be armed again.
+            # The loop's clock may have another origin: only differences agree. Half a millisecond more, since a timer
+            # that fires a moment too early would only be armed again.
             delay_ms = deadline_ms - time.monotonic_ns() / 1_000_000
             self._timer = self._loop.call_later(max(delay_ms, 0) / 1000 + 0.0005, self._wake)
 
@@ -296,7 +295,7 @@ class Server:
         self._wake_node()
 
     def _wake_node(self) -> None:
-        # A node that loads wants to be woken after every step, so its last slice is never missed here.
+        # A node that loads is woken after every step, so the end of loading is noticed here.
         self.happen(Woke())
         if self.node.is_loaded:
             self._loaded.set()
@@ -312,31 +311,31 @@ class Server:
         client.handed_bytes += size
         client.moved_ms = self.moment.monotonic_ms
         self._handed_bytes += size
-        if self._handed_bytes > self._unsent.look_every_bytes:
-            self._look()
+        if self._handed_bytes > self._unsent.check_every_bytes:
+            self._check_backlog()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
-            told: dict[str, Any] = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
-            self.complaints.tell("slow reader closed", level="warning", **told)
+            details: dict[str, Any] = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
+            self.complaints.tell("slow reader closed", level="warning", **details)
             client.transport.abort()
 
-    def _look(self) -> None:
-        """See who reads nothing, and tell the node how full it is."""
+    def _check_backlog(self) -> None:
+        """Close the slowest readers, and tell the node the size of the send backlog."""
         unsent, self._handed_bytes = self._unsent, 0
-        for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
-            told: dict[str, Any] = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
-            self.complaints.tell("slow reader closed, others need the room", level="warning", **told)
+        for client in unsent.check(self._clients.values(), time.monotonic_ns() // 1_000_000):
+            details: dict[str, Any] = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
+            self.complaints.tell("slow reader closed, others need the room", level="warning", **details)
             if client.transport is not None:
                 client.transport.abort()
         self.node.core.unsent_bytes = unsent.bytes
-        if unsent.is_crowded and self._looking is None:
-            self._looking = self._loop.call_later(_LOOK_SOON_S, self._look_again)
+        if unsent.is_crowded and self._next_check is None:
+            self._next_check = self._loop.call_later(_CHECK_SOON_S, self._check_again)
 
-    def _look_again(self) -> None:
-        self._looking = None
+    def _check_again(self) -> None:
+        self._next_check = None
         if not self._is_stopping:
-            self._look()
+            self._check_backlog()
 
-    def _tell(self, effect: LogError) -> None:
+    def _log_error(self, effect: LogError) -> None:
         getattr(log, effect.level)(effect.sentence)
 
     def _close(self, effect: Close) -> None:
@@ -344,10 +343,10 @@ class Server:
         if client is not None and client.transport is not None:
             if effect.reason:
                 peer = client.transport.get_extra_info("peername")
-                told = {"connection": effect.connection, "peer": peer and peer[0]}
-                self.complaints.tell("connection closed", effect.reason, **told)
-            # One that does not read its last answers would keep its socket for ever, and is counted no more. Who has
-            # gone without a mistake is given longer to.
+                details = {"connection": effect.connection, "peer": peer and peer[0]}
+                self.complaints.tell("connection closed", effect.reason, **details)
+            # A client that does not read its last answers would keep its socket for ever, uncounted. One that ends
+            # without a mistake is given longer to read them.
             if effect.reason or client.unsent_bytes():
                 self._loop.call_later(_LAST_BYTES_S if effect.reason else _LAST_ANSWERS_S, client.transport.abort)
             client.transport.close()
@@ -366,9 +365,9 @@ class Server:
         self._under_way += 1
         self._jobs.flush(effect)
 
-    def _ask(self, effect: RunJob) -> None:
+    def _run_job(self, effect: RunJob) -> None:
         self._under_way += 1
-        self._jobs.ask(effect)
+        self._jobs.run(effect)
 
     def _done(self, event: Event) -> None:
         self._under_way -= 1
@@ -376,6 +375,6 @@ class Server:
         if not self._under_way:
             self._idle.set()
 
-    def _replied(self, effect: Return) -> None:
+    def _return(self, effect: Return) -> None:
         if (future := self._calls.get(effect.call_id)) is not None and not future.done():
             future.set_result(effect.reply)

@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.groups import Heartbeat
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.session import Request, RequestRef, Session
 
 _CHECKS_A_LIMIT = 16
@@ -115,7 +115,7 @@ class Serving:
         handler = self.handlers.get(type(event.message)) or INTERNAL_HANDLERS.get(type(event.message))
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
-            self._core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, text))
+            self._core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
         elif (refused := cost_of(event.message).refusal(event.message, self._most_entries)) is not None:
             self._core.outbox.send(ref, refused)
         else:
@@ -174,7 +174,7 @@ class Serving:
         ref = RequestRef(connection.number, request.number)
         if connection.session.unanswered > core.config.max_requests_per_connection:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
-            core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
+            core.outbox.send(ref, ErrorReply(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
         cost_of_kind = cost_of(request.message)
         cost = cost_of_kind.of(core, request.message)

@@ -106,7 +106,7 @@ class GroupConfigs:
         return self.overrides.get(group_id, self.settings)
 
     def forbidden(self, group_id: str) -> Forbidden:
-        """What members of the group may not read, if it is client-balanced."""
+        """Return the topics that members of the group must not read, if it is client-balanced."""
         return self._forbidden.get(group_id, self._forbidden_to_all)
 
     def _names(self, own: Mapping[str, str], name: str) -> frozenset[str]:

@@ -42,7 +42,7 @@ class _Visit:
         self.subscriptions: Subscriptions | None = None
         self.reading: Iterator[int] = iter(())
         self.due_ms: int | None = None
-        """When the first of the offsets that stay may expire."""
+        """Earliest time at which one of the offsets that stay may expire."""
         shard.expirations.remove(group_id)  # changes during the visit put it there again
 
     def end(self, *, is_done: bool) -> None:

@@ -1,4 +1,4 @@
-"""EDGE: `musterd log verify|dump`, which reads a data folder and changes nothing in it. It may be in use meanwhile."""
+"""EDGE: `musterd log verify|dump`, which reads a data folder and changes nothing in it. A daemon may be using it."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ _IN_USE = "in use by another process: what it writes meanwhile may not be seen, 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 if what was looked at is sound, 1 if it is damaged or cannot be read, 2 for wrong arguments."""
+    """Return the exit code: 0 if the logs read are sound, 1 if one is damaged or unreadable, 2 for wrong arguments."""
     given = _given(arguments)
     disk = ReadOnlyDisk()
     folder = given.folder.rstrip("/") or "/"
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         code = _verify(inspector, given) if given.command == "verify" else _dump(inspector, given)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe
         return _SOUND
     except LogDamaged as error:
         print(f"musterd log: {error}", file=sys.stderr)
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _holes(inspector: Inspector) -> Callable[[str], bool]:
-    """Of which logs records may have been cleaned away: the service's own, and topics that are compacted, now or once.
-    Whatever cannot be read may have any."""
+    """Return a test for logs that may lack records because of cleaning: internal topics, and topics that are or were
+    compacted. If their settings cannot be read, any log may."""
     compacted: set[str] = set()
     try:
         for batch in inspector.batches(TOPICS_LOG):
@@ -65,7 +65,7 @@ def _holes(inspector: Inspector) -> Callable[[str], bool]:
 
 
 def _given(arguments: Sequence[str]) -> argparse.Namespace:
-    """Names of logs may stand behind flags: argparse leaves those over."""
+    """Parse the arguments. Names of logs may follow flags; argparse alone would not take those."""
     parser = _parser()
     given, rest = parser.parse_known_args(arguments)
     if wrong := [word for word in rest if word.startswith("-") or given.command != "dump"]:
@@ -123,7 +123,7 @@ def _verify(inspector: Inspector, given: argparse.Namespace) -> int:
 
 
 def _next_start(totals: ScanTotals, *, is_damaged: bool, in_use: bool) -> str:
-    """What is to be expected where nobody stopped the daemon in good order; a clean stop leaves nothing to do."""
+    """Findings to expect after a crash; a clean stop leaves none."""
     if is_damaged:
         return "Without a backup: docs/operations.md says under that heading what each damage costs."
     if in_use or not totals.frames:
@@ -142,7 +142,7 @@ def _without_weight(finding: Any) -> Entry:
 
 
 def _dump(inspector: Inspector, given: argparse.Namespace) -> int:
-    """One that is not there, or cannot be read, keeps nobody from the others."""
+    """Dump the logs named. A log that is missing or unreadable does not prevent the others."""
     known = inspector.file_names() if given.files_only else inspector.names()
     wanted = given.logs or known
     is_whole = True
@@ -164,7 +164,7 @@ def _dump(inspector: Inspector, given: argparse.Namespace) -> int:
 
 
 def _dump_one(inspector: Inspector, name: str, given: argparse.Namespace) -> bool:
-    """Whether nothing of it was damaged, as far as it was read."""
+    """Dump one log. Return true if nothing that was read is damaged."""
     is_sound = True
     limit = None if given.limit is None else max(given.limit, 0)
     for entry in islice(_entries(inspector, name, given), limit):
@@ -177,7 +177,7 @@ def _dump_one(inspector: Inspector, name: str, given: argparse.Namespace) -> boo
 
 
 def _like(name: str, known: list[str]) -> str:
-    """Who names a topic means its partitions."""
+    """Suggest the partitions of a topic if a topic's name was given."""
     partitions = [one for one in known if one.rpartition("-")[0] == name]
     near = partitions or get_close_matches(name, known, n=3)
     return f"; there is {', '.join(near[:3])}{', ...' if len(near) > 3 else ''}" if near else ""

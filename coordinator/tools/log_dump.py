@@ -1,4 +1,4 @@
-"""What stands in a log, record by record, in words: what `musterd log dump` prints.
+"""Entries that `musterd log dump` prints: a log's records in words.
 
 An entry is a mapping of plain values that makes a JSON line, or a line of text. `offset`, `timestamp_ms` and `type`
 come first; what follows depends on the type.
@@ -60,7 +60,7 @@ def entries_of(log: str, batch: ScannedBatch, *, with_values: bool = False) -> I
 
 
 def frame_entry(framed: FramedBatch) -> Entry:
-    """Of the write-ahead log: which batch it is for which log, or that the log is removed."""
+    """An entry of the write-ahead log: a batch and its log, or the removal of a log."""
     entry: Entry = {"wal_position": framed.position, "log": framed.log}
     batch = framed.batch
     if batch is None:
@@ -72,7 +72,7 @@ def frame_entry(framed: FramedBatch) -> Entry:
 
 
 def text_of(entry: Mapping[str, Any]) -> str:
-    """The same on a line for people."""
+    """Return the entry as a line of text."""
     words = []
     for name, value in entry.items():
         if name.endswith("timestamp_ms"):
@@ -247,5 +247,5 @@ def _texts(record: Record) -> Entry:
 
 
 def _text(data: bytes | None) -> str | None:
-    """The beginning of it; bytes that are no text as Python writes them."""
+    """Return the beginning of a text; bytes that are no UTF-8 in Python's notation."""
     return None if data is None else data[:_TEXT_BYTES].decode(errors="backslashreplace")

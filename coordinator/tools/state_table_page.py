@@ -1,5 +1,4 @@
-"""The state tables of all kinds of groups as a page: `make table` writes docs/state-table.md, and a test holds the two
-together."""
+"""Prints the state tables of all kinds of groups: `make table` writes docs/state-table.md, which a test compares."""
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum

@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def unmeant(differences: Mapping[tuple[str, str], list[int]]) -> Iterable[tuple[str, list[int]]]:
-    """What no pattern explains."""
+    """Yield the differences that no pattern explains."""
     for (label, difference), versions in differences.items():
         sentence = f"{label}: {difference}"
         if not any(fnmatch.fnmatchcase(sentence, pattern) for pattern in MEANT):

@@ -16,7 +16,7 @@ PATIENCE_S = 10.0
 MAX_FRAME_BYTES = 1 << 26
 
 OLDEST = {0: 3, 1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 32: 1}
-"""Of Apache Kafka 4.3, by API, where it is not 0."""
+"""Oldest versions of Apache Kafka 4.3, by API, if not 0."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}")
 _OWN = {"port": "PORT", "cluster_id": "CLUSTER", "producer_id": "PRODUCER"}
@@ -72,7 +72,7 @@ class Pair:
     def ask_each(
         self, label: str, messages: tuple[Message, Message], versions: list[int] | None = None
     ) -> tuple[Any, Any]:
-        """What is the same but for ids that each server made."""
+        """Send both servers the same request, except for ids that each server made."""
         answers: tuple[Any, Any] = (None, None)
         for version in versions if versions is not None else versions_of(messages[0]):
             kafka, muster = (
@@ -91,7 +91,7 @@ class Pair:
 
 
 def versions_of(message: Message) -> list[int]:
-    """Those that both servers speak."""
+    """Return the versions that both servers speak."""
     api = BY_MESSAGE[type(message)]
     return list(range(max(OLDEST.get(api.key, 0), api.request.oldest), api.request.newest + 1))
 

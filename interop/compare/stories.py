@@ -1,5 +1,5 @@
-"""What is asked: of groups that are absent, through the life of a group in every version of its join, of topics, of
-records, of settings."""
+"""Requests to compare: about absent groups, through the life of a group in every version of its join, about topics,
+records and settings."""
 
 import time
 from collections.abc import Callable

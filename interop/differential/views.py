@@ -19,7 +19,7 @@ BOGUS_TOPIC_ID = b"\x07" * 16
 
 
 class Who(StrEnum):
-    """Whose member id a request names."""
+    """Member whose id a request names."""
 
     OWN = "own"
     NONE = "none"
@@ -28,7 +28,7 @@ class Who(StrEnum):
 
 
 class Generation(StrEnum):
-    """Which generation a request names."""
+    """Generation that a request names."""
 
     OWN = "own"
     NONE = "none"
@@ -37,7 +37,7 @@ class Generation(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a member has come, by the answers that it has had."""
+    """Phase of a member, by the answers that it has had."""
 
     OUT = "out"
     JOINING = "joining"

@@ -1,4 +1,4 @@
-"""What the runs of our own client came to, as Markdown. Pure."""
+"""Prints the results of our own client as Markdown. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -70,5 +70,5 @@ def _lines(table: Iterable[str], notes: Iterable[str]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """As it may stand in a cell."""
+    """Return the text as one line for a table's cell."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -29,7 +29,7 @@ LED_BY_AIO = ("confluent-kafka",)
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What of it all is run: everything, if nothing else is said."""
+    """Selection of parts to run; everything by default."""
 
     parts: tuple[str, ...] = PARTS
     servers: tuple[str, ...] = tuple(SERVERS)

@@ -23,7 +23,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Suite(msgspec.Struct, frozen=True):
-    """What became of all of them."""
+    """Results of all tests."""
 
     passed: int
     skipped: tuple[Case, ...] = ()
@@ -51,7 +51,7 @@ def run(bootstrap: str | None, logs: Path) -> Suite:
 
 
 def read(report: bytes) -> Suite:
-    """What a JUnit report says. Pure."""
+    """Read a JUnit report. Pure."""
     skipped: list[Case] = []
     failed: list[Case] = []
     passed, seconds = 0, 0.0

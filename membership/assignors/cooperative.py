@@ -1,4 +1,4 @@
-"""The rule that keeps a partition out of two hands while members keep what they have (KIP-429,
+"""The rule that no partition has two owners while members keep their partitions in a rebalance (KIP-429,
 docs/spec/consumer-client.md#F)."""
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from membership.topic_partition import TopicPartition
 
 
 class UnsafeAssignment(CannotShareOut):
-    """An assignor gave away a partition that its owner has not let go of. `partitions` are the ones at fault."""
+    """Raised if an assignor reassigned partitions, in `partitions`, that their owners have not released."""
 
     def __init__(self, name: str, partitions: Sequence[TopicPartition]) -> None:
         shown = ", ".join(map(str, partitions[:5])) + (", …" if len(partitions) > 5 else "")
@@ -40,8 +40,8 @@ def withhold(assignment: Assignment, claims: Mapping[str, FormerClaim], ownershi
 
 
 def verify_cooperative(name: str, subscribers: Sequence[Subscriber], assignment: Assignment) -> None:
-    """For what any other cooperative assignor gave. Raises UnsafeAssignment if a partition is added to one member
-    and revoked from another in the same round.
+    """Check the assignment of another cooperative assignor. Raises UnsafeAssignment if a partition is added to one
+    member and revoked from another in the same round.
     """
     revoked: set[TopicPartition] = set()
     for one in subscribers:

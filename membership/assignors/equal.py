@@ -14,8 +14,8 @@ def share_equally(
     held: Mapping[str, Sequence[TopicPartition]],
     must_revoke: bool,  # makes no difference among equals
 ) -> Assignment:
-    """Everybody gets the floor or the ceiling of the mean and keeps what it held up to that. `held` names every
-    member, in order.
+    """Give each member the floor or the ceiling of the mean; a member keeps held partitions up to that. `held` has
+    every member, in order.
     """
     sharing = _Sharing(sum(partition_counts.values()), tuple(held))
     for member_id, partitions in held.items():
@@ -31,8 +31,8 @@ def share_equally(
 
 
 class _Sharing:
-    """Quotas and who has not reached them: members are below the lower one, at the lower one with a chance of one
-    more, or done.
+    """Quotas, and the members that have not reached them: a member is below the lower quota, at the lower quota and may
+    get one more, or done.
     """
 
     __slots__ = ("shares", "_lower", "_upper", "_extra", "_below", "_at_lower")
@@ -45,7 +45,7 @@ class _Sharing:
         self._at_lower: list[str] = []
 
     def keep(self, member_id: str, partitions: Sequence[TopicPartition]) -> None:
-        """Lowest numbers first; who comes first may be the one with one more."""
+        """Keep held partitions, lowest numbers first; early members may get the one more."""
         held = sorted(partitions, key=lambda one: (one.partition, one.topic))
         if len(held) < self._lower:
             self._below.append(member_id)
@@ -59,7 +59,8 @@ class _Sharing:
         self.shares[member_id] = held
 
     def deal_near(self, partitions: Sequence[TopicPartition], nearness: Nearness) -> list[TopicPartition]:
-        """In a circle over those near each; gives back what had nobody near with room."""
+        """Deal in a circle over the members near each partition; return partitions without a near member below its
+        quota."""
         left = []
         place = 0
         hopeless: set[frozenset[str]] = set()  # where nobody below is any more; they only get fewer
@@ -79,7 +80,7 @@ class _Sharing:
         return left
 
     def deal(self, partitions: Sequence[TopicPartition]) -> None:
-        """In a circle over those below the lower quota; then one each to those at it."""
+        """Deal in a circle over the members below the lower quota; then one to each at it."""
         below, at_lower = deque(self._below), deque(self._at_lower)
         for one in partitions:
             member_id = below.popleft() if below else at_lower.popleft()
@@ -91,7 +92,7 @@ class _Sharing:
                 at_lower.append(member_id)
 
     def _fill(self, place: int, one: TopicPartition) -> int:
-        """Gives to the one below at `place`, and says where to go on."""
+        """Give the partition to the member below its quota at `place`, and return the next place."""
         member_id = self._below[place]
         self.shares[member_id].append(one)
         if len(self.shares[member_id]) < self._lower:

@@ -15,8 +15,8 @@ def share_generally(
     held: Mapping[str, Sequence[TopicPartition]],
     must_revoke: bool,
 ) -> Assignment:
-    """Keep what is held, give the rest where least is, then single partitions move from those with more to those with
-    at least two fewer until none can. `topics_of` names each member, in order, and its topics among the counted ones.
+    """Keep held partitions, give the others to the members with least, then move single partitions to members with at
+    least two fewer until none can move. `topics_of`: each member, in order, with its topics among the counted ones.
 
     Each move lowers the sum of the differences between all pairs of members, so there is nothing to undo.
     """
@@ -32,20 +32,20 @@ def share_generally(
     free = [one for one in every if one not in balance.holder]
     balance.place(free)
     if not must_revoke:
-        balance.even_out(free)  # what is new moves first, so that what was held need not
+        balance.even_out(free)  # new partitions move first, so that held ones need not
     balance.even_out(every)
     return balance.shares()
 
 
 def balance_score(sizes: Iterable[int]) -> int:
-    """The sum of the differences between all pairs; 0 is perfect."""
+    """Return the sum of the differences between all pairs; 0 is perfect."""
     ordered = sorted(sizes)
     return sum(size * (2 * place - len(ordered) + 1) for place, size in enumerate(ordered))
 
 
 class _Balance:
-    """The partitions that each member holds. Members are places in the order of their ids, so that the least of equals
-    is the first.
+    """Partitions of each member. Members are places in the order of their ids, so that the first of equals is the
+    least.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class _Balance:
         self._put(one, self._place_of[member_id])
 
     def place(self, free: Sequence[TopicPartition]) -> None:
-        """Each on the member with least; near ones first, where racks matter."""
+        """Give each partition to the member with least; near members first if racks matter."""
         left = []
         for one in free:
             near = self.eligible[one.topic]
@@ -89,7 +89,7 @@ class _Balance:
             self._put(one, self._least_of(one.topic))
 
     def even_out(self, partitions: Sequence[TopicPartition]) -> None:
-        """Until no partition can move to somebody who has at least two fewer."""
+        """Move partitions until none can move to a member with at least two fewer."""
         movable = [one for one in partitions if len(self.eligible[one.topic]) > 1]
         moved = True
         while moved:
@@ -107,8 +107,8 @@ class _Balance:
         return shares
 
     def _better(self, one: TopicPartition) -> int | None:
-        """Return who should have it rather than its holder: who had it before, else somebody near, else the one with
-        least.
+        """Return the member that should get the partition from its holder: the member that had it before, else a near
+        one, else the one with least.
         """
         most = self._sizes[self.holder[one]] - 2
         least = self._least_of(one.topic)
@@ -133,7 +133,7 @@ class _Balance:
         return place
 
     def _move(self, one: TopicPartition, to: int) -> None:
-        """One more for `to`, one fewer for the holder: another of the topic if that one goes home by it."""
+        """Move the partition to `to`; instead another one of the topic, if that one returns to its former holder so."""
         if back := self._away.get((one.topic, to, self.holder[one])):
             one = TopicPartition(one.topic, min(back))
         self._put(one, to)

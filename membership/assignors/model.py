@@ -1,5 +1,5 @@
-"""Inputs and results of assignors. An assignor is a name and pure functions; what a member must remember between two
-rebalances (its last assignment and that one's generation) the member remembers, and hands to `user_data`.
+"""Inputs and results of assignors. An assignor is a name and pure functions. The member remembers its last assignment
+and that one's generation between rebalances, and passes them to `user_data`.
 """
 
 import enum
@@ -13,7 +13,7 @@ import msgspec
 from membership.topic_partition import TopicPartition
 
 Assignment = dict[str, list[TopicPartition]]
-"""Member id -> what it gets, in the order of topics and numbers."""
+"""Member id -> its partitions, in the order of topics and numbers."""
 
 Racks = Mapping[str, Sequence[AbstractSet[str]]]
 """Topic -> for each of its partitions, by number, the racks that hold a replica. A topic may be missing."""
@@ -23,8 +23,8 @@ UNKNOWN_GENERATION = -1
 
 
 class RebalanceProtocol(enum.IntEnum):
-    """EAGER: a member lets go of everything before it joins. COOPERATIVE: it keeps what it has, and lets go of what
-    the assignment takes away (KIP-429).
+    """EAGER: a member releases all partitions before it joins. COOPERATIVE: it keeps its partitions, and releases those
+    that its new assignment lacks (KIP-429).
     """
 
     EAGER = 0
@@ -32,7 +32,7 @@ class RebalanceProtocol(enum.IntEnum):
 
 
 class Subscriber(msgspec.Struct, frozen=True):
-    """A member as an assignor sees it: what its subscription says."""
+    """Subscription of a member, as assignors see it."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -44,7 +44,8 @@ class Subscriber(msgspec.Struct, frozen=True):
 
 
 class Assign(Protocol):
-    """Shares out. A topic missing from `partition_counts` is skipped; every member has an entry, possibly empty."""
+    """Assigns partitions. Topics missing from `partition_counts` are skipped; every member has an entry, possibly
+    empty."""
 
     def __call__(
         self, partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber], racks: Racks = NO_RACKS, /
@@ -52,19 +53,19 @@ class Assign(Protocol):
 
 
 class UserData(Protocol):
-    """The bytes a member adds to its subscription, of the last assignment it was given and that one's generation (an
-    eager member holds nothing any more by the time it joins, and still says what it had). -1: never given one.
+    """Encodes user data of a subscription from the last assignment and its generation; -1: there was none. An eager
+    member, which holds nothing when it joins, still names its last partitions so.
     """
 
     def __call__(self, last_assigned: Sequence[TopicPartition], generation_id: int, /) -> bytes | None: ...
 
 
 def no_user_data(_last_assigned: Sequence[TopicPartition], _generation_id: int, /) -> None:
-    """Encode nothing, for an assignor that looks at subscriptions alone."""
+    """Encode nothing, for assignors without user data."""
 
 
 class Assignor(msgspec.Struct, frozen=True):
-    """One way of sharing out, under the name members agree on."""
+    """An assignor, under the name that members agree on."""
 
     name: str
     assign: Assign
@@ -81,12 +82,12 @@ def in_member_order(subscribers: Sequence[Subscriber]) -> list[Subscriber]:
 
 
 def nothing(subscribers: Sequence[Subscriber]) -> Assignment:
-    """An empty list for each."""
+    """Return an empty assignment for each member."""
     return {subscriber.member_id: [] for subscriber in subscribers}
 
 
 def places_by_topic(partition_counts: Mapping[str, int], members: Sequence[Subscriber]) -> dict[str, list[int]]:
-    """Topic -> places in `members` of those subscribed to it, ascending; topics that have partitions, by name."""
+    """Return the ascending places of subscribers in `members` by topic, for topics with partitions, sorted by name."""
     found: dict[str, list[int]] = {}
     for place, member in enumerate(members):
         for topic in dict.fromkeys(member.topics):

@@ -8,21 +8,21 @@ from membership.assignors.racks import Nearness
 from membership.topic_partition import TopicPartition
 
 Held = dict[str, list[TopicPartition]]
-"""Member id, in order -> what it had and may have again."""
+"""Member id, in order -> partitions that it had and may get again."""
 
 
 class Share(Protocol):
-    """Shares out, with what is held as the beginning. `must_revoke`: something was taken away from it already."""
+    """Assigns partitions, starting from the held ones. `must_revoke`: some held partitions were taken away already."""
 
     def __call__(self, held: Held, must_revoke: bool) -> Assignment: ...
 
 
 def share_nearer(share: Share, held: Held, nearness: Nearness) -> Assignment:
-    """The best of what there is if all that is held far away stays, if all of it is released (as Kafka does), and if
-    only that is released which gets near somebody by it: balance counts first, then nearness, then what is kept.
+    """Return the best of three assignments: far held partitions stay; all of them are released, as in Kafka; only those
+    are released that then get a near member. Balance counts first, then nearness, then stickiness.
 
-    Kafka's own releases in each rebalance anew what finds no room near; members that rebalance cooperatively can then
-    go on for ever. Here members go on only while something gets better.
+    Kafka releases in every rebalance the partitions without room near, so cooperative members can rebalance for ever.
+    Here they rebalance only while the assignment improves.
     """
     best = share(held, must_revoke=False)
     mark = _mark(best, held, nearness)
@@ -42,7 +42,7 @@ def share_nearer(share: Share, held: Held, nearness: Nearness) -> Assignment:
 
 
 def _mark(plan: Assignment, held: Held, nearness: Nearness) -> tuple[int, int, int]:
-    """More is better."""
+    """Return the value of an assignment; more is better."""
     near = sum(nearness.is_near(member_id, one) for member_id, ones in plan.items() for one in ones)
     kept = sum(len(set(ones).intersection(plan[member_id])) for member_id, ones in held.items())
     return -balance_score(map(len, plan.values())), near, kept

@@ -1,4 +1,4 @@
-"""Former owners: the claims of members, and which of them count (docs/spec/consumer-client.md#F, ownership claims)."""
+"""Former owners: the claims of members, and the ones that count (docs/spec/consumer-client.md#F, ownership claims)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Nearness by racks: when racks are looked at, and whether a member is near a partition (KIP-881)."""
+"""Nearness of members and partitions by racks (KIP-881)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,24 +10,24 @@ _NOWHERE: frozenset[str] = frozenset()
 
 
 def are_racks_worth_it(member_racks: AbstractSet[str], partition_racks: Sequence[AbstractSet[str]]) -> bool:
-    """Tell whether somebody is near a replica, and not all partitions lie on the same racks."""
+    """Return true if a member is near a replica, and not all partitions lie on the same racks."""
     everywhere = _NOWHERE.union(*partition_racks)
     return not member_racks.isdisjoint(everywhere) and any(racks != everywhere for racks in partition_racks)
 
 
 def racks_of_members(subscribers: Iterable[Subscriber]) -> dict[str, str]:
-    """Member id -> rack, of those that name one."""
+    """Return the racks of members that have one."""
     return {one.member_id: one.rack_id for one in subscribers if one.rack_id}
 
 
 def racks_of_partitions(racks: Racks, topic: str, count: int) -> list[frozenset[str]]:
-    """Return the racks of each partition, by number; nowhere where nothing is known."""
+    """Return the racks of each partition, by number; none if unknown."""
     known = [frozenset(ones) for ones in racks.get(topic, ())[:count]]
     return known + [_NOWHERE] * (count - len(known))
 
 
 class Nearness:
-    """The racks of a whole group and its topics; if they are not worth it, everybody is near everything."""
+    """Racks of a group and its topics; if they do not matter, every member is near every partition."""
 
     __slots__ = ("matters", "_members", "_partitions")
 
@@ -40,24 +40,24 @@ class Nearness:
         )
         everywhere = [each for ones in self._partitions.values() for each in ones]
         self.matters = are_racks_worth_it(frozenset(self._members.values()), everywhere)
-        """True if racks are looked at at all."""
+        """True if racks matter to the assignment."""
 
     def racks_of(self, one: TopicPartition) -> frozenset[str]:
-        """Return the racks of the partition's replicas; nobody asks where racks do not matter."""
+        """Return the racks of the partition's replicas; called only if racks matter."""
         return self._partitions[one.topic][one.partition]
 
     def is_near(self, member_id: str, one: TopicPartition) -> bool:
-        """True also for a member that names no rack."""
+        """Return true if the member is near the partition, or has no rack."""
         rack = self._members.get(member_id) if self.matters else None
         return rack is None or rack in self._partitions[one.topic][one.partition]
 
     def shares_rack(self, member_id: str, one: TopicPartition) -> bool:
-        """Tell whether the member names a rack, and the partition has a replica there."""
+        """Return true if the member has a rack, and the partition a replica there."""
         rack = self._members.get(member_id) if self.matters else None
         return rack is not None and rack in self._partitions[one.topic][one.partition]
 
     def scarcest_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """By the number of members near each, so that those with few to choose from choose first."""
+        """Return the partitions sorted by the number of near members, fewest first."""
         if not self.matters:
             return partitions
         sizes: dict[str, int] = {}

@@ -21,8 +21,9 @@ from membership.topic_partition import TopicPartition
 def assign_range(
     partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber], racks: Racks = NO_RACKS, /
 ) -> Assignment:
-    """Per topic, consecutive partitions in member order; the first `partitions mod members` get one more. Where racks
-    matter, members take what is near them first, and topics alike in members and size keep equal numbers together.
+    """Assign consecutive partitions of each topic in member order; the first `partitions mod members` members get one
+    more. If racks matter, members get near partitions first, and topics with the same members and size keep equal
+    numbers together.
     """
     assignment = nothing(subscribers)
     members = in_member_order(subscribers)
@@ -38,7 +39,7 @@ def assign_range(
 
 
 class _Topic:
-    """The partitions of one topic not given out yet, and how many each member may still take."""
+    """Unassigned partitions of one topic, and the number that each member may still get."""
 
     __slots__ = ("name", "count", "members", "_assignment", "_share", "_extra", "_given", "_taken")
 
@@ -52,7 +53,8 @@ class _Topic:
         self._taken = [False] * count
 
     def room(self, member_id: str) -> int:
-        """Shrinks only: once the members with one more are found, the others have to do with their share."""
+        """Return the number that the member may still get. It only shrinks: once enough members have one more, the
+        others get the plain share."""
         return max(0, self._share + (self._extra > 0) - self._given[member_id])
 
     def give(self, member_id: str, numbers: Sequence[int]) -> None:
@@ -64,13 +66,13 @@ class _Topic:
             self._extra -= 1
 
     def deal(self) -> None:
-        """Give what is left to whoever has room, in member order."""
+        """Give the remaining partitions to members with room, in member order."""
         left = iter(range(self.count))
         for member_id in self.members:
             self.give(member_id, self._next(left, self.room(member_id)))
 
     def deal_near(self, member_racks: Mapping[str, str], racks: Sequence[AbstractSet[str]]) -> None:
-        """To each member, in order, as much of what is near as it has room for."""
+        """Give each member, in order, as many near partitions as it has room for."""
         near = {rack: _numbers_on(rack, racks) for rack in dict.fromkeys(map(member_racks.get, self.members))}
         for member_id in self.members:
             self.give(member_id, self._next(near[member_racks.get(member_id)], self.room(member_id)))
@@ -102,7 +104,7 @@ def _deal_near(topics: list[_Topic], member_racks: Mapping[str, str], racks: Rac
 def _deal_near_together(
     topics: list[_Topic], member_racks: Mapping[str, str], racks: list[list[frozenset[str]]]
 ) -> None:
-    """Each number of all topics to the first member with room that is near all of them. Room is the same in all."""
+    """Give each number of all topics to the first member with room that is near all of them. Room is equal in all."""
     first = topics[0]
     waiting: dict[str | None, list[int]] = {}
     for place in reversed(range(len(first.members))):
@@ -116,7 +118,8 @@ def _deal_near_together(
 
 
 def _first_with_room(topic: _Topic, queues: list[list[int]]) -> int | None:
-    """Queues end with the place that comes first; the full ones are dropped, for they stay full."""
+    """Return the first place with room. Queues end with their first place; full places are dropped, since they stay
+    full."""
     for queue in queues:
         while queue and not topic.room(topic.members[queue[-1]]):
             queue.pop()

@@ -17,15 +17,15 @@ def register(assignor: Assignor) -> None:
 
 
 def by_name(name: str) -> Assignor:
-    """The assignor of that name. Raises ValueError naming the known ones."""
+    """Return the assignor of this name. Raises ValueError with the known names."""
     if name not in _BY_NAME:
         raise ValueError(f"there is no assignor named {name!r}; known are {', '.join(sorted(_BY_NAME))}")
     return _BY_NAME[name]
 
 
 def common_protocol(names: Iterable[str]) -> RebalanceProtocol:
-    """Return how a member that offers these assignors rebalances: the highest way that all of them support
-    (docs/spec/group-protocol.md#6.2). Raises ValueError for an unknown name, for none, and if they have none in common.
+    """Return the rebalance protocol of a member with these assignors: the highest that all of them support
+    (docs/spec/group-protocol.md#6.2). Raises ValueError for an unknown name, for no name, and if they share none.
     """
     offered = [by_name(name) for name in names]
     common = [each for each in RebalanceProtocol if offered and all(each in one.rebalance_protocols for one in offered)]

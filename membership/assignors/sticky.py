@@ -1,4 +1,4 @@
-"""`sticky` and `cooperative-sticky` (docs/spec/group-protocol.md#6.5 and #6.6): balanced first, then as it was."""
+"""`sticky` and `cooperative-sticky` (docs/spec/group-protocol.md#6.5 and #6.6): balance first, then stickiness."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from membership.assignors.user_data import decode_cooperative_user_data, decode_
 def assign_sticky(
     partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber], racks: Racks = NO_RACKS, /
 ) -> Assignment:
-    """Assign by the user data, which says what members had: they let go of everything before they joined."""
+    """Assign by the last partitions in the user data: eager members released all partitions before they joined."""
     members = sorted(subscribers, key=lambda one: one.member_id)
     claims = {one.member_id: decode_sticky_user_data(one.user_data) for one in members}
     return _share_out(_counted(partition_counts, members), members, settle(claims), racks)
@@ -25,7 +25,8 @@ def assign_sticky(
 def assign_cooperative_sticky(
     partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber], racks: Racks = NO_RACKS, /
 ) -> Assignment:
-    """The same of what members still own; what would move from a living owner nobody gets in this round."""
+    """Assign by the partitions that members still own. A partition that would move from a live owner is withheld in
+    this round."""
     members = sorted(subscribers, key=lambda one: one.member_id)
     claims = {one.member_id: FormerClaim(one.owned, _generation_of(one)) for one in members}
     ownership = settle(claims)
@@ -33,14 +34,14 @@ def assign_cooperative_sticky(
 
 
 def _generation_of(one: Subscriber) -> int:
-    """Members of before KIP-792 have no field for it and say it in their user data."""
+    """Return the member's generation; members of before KIP-792 have it in their user data."""
     if one.generation_id != UNKNOWN_GENERATION:
         return one.generation_id
     return decode_cooperative_user_data(one.user_data)
 
 
 def _counted(partition_counts: Mapping[str, int], members: Sequence[Subscriber]) -> dict[str, int]:
-    """The topics that somebody reads and that have partitions, by name."""
+    """Return the subscribed topics that have partitions, sorted by name."""
     topics = {topic for one in members for topic in one.topics}
     return {topic: partition_counts[topic] for topic in sorted(topics) if partition_counts.get(topic, 0) > 0}
 

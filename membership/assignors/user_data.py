@@ -12,7 +12,7 @@ from protocol.errors import ProtocolViolation
 
 
 def sticky_user_data(last_assigned: Sequence[TopicPartition], generation_id: int, /) -> bytes | None:
-    """Version 1: the last assignment and its generation. None for a member that never had one."""
+    """Encode version 1: the last assignment and its generation. None for a member that never had one."""
     if generation_id == UNKNOWN_GENERATION and not last_assigned:
         return None
     grouped = tuple(
@@ -34,10 +34,10 @@ def decode_sticky_user_data(data: bytes | None) -> FormerClaim:
 
 
 def cooperative_user_data(_last_assigned: Sequence[TopicPartition], generation_id: int, /) -> bytes:
-    """The generation alone, for leaders that do not know the subscription's own field (before KIP-792)."""
+    """Encode the generation alone, for leaders that do not know the subscription's own field (before KIP-792)."""
     return generation_id.to_bytes(4, "big", signed=True)
 
 
 def decode_cooperative_user_data(data: bytes | None) -> int:
-    """-1 where there is none."""
+    """Return the generation; -1 if there is none."""
     return int.from_bytes(data[:4], "big", signed=True) if data and len(data) >= 4 else UNKNOWN_GENERATION

@@ -100,7 +100,7 @@ class Sent:
 
     @property
     def outcome(self) -> tuple[Written, MusterError | None]:
-        """Where it stands, or why it does not, once it is done."""
+        """The record's place in the log, or the error that ended it, once it is done."""
         return self._written or Written(self.topic, self.partition, -1, self._timestamp_ms), self._error
 
     def deliver(self, offset: int, append_time_ms: int) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
 from muster.core.balancing import BalancedConfig, BalancedMembership, OffsetInfo, Result
 from muster.core.balancing.events import (
@@ -35,7 +35,7 @@ from muster.core.fetching import Deserializer, FetchSettings
 from muster.errors import AuthenticationFailed, ClientFailed
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from muster.net.security import SecurityLike
 from muster.net.thread import ThreadDriver
 
@@ -68,7 +68,7 @@ class ClientBalancedConsumer:
         does not let us in, what is asked fails with 415, and an `AuthenticationFailed` as its `data`.
         """
         where = parse_bootstrap(bootstrap, None, security, broker_security)
-        if where.dialect is not Dialect.NATIVE:
+        if where.dialect is not ClientDialect.NATIVE:
             raise ValueError(
                 f"bootstrap is {bootstrap!r}: Kafka's protocol has no client-balanced groups; "
                 "HOST:PORT of musterd's native listener is wanted"
@@ -307,7 +307,7 @@ class ClientBalancedConsumer:
             self._feed(PassedOver(fetched.key, fetched.token, fetched.position, consumed=False))
             raise
 
-    def _told(self, effect: Effect) -> None:
+    def _told(self, effect: MemberEffect) -> None:
         """In whichever thread, under the lock."""
         if isinstance(effect, OperationEnded):
             self._ended[effect.operation] = effect.result

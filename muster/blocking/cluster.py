@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from membership.channel import CoordinatorChannel
-from membership.events import NodeAddress, Woke
+from membership.events import NodeAddress, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
 from muster.client.steps import Procedure, WaitUntil
@@ -23,8 +23,8 @@ from muster.net.dialects import dialect_of
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.node import ErrorReply as WhollyRefused
 from protocol.messages.node import FindCoordinatorReply
-from protocol.messages.node import Refused as WhollyRefused
 
 RETRY_S = 0.1
 EARLIEST, LATEST = -2, -1
@@ -152,7 +152,7 @@ class ClusterClient(TopicProcedures):
         address = node or self._driver.bootstrap_address
         number = requests.ask(message, node)
         try:
-            self._driver.feed(self._asking, Woke())
+            self._driver.feed(self._asking, TimePassed())
             yield WaitUntil(lambda: requests.is_over(number) or not refusals.is_told, left_s)
             if not requests.is_over(number):
                 refusals.raise_last()

@@ -12,7 +12,7 @@ from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import ClusterClient, expect
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from muster.net.security import Security
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -111,7 +111,7 @@ def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[Clust
     has never reached it: it knows of no topic then, and that would look as if there were none.
     """
     with reaching(ctx, bootstrap) as cluster:
-        if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is Dialect.NATIVE:
+        if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE:
             _refuse_unreached(expect(DescribeNodeReply, cluster.ask(DescribeNode())))
         else:
             topology(cluster, topics=False)  # where nobody answers, that is said at once

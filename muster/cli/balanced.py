@@ -13,7 +13,7 @@ from muster.errors import Refused
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     BalancedGroupView,
-    BalancedMember,
+    BalancedMemberView,
     BalancedPartition,
     ConsumeFromMax,
     ConsumeFromMaxReply,
@@ -60,7 +60,7 @@ def _unknown(partitions: Iterable[BalancedPartition]) -> str:
     return f" (not counted: {count} without an end)" if count else ""
 
 
-def _number(member: BalancedMember) -> tuple[int, str]:
+def _number(member: BalancedMemberView) -> tuple[int, str]:
     return -1 if member.node_id is None else member.node_id, member.consumer_id
 
 

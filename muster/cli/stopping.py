@@ -12,7 +12,7 @@ from muster.cli.showing import counted, printable
 from muster.errors import MusterError
 
 PATIENCE_S: Final = 5.0
-"""How long records may still be acknowledged when somebody wants to stop."""
+"""Time for records to be acknowledged after a request to stop."""
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class CommitProcedures(PositionProcedures):
             self._operations.on_commit = interceptors.on_commit
 
     def metrics(self, partition: TopicPartition | None = None) -> dict[str, float]:
-        """What was measured, by the names of Kafka's consumer metrics; with `partition`, its "records-lag" and
+        """Return the metrics by the names of Kafka's consumer metrics; with `partition`, its "records-lag" and
         "records-lead". Times are in milliseconds. Means, maxima and rates are those of the last half minute to minute,
         totals those since the beginning; NaN: nothing was measured. May be called at any time, from any thread unless
         the client belongs to an event loop. Raises ValueError for a partition that is not assigned.

@@ -144,7 +144,7 @@ class ConsumerInterceptors(Interceptors):
             yield from run_interceptor(one.on_commit, dict(done.offsets))
 
 
-class Outcome(Protocol):
+class FinishedRecord(Protocol):
     """A record that is over, as its future knows it."""
 
     @property
@@ -175,7 +175,7 @@ class ProducerInterceptors(Interceptors):
         for one in self._chain:
             yield from run_interceptor(one.on_acknowledgement, written, error)
 
-    def _acknowledged(self, sent: Outcome) -> None:
+    def _acknowledged(self, sent: FinishedRecord) -> None:
         written, error = sent.outcome
         for one in self._chain:
             try:

@@ -11,8 +11,8 @@ from membership.events import (
     Closing,
     CommitAsked,
     CommitDone,
-    Effect,
-    Lost,
+    LostPartitions,
+    MemberEffect,
     MemberEvent,
     OffsetsAsked,
     OffsetsDone,
@@ -205,11 +205,11 @@ class MemberProcedures:
         while (effect := self._told.next(self._audience.prepare)) is not None:
             yield Shield(self._tell(effect))
 
-    def _tell(self, effect: Revoked | Lost | Assigned) -> Procedure[None]:
+    def _tell(self, effect: Revoked | LostPartitions | Assigned) -> Procedure[None]:
         match effect:
             case Revoked(partitions):
                 yield from self._take_away(self._audience.revoked, partitions)
-            case Lost(partitions):
+            case LostPartitions(partitions):
                 yield from self._take_away(self._audience.lost, partitions)
             case Assigned(partitions, _generation, added):
                 self.assignment = partitions
@@ -226,7 +226,7 @@ class MemberProcedures:
             self.assignment = without(self.assignment, partitions)
             self.tell(Released())
 
-    def _take(self, effect: Effect) -> None:
+    def _take(self, effect: MemberEffect) -> None:
         if isinstance(effect, CommitDone | OffsetsDone):
             self.operations.ended(effect)
         elif not isinstance(effect, Closed):

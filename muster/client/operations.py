@@ -9,7 +9,7 @@ from muster.core.completions import Completions
 from muster.net.refusals import Refusals
 
 GRACE_S = 1.0
-"""How much longer than its deadline an operation is waited for: the core ends it, and its driver may come late."""
+"""Time beyond its deadline for which an operation is waited for: the core ends it, and its driver may come late."""
 
 D = TypeVar("D", CommitDone, OffsetsDone)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from membership.events import Woke
+from membership.events import TimePassed
 from membership.topic_partition import TopicPartition
 from muster.client.topics import TopicProcedures, ignore
 from muster.core.consumer_state import ConsumerState, Partitions
@@ -92,4 +92,4 @@ class PositionProcedures(TopicProcedures):
 
     def _look(self) -> None:
         """Have the fetcher look at what it may fetch now."""
-        self._driver.feed(self._driven, Woke())
+        self._driver.feed(self._driven, TimePassed())

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from membership.events import Effect, Woke
+from membership.events import MemberEffect, TimePassed
 from muster.client.interceptors import ProducerInterceptor, ProducerInterceptors, ProducerRecord
 from muster.client.steps import Procedure, Wait, WaitUntil
 from muster.core.metrics import MeasuredCore, ProducerMetrics
@@ -15,7 +15,7 @@ from muster.core.producing.handles import CompressionName, Handle, hand_over, no
 from muster.errors import ClientClosed, ClientFailed, MusterError
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from muster.net.security import SecurityLike
 
 _REMEMBERED_FAILURES = 1_000
@@ -51,7 +51,7 @@ class ProducerProcedures:
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         client_id: str = "muster",
-        dialect: Dialect | str | None = None,
+        dialect: ClientDialect | str | None = None,
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
@@ -101,7 +101,7 @@ class ProducerProcedures:
         return name
 
     def metrics(self) -> dict[str, float]:
-        """What was measured, by the names of Kafka's producer metrics. Times are in milliseconds. Means, maxima and
+        """Return the metrics by the names of Kafka's producer metrics. Times are in milliseconds. Means, maxima and
         rates are those of the last half minute to minute, totals those since the beginning; NaN: nothing was measured.
         A record counts as sent when it is acknowledged. May be called at any time, as `send` may.
         """
@@ -158,7 +158,7 @@ class ProducerProcedures:
         """Wait for all records; return those that failed since the last flush without anybody having heard of it."""
         number = self._core.close_batches()
         if not self._core.is_flushed(number):
-            self._driver.feed(self._driven, Woke())
+            self._driver.feed(self._driven, TimePassed())
         refusals = self._driver.refusals
         yield WaitUntil(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
         if not self._core.is_flushed(number):
@@ -172,9 +172,9 @@ class ProducerProcedures:
     def _step_if_wanted(self) -> None:
         if self._core.wants_step:
             self._owes_turn = True
-            self._driver.feed(self._driven, Woke())
+            self._driver.feed(self._driven, TimePassed())
 
-    def _take(self, effect: Effect) -> None:
+    def _take(self, effect: MemberEffect) -> None:
         self._failed.extend(hand_over(effect, self._explained))
 
     def _fail(self) -> None:
@@ -191,7 +191,7 @@ class ProducerProcedures:
 
     def _abandon(self, error: MusterError) -> None:
         self._core.abandon(error)
-        for effect in self._measured.step(Woke(), self._driver.now_ms()):
+        for effect in self._measured.step(TimePassed(), self._driver.now_ms()):
             self._take(effect)
 
     def _explained(self, error: MusterError) -> MusterError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from membership.events import Effect, Woke
+from membership.events import MemberEffect, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
 from muster.core.completions import Partitions
@@ -51,7 +51,7 @@ class TopicProcedures:
         runner, lookups, refusals = self._runner, self._lookups, self._driver.refusals
         number = lookups.ask(topics, times, led)
         try:
-            self._driver.feed(self._looking_up, Woke())
+            self._driver.feed(self._looking_up, TimePassed())
             yield WaitUntil(lambda: lookups.is_over(number) or runner.is_closed or not refusals.is_told, timeout_s)
             runner.check_open()
             if not lookups.is_over(number):
@@ -62,5 +62,5 @@ class TopicProcedures:
         return lookups.take(number, self._driver.trouble)
 
 
-def ignore(_effect: Effect) -> None:
+def ignore(_effect: MemberEffect) -> None:
     """Lookups and fetchers ask for calls only."""

@@ -5,7 +5,16 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from membership.checks import MOST_64, check_name, check_number, check_partitions
-from membership.events import Assigned, CommitDone, Effect, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
+from membership.events import (
+    Assigned,
+    CommitDone,
+    Fatal,
+    LostPartitions,
+    MemberEffect,
+    OffsetsDone,
+    OffsetToCommit,
+    Revoked,
+)
 from membership.topic_partition import TopicPartition
 from muster.errors import (
     CannotConnect,
@@ -137,7 +146,7 @@ class RebalanceQueue:
 
     def __init__(self, outcomes: Completions) -> None:
         self._outcomes = outcomes
-        self._queue: deque[Effect] = deque()
+        self._queue: deque[MemberEffect] = deque()
         self._awaited: int | None = None  # the operation that comes before the first is told
         self._is_hurried = False
 
@@ -153,17 +162,17 @@ class RebalanceQueue:
         """No time is left: nothing is held up any longer by operations that may never end."""
         self._is_hurried, self._awaited = True, None
 
-    def add(self, effect: Effect) -> None:
+    def add(self, effect: MemberEffect) -> None:
         self._queue.append(effect)
 
-    def add_again(self, effect: Effect) -> None:
+    def add_again(self, effect: MemberEffect) -> None:
         """Put back first what was not heard to the end."""
         self._queue.appendleft(effect)
 
-    def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:
-        """Return what to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called
-        once with its partitions; if it gives an operation's number, a last commit, the effect comes when that has
-        ended. Raises GroupRefused, Fenced.
+    def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | LostPartitions | Assigned | None:
+        """Return what to tell now, if anything. Before a `Revoked`, or a `LostPartitions` that still counts, `prepare`
+        is called once with its partitions; if it gives an operation's number, a last commit, the effect comes when that
+        has ended. Raises GroupRefused, Fenced.
         """
         if not self._queue:
             return None
@@ -175,7 +184,7 @@ class RebalanceQueue:
         if isinstance(effect, Fatal):
             kind = Fenced if effect.error_code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused
             raise kind(effect.error_code, effect.reason)
-        assert isinstance(effect, Revoked | Lost | Assigned)
+        assert isinstance(effect, Revoked | LostPartitions | Assigned)
         return effect
 
     def _is_prepared(self, partitions: Partitions, prepare: Callable[[Partitions], int | None]) -> bool:
@@ -192,9 +201,9 @@ class RebalanceQueue:
         return True
 
 
-def _committable(effect: Effect) -> Partitions | None:
+def _committable(effect: MemberEffect) -> Partitions | None:
     """Return what a last commit may come before, if one may."""
-    if isinstance(effect, Revoked) or (isinstance(effect, Lost) and effect.still_counts):
+    if isinstance(effect, Revoked) or (isinstance(effect, LostPartitions) and effect.still_counts):
         return effect.partitions
     return None
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from membership.backoff import backoff_ms
 from membership.checks import MOST_64, check_number
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.settings import FetchSettings, Isolation
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import Refused as WhollyRefused
+from protocol.messages.node import ErrorReply as WhollyRefused
 from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
@@ -80,7 +80,7 @@ class Lookups:
         self._sent: dict[int, _SentLookup] = {}
         self._asked = self._calls_made = 0
         self._now_ms = 0
-        self._effects: list[Effect] = []
+        self._effects: list[MemberEffect] = []
 
     def ask(
         self, topics: Iterable[str], times: Mapping[TopicPartition, int], led: Iterable[TopicPartition] = ()
@@ -122,8 +122,8 @@ class Lookups:
             self._sent.pop(call, None)
         return question
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """Take in an answer, or just the time (`Woke`); ask what is still to be asked."""
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+        """Take in an answer, or just the time (`TimePassed`); ask what is still to be asked."""
         self._now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
             self._hear(event.call, event.reply if isinstance(event, Replied) else None)
@@ -230,4 +230,4 @@ class Lookups:
         self._calls_made += 1
         question.calls.add(self._calls_made)
         self._sent[self._calls_made] = _SentLookup(question, node, self._now_ms + self._settings.request_timeout_ms)
-        self._effects.append(Call(self._calls_made, node, message))
+        self._effects.append(SendRequest(self._calls_made, node, message))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from protocol.messages import Message
 
 
@@ -38,13 +38,13 @@ class Requests:
         """Return the answer; None where there will be none. The number is forgotten."""
         return self._open.pop(number).reply
 
-    def forget(self, number: int) -> list[Effect]:
+    def forget(self, number: int) -> list[MemberEffect]:
         """Drop a request that nobody waits for. Unanswered, it might hold up what is asked next: hang up."""
         request = self._open.pop(number)
         return [HangUp(request.node)] if request.is_sent and not request.is_over else []
 
-    def step(self, event: MemberEvent, _now_ms: int) -> list[Effect]:
-        effects: list[Effect] = []
+    def step(self, event: MemberEvent, _now_ms: int) -> list[MemberEffect]:
+        effects: list[MemberEffect] = []
         if isinstance(event, Replied | CallFailed) and (request := self._open.get(event.call)) is not None:
             request.is_over = True
             if isinstance(event, Replied):
@@ -54,5 +54,5 @@ class Requests:
         for number, request in self._open.items():
             if not request.is_sent:
                 request.is_sent = True
-                effects.append(Call(number, request.node, request.message))
+                effects.append(SendRequest(number, request.node, request.message))
         return effects

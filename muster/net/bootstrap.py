@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from membership.events import NodeAddress
-from muster.net.dialects import ClientSession, Dialect, dialect_of, open_session
+from muster.net.dialects import ClientDialect, ClientSession, dialect_of, open_session
 from muster.net.security import PLAINTEXT, Security, SecurityLike, read_security
 
 _BETWEEN: Final = "://"
@@ -21,7 +21,7 @@ class Bootstrap(NamedTuple):
     """
 
     addresses: tuple[NodeAddress, ...]
-    dialect: Dialect = Dialect.NATIVE
+    dialect: ClientDialect = ClientDialect.NATIVE
     security: Security = PLAINTEXT
     broker_security: Security = PLAINTEXT
 
@@ -42,7 +42,7 @@ class Bootstrap(NamedTuple):
 
 def parse_bootstrap(
     bootstrap: str,
-    dialect: str | Dialect | None = None,
+    dialect: str | ClientDialect | None = None,
     security: SecurityLike | None = None,
     broker_security: SecurityLike | None = None,
 ) -> Bootstrap:
@@ -57,7 +57,7 @@ def parse_bootstrap(
     wanted = named if dialect is None else _dialect(dialect)
     if named not in {None, wanted}:
         raise ValueError(f"bootstrap is {bootstrap!r}, and dialect is {dialect!r}: say it once")
-    spoken = wanted or Dialect.NATIVE
+    spoken = wanted or ClientDialect.NATIVE
     addresses = tuple(_parse(one.strip(), spoken) for one in rest.split(",") if one.strip())
     if not addresses:
         raise ValueError(
@@ -67,11 +67,11 @@ def parse_bootstrap(
 
 
 def _securities(
-    dialect: Dialect, security: SecurityLike | None, broker_security: SecurityLike | None
+    dialect: ClientDialect, security: SecurityLike | None, broker_security: SecurityLike | None
 ) -> tuple[Security, Security]:
     ours = read_security(security) or PLAINTEXT
     theirs = read_security(broker_security, "broker_security")
-    if ours.wants_login and dialect is Dialect.NATIVE:
+    if ours.wants_login and dialect is ClientDialect.NATIVE:
         raise ValueError(
             f"the security protocol is {ours.protocol}, and musterd's native protocol has no SASL: PLAINTEXT or SSL is "
             "wanted, with a certificate of ours where it asks who we are (what Kafka's brokers ask for is "
@@ -83,15 +83,15 @@ def _securities(
     return ours, theirs or ours
 
 
-def _dialect(name: str | Dialect) -> Dialect:
+def _dialect(name: str | ClientDialect) -> ClientDialect:
     try:
-        return Dialect(name)
+        return ClientDialect(name)
     except ValueError:
-        known = " or ".join(repr(one.value) for one in Dialect)
+        known = " or ".join(repr(one.value) for one in ClientDialect)
         raise ValueError(f"{name!r} is no dialect: {known} is wanted") from None
 
 
-def _parse(text: str, dialect: Dialect) -> NodeAddress:
+def _parse(text: str, dialect: ClientDialect) -> NodeAddress:
     host, colon, port = text.rpartition(":")
     if not colon:
         return NodeAddress(text, dialect.default_port)
@@ -100,7 +100,7 @@ def _parse(text: str, dialect: Dialect) -> NodeAddress:
     return NodeAddress(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Dialect) -> str:
+def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: ClientDialect) -> str:
     """The sentence for people: each address tried and why it failed, and once what to look at."""
     tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
     return f"cannot connect to {tried}. {_BESIDE if any(node.speaks for node in failures) else dialect.advice}"

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from membership.events import Effect, MemberEvent, NodeAddress
+from membership.events import MemberEffect, MemberEvent, NodeAddress
 from muster.net.lanes import Lane
 
 
 class DrivenCore(Protocol):
     """A core that is driven: `Membership`, `Fetcher`, `Producing`."""
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]: ...
 
     @property
     def next_deadline_ms(self) -> int | None: ...
@@ -24,7 +24,7 @@ class Driven:
     """
 
     core: DrivenCore
-    tell: Callable[[Effect], None]
+    tell: Callable[[MemberEffect], None]
 
 
 class ConnectionKey(NamedTuple):

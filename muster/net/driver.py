@@ -14,7 +14,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, Final, Generic, TypeVar
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, SendRequest, TimePassed
 from muster.errors import AuthenticationFailed
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -26,9 +26,9 @@ from muster.net.refusals import Refusals, authentication_failed
 from muster.net.tunnel import Tunnel
 
 SEND_OFF_S: Final = 1.0
-"""How long the end of a client waits for what nobody waits for an answer to."""
+"""Time for which closing a client waits until requests without a reply are sent."""
 CONNECT_MS: Final = 10_000
-"""How long connecting to a node may take, TLS included (Kafka: socket.connection.setup.timeout.ms)."""
+"""Time to connect to a node, TLS included (Kafka: socket.connection.setup.timeout.ms)."""
 LOG: Final = logging.getLogger("muster")
 _NONCE_BYTES: Final = 24
 
@@ -59,7 +59,7 @@ class Driver(Generic[C]):
         self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
         """Events for cores, which hear them when they are not in the middle of something else."""
-        self._held: list[tuple[int, Driven, Call, NodeAddress]] = []
+        self._held: list[tuple[int, Driven, SendRequest, NodeAddress]] = []
         """Calls to nodes that may be connected to again at that time."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Driver(Generic[C]):
         """Milliseconds of the clock that cores are told."""
 
     @abstractmethod
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
@@ -110,11 +110,11 @@ class Driver(Generic[C]):
     def _step(self, driven: Driven, event: MemberEvent) -> None:
         self._carry_out(driven, driven.core.step(event, self.now_ms()))
 
-    def _carry_out(self, driven: Driven, effects: list[Effect]) -> None:
+    def _carry_out(self, driven: Driven, effects: list[MemberEffect]) -> None:
         done = 0
         try:
             for effect in effects:
-                if isinstance(effect, Call):
+                if isinstance(effect, SendRequest):
                     self._send(driven, effect)
                 elif isinstance(effect, HangUp):
                     self._hang_up(driven, effect.node)
@@ -122,13 +122,13 @@ class Driver(Generic[C]):
                     driven.tell(effect)
                 done += 1
         except BaseException:  # a Ctrl-C: the core must not wait for answers to what was not asked
-            unsaid = (one for one in effects[done:] if isinstance(one, Call))
+            unsaid = (one for one in effects[done:] if isinstance(one, SendRequest))
             self._due.extend((driven, CallFailed(one.call)) for one in unsaid)
             raise
         finally:
             self.changed.notify_all()
 
-    def _send(self, driven: Driven, call: Call, to: NodeAddress | None = None) -> None:
+    def _send(self, driven: Driven, call: SendRequest, to: NodeAddress | None = None) -> None:
         address = to or call.node or self.bootstrap_address
         group = self._connections.get(ConnectionKey(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
@@ -263,7 +263,7 @@ class Driver(Generic[C]):
         for driven in self._driven:
             due = driven.core.next_deadline_ms
             if due is not None and due <= now_ms:
-                self._step(driven, Woke())
+                self._step(driven, TimePassed())
 
     def _lose_slow_ones(self) -> None:
         """Give up connections that take too long to be made."""

@@ -3,15 +3,15 @@
 from collections import deque
 from collections.abc import Iterable
 
-from membership.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
-from muster.net.dialects import Answer, ClientSession, Push
+from membership.events import CallFailed, Departed, MemberEvent, Pushed, Replied, SendRequest
+from muster.net.dialects import ClientSession, NativeAnswer, Push
 from muster.net.dialects.handshake_errors import closed, spoken_in_tls, unsayable
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
 
 
-def heard(session: ClientSession, data: bytes) -> list[Answer | Push]:
+def heard(session: ClientSession, data: bytes) -> list[NativeAnswer | Push]:
     """Same as `ClientSession.receive_data`; of a server that speaks TLS it says so."""
     try:
         return session.receive_data(data)
@@ -24,7 +24,7 @@ class Exchange:
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self._waiting: dict[int, Call] = {}  # by the connection's numbers
+        self._waiting: dict[int, SendRequest] = {}  # by the connection's numbers
         self._given = 0
         self._silent: deque[tuple[int, int]] = deque()
         """Requests that are never answered: the number, and how many bytes have left when it has."""
@@ -35,7 +35,7 @@ class Exchange:
         self._unheard: list[MemberEvent] = []
         self._words = self._answers = 0
 
-    def say(self, call: Call, now_ms: int = 0) -> bytes:
+    def say(self, call: SendRequest, now_ms: int = 0) -> bytes:
         """Return what to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no
         bytes can say is refused as well: call `hear` next, with nothing.
         """

@@ -6,7 +6,7 @@ import threading
 from muster.errors import MusterError
 
 _forks = 0
-"""How many forks lie between this process and the one that imported this module."""
+"""Number of forks between this process and the one that imported this module."""
 
 
 def _count_fork() -> None:

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from protocol.messages import Message
 from protocol.messages.data import Fetch
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -30,7 +30,7 @@ _HELD_BACK: Final = (JoinGroup, SyncGroup)
 _OF_GROUPS: Final = (JoinGroup, SyncGroup, Heartbeat, OffsetCommit, OffsetFetch, LeaveGroup)
 
 
-def lane_of(message: Message, dialect: Dialect, unanswered: Iterable[Message]) -> Lane:
+def lane_of(message: Message, dialect: ClientDialect, unanswered: Iterable[Message]) -> Lane:
     """`unanswered` is what waits in `GROUP` for its answer."""
     if not dialect.answers_in_order:
         return Lane.ANY

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from membership.events import Effect
+from membership.events import MemberEffect
 from muster.errors import MusterError
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
@@ -49,7 +49,7 @@ class LoopDriver(Driver["LoopConnection"]):
     def now_ms(self) -> int:
         return int(self.loop.time() * 1000)
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         """Carry out what a core asks for, unless it is too late, after `stop`. Raises ClientFailed."""
         self.refusals.raise_failure()
         if not self._is_stopped:

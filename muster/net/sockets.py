@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 
-from membership.events import Effect, NodeAddress
+from membership.events import MemberEffect, NodeAddress
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
 from muster.net.cores import ConnectionKey, Driven
@@ -88,7 +88,7 @@ class SocketDriver(Driver[SocketConnection]):
         with self.changed:
             return super().trouble
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         with self.changed:
             self.refusals.raise_failure()
             self._start()

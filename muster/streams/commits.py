@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from membership.events import CommitAsked, CommitDone, Effect, OffsetToCommit
+from membership.events import CommitAsked, CommitDone, MemberEffect, OffsetToCommit
 from membership.member import COORDINATOR_GONE
 from membership.topic_partition import TopicPartition
 from muster.streams.events import CommitEnded, TellMember
@@ -47,11 +47,11 @@ class StreamCommits:
         """No automatic commit for now."""
         self._due_ms = None
 
-    def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[Effect]:
+    def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[MemberEffect]:
         """Commit what is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
         return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
 
-    def hear(self, done: CommitDone, now_ms: int) -> list[Effect]:
+    def hear(self, done: CommitDone, now_ms: int) -> list[MemberEffect]:
         """Tried again while that may help, but for timer commits, since the next one says more. Of a topic that is gone
         nothing can be stored, and of the others it was.
         """
@@ -71,8 +71,8 @@ class StreamCommits:
         self._under_way = {operation: tried for operation, tried in self._under_way.items() if tried.number != number}
         self._again = [(at_ms, tried) for at_ms, tried in self._again if tried.number != number]
 
-    def pass_time(self, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = []
+    def pass_time(self, now_ms: int) -> list[MemberEffect]:
+        effects: list[MemberEffect] = []
         due = [tried for at_ms, tried in self._again if at_ms <= now_ms]
         self._again = [(at_ms, tried) for at_ms, tried in self._again if at_ms > now_ms]
         for tried in due:
@@ -87,7 +87,7 @@ class StreamCommits:
         due = [at_ms for at_ms, _ in self._again]
         return min(due if self._due_ms is None else [*due, self._due_ms], default=None)
 
-    def _send(self, tried: _Try, offsets: Mapping[TopicPartition, OffsetToCommit], now_ms: int) -> list[Effect]:
+    def _send(self, tried: _Try, offsets: Mapping[TopicPartition, OffsetToCommit], now_ms: int) -> list[MemberEffect]:
         if not offsets:
             return _ended(tried.number, ErrorCode.NONE, {}, "")
         operation = self.operation()
@@ -96,5 +96,7 @@ class StreamCommits:
         return [TellMember(CommitAsked(operation, offsets, deadline_ms, once=True))]
 
 
-def _ended(number: int | None, code: ErrorCode, offsets: Mapping[TopicPartition, int], reason: str) -> list[Effect]:
+def _ended(
+    number: int | None, code: ErrorCode, offsets: Mapping[TopicPartition, int], reason: str
+) -> list[MemberEffect]:
     return [] if number is None else [CommitEnded(number, code, offsets, reason)]

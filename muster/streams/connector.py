@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from membership.core import Membership
-from membership.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
+from membership.events import CommitDone, MemberEffect, MemberEvent, SubscribedToPattern, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.blocking.callbacks import Callbacks
 from muster.core.completions import stored, to_commit
@@ -20,7 +20,7 @@ from muster.core.fetching import Deserializer
 from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from muster.net.security import SecurityLike
 from muster.net.thread import ThreadDriver
 from muster.streams.assignment import Shares
@@ -110,7 +110,7 @@ class StreamsConnector:
         connects to nothing. Raises ValueError for what cannot work; the registry speaks the native protocol alone.
         """
         where = parse_bootstrap(bootstrap, None, security, broker_security)
-        if where.dialect is not Dialect.NATIVE:
+        if where.dialect is not ClientDialect.NATIVE:
             raise ValueError(
                 f"bootstrap is {bootstrap!r}: the ownership registry is not part of Kafka's protocol; "
                 "HOST:PORT of musterd's native listener is wanted"
@@ -306,7 +306,7 @@ class StreamsConnector:
 
     # -- carrying out, under the lock, in whichever thread
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: MemberEffect) -> None:
         match effect:
             case TellMember():
                 self._tell_member(effect.event)
@@ -338,7 +338,7 @@ class StreamsConnector:
     def _go_on_fetching(self) -> None:
         assert self._parts is not None
         if not self._has_ended:
-            self._driver.feed(self._parts.fetching, Woke())
+            self._driver.feed(self._parts.fetching, TimePassed())
 
     def _has_taken(self, *, made_room: bool) -> None:
         """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
@@ -348,7 +348,7 @@ class StreamsConnector:
         if made_room:
             self._go_on_fetching()
         if self._parts.steps.phase is RebalancePhase.FINISHING:
-            self._feed_steps(Woke())
+            self._feed_steps(TimePassed())
 
     def _finish_here(self) -> None:
         for stream in self._streams:

@@ -5,7 +5,7 @@ Events go into `Steps.step`, effects come out and are carried out in their order
 
 from collections.abc import Mapping
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from membership.topic_partition import TopicPartition
 from muster.streams.assignment import Shares
 from protocol.errors import ErrorCode
@@ -35,48 +35,48 @@ class Shut(MemberEvent, frozen=True):
     """The application is leaving."""
 
 
-class GrantsLost(Effect, frozen=True):
+class GrantsLost(MemberEffect, frozen=True):
     """The registry no longer names this member for these."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class TellMember(Effect, frozen=True):
+class TellMember(MemberEffect, frozen=True):
     """Let the membership hear this."""
 
     event: MemberEvent
 
 
-class FetchWanted(Effect, frozen=True):
+class FetchWanted(MemberEffect, frozen=True):
     """Let the pump go on: there is something new to fetch."""
 
 
-class TellReleasing(Effect, frozen=True):
+class TellReleasing(MemberEffect, frozen=True):
     """Call the listener's `before_releasing`, and say `ListenerDone`."""
 
     owned: Owned
 
 
-class TellStarting(Effect, frozen=True):
+class TellStarting(MemberEffect, frozen=True):
     """Call the listener's `before_starting`, and say `ListenerDone`."""
 
     owned: Owned
     everyone: Shares | None
 
 
-class Started(Effect, frozen=True):
+class Started(MemberEffect, frozen=True):
     """The first rebalance is over: what was waited for is there, or will not be."""
 
     error: Exception | None = None
 
 
-class Report(Effect, frozen=True):
+class Report(MemberEffect, frozen=True):
     """The application should hear of this; nothing waits for it."""
 
     error: Exception
 
 
-class CommitEnded(Effect, frozen=True):
+class CommitEnded(MemberEffect, frozen=True):
     """The outcome of a `CommitWanted`."""
 
     number: int
@@ -85,5 +85,5 @@ class CommitEnded(Effect, frozen=True):
     reason: str = ""
 
 
-class StreamsEnded(Effect, frozen=True):
+class StreamsEnded(MemberEffect, frozen=True):
     """The group is left; nothing follows."""

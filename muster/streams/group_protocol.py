@@ -4,7 +4,7 @@ every partition to one of them (docs/spec/consumer-client.md#E1).
 
 from collections.abc import Mapping
 
-from membership.member import Member
+from membership.member import MemberState
 from membership.topic_partition import TopicPartition
 from muster.streams.assignment import MemberThreads, Shares, share_by_range, share_in_circle
 from protocol.errors import ProtocolViolation
@@ -40,10 +40,10 @@ class StreamsProtocol:
         self.threads: dict[TopicPartition, int] = {}
         self.everyone: Shares | None = None
 
-    def offered(self, _m: Member) -> tuple[str, ...]:
+    def offered(self, _m: MemberState) -> tuple[str, ...]:
         return (f"{self._strategy}-threads",)
 
-    def encode_subscription(self, m: Member, _protocol: str) -> bytes:
+    def encode_subscription(self, m: MemberState, _protocol: str) -> bytes:
         self.everyone = None
         topics = {topic: self.threads_of(topic) for topic in m.topics}
         return encode_streams_subscription(StreamsSubscription(topics, self._pattern))
@@ -55,7 +55,7 @@ class StreamsProtocol:
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         return tuple(_read(metadata))
 
-    def assign(self, m: Member, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(self, m: MemberState, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
         members = [MemberThreads(one.member_id, _read(one.metadata), one.group_instance_id) for one in m.roster]
         self.everyone = STRATEGIES[self._strategy](partition_counts, members)
         return {who: encode_streams_assignment(share) for who, share in self.everyone.items()}

@@ -7,7 +7,7 @@ up.
 
 from collections.abc import Callable, Mapping
 
-from membership.events import Effect, MemberEvent, Woke
+from membership.events import MemberEffect, MemberEvent, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings, Grants
 from muster.core.fetching.buffer import TakenRecords
@@ -29,12 +29,12 @@ class Pump:
         self._registry: Registry = {}
         self._is_running = False
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Step the fetcher; also say `GrantsLost`."""
         self._hold_back()
         effects = self._fetcher.step(event, now_ms)
         if self._move():
-            effects += self._fetcher.step(Woke(), now_ms)
+            effects += self._fetcher.step(TimePassed(), now_ms)
         lost = [one for one, at in self._subscription.items() if at.trouble == ErrorCode.NOT_OWNER]
         if lost:
             effects.append(GrantsLost(tuple(lost)))
@@ -57,7 +57,7 @@ class Pump:
         self._is_running = False
         self._fetcher.assign(())
 
-    def close(self, now_ms: int) -> list[Effect]:
+    def close(self, now_ms: int) -> list[MemberEffect]:
         """Close the fetcher."""
         return self._fetcher.close(now_ms)
 

@@ -4,7 +4,7 @@
 import enum
 
 from membership.core import Membership
-from membership.events import Effect, MemberEvent, Polled, RejoinAsked
+from membership.events import MemberEffect, MemberEvent, Polled, RejoinAsked
 from muster.streams.commits import StreamCommits
 from muster.streams.events import Report, Started, TellMember
 from muster.streams.group_protocol import StreamsProtocol
@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 
 NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 _REST = 10
-"""How many backoffs after a rebalance that failed the next is tried without a trigger."""
+"""Number of backoffs between a failed rebalance and the next one without a trigger."""
 
 
 class RebalancePhase(enum.Enum):
@@ -55,7 +55,7 @@ class Cycle:
         self._settings = settings
         self._has_listener = has_listener
         self._commits = StreamCommits(holdings, settings)
-        self._effects: list[Effect] = []
+        self._effects: list[MemberEffect] = []
         self._now_ms = 0
         self._until_ms: int | None = None
         self._operation = 0

@@ -1,7 +1,7 @@
 """The first half of a rebalance, S1 to S6: stop, clear, commit, tell the listener, release
 (docs/spec/consumer-client.md#E3)."""
 
-from membership.events import Closing, CommitDone, Effect, ReleaseAsked, Released
+from membership.events import Closing, CommitDone, MemberEffect, ReleaseAsked, Released
 from membership.member import State
 from muster.core.completions import refusal
 from muster.errors import RequestTimedOut
@@ -94,7 +94,7 @@ class LettingGo(Cycle):
             self._enter(RebalancePhase.JOINING)
             self._tell_member(Released())
 
-    def _add(self, effects: list[Effect]) -> None:
+    def _add(self, effects: list[MemberEffect]) -> None:
         for effect in effects:
             if isinstance(effect, CommitEnded) and effect.number == _LAST:
                 self._committed(effect)

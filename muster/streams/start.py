@@ -11,7 +11,7 @@ from muster.streams.revoke import LettingGo
 from protocol.errors import ErrorCode
 
 _TRIES = 3
-"""How many lost answers in a row a claim outlives: giving up means another join, which ends what was granted."""
+"""Number of lost answers in a row that a claim outlives: giving up means another join, which ends what was granted."""
 
 
 class TakingOn(LettingGo):

@@ -14,9 +14,9 @@ from membership.events import (
     ClaimDone,
     Closed,
     CommitDone,
-    Effect,
     Fatal,
-    Lost,
+    LostPartitions,
+    MemberEffect,
     MemberEvent,
     OffsetsDone,
     RejoinAsked,
@@ -58,15 +58,15 @@ class Steps(TakingOn):
         has_listener: bool = False,
     ) -> None:
         super().__init__(membership, kind, holdings, settings, has_listener=has_listener)
-        self._inbox: deque[Effect] = deque()
+        self._inbox: deque[MemberEffect] = deque()
 
     # -- what the edge calls
 
-    def note(self, effect: Effect) -> None:
+    def note(self, effect: MemberEffect) -> None:
         """Said by the membership or the pump."""
         self._inbox.append(effect)
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Return what follows from an event, from what was noted, and from the time."""
         self._now_ms = max(now_ms, self._now_ms)
         match event:
@@ -95,10 +95,10 @@ class Steps(TakingOn):
 
     # -- hearing
 
-    def _hear(self, effect: Effect) -> None:
+    def _hear(self, effect: MemberEffect) -> None:
         match effect:
-            case Revoked() | Lost():
-                self._let_go(is_lost=isinstance(effect, Lost))
+            case Revoked() | LostPartitions():
+                self._let_go(is_lost=isinstance(effect, LostPartitions))
             case Assigned():
                 self._assigned(effect)
             case CommitDone():

@@ -83,7 +83,7 @@ class Inspector:
             return None, self._damage(error, checkpoint_path(self._wal_folder))
 
     def _wal(self, checkpoint: Checkpoint) -> tuple[dict[str, int], list[Finding]]:
-        """Which logs it says are removed, and what is wrong with it. One that is written meanwhile is read again."""
+        """Return the logs that it removes, and its findings. A log that is written meanwhile is read again."""
         removed: dict[str, int] = {}
         found: list[Finding] = []
         for look in range(_LOOKS):

@@ -1,6 +1,6 @@
 """The client's side of a Kafka connection, sans-I/O: typed requests to bytes, bytes to typed replies.
 
-Which version a request goes out in is the caller's business: what both sides speak is in the answer to `ApiVersions`.
+The caller chooses the version of each request, from the reply to `ApiVersions`.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.node import ApiVersions
 
-__all__ = ["Answer", "KafkaClient", "encode_request"]
+__all__ = ["KafkaAnswer", "KafkaClient", "encode_request"]
 
 _API_VERSIONS: Final = BY_MESSAGE[ApiVersions].key
 _HEADER: Final = Struct(">ihhih").pack
@@ -26,8 +26,8 @@ _UNSUPPORTED_VERSION: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "bi
 _MAX_CORRELATION_ID: Final = 0x7FFFFFFF
 
 
-class Answer(NamedTuple):
-    """The reply to the request of this correlation id."""
+class KafkaAnswer(NamedTuple):
+    """Reply to the request with this correlation id."""
 
     correlation_id: int
     reply: Message
@@ -40,11 +40,11 @@ class _Awaited(NamedTuple):
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The whole frame, its length first. Raises ValueError for a version that the API does not have here."""
+    """Return the whole frame, its length first. Raises ValueError for a version that the API does not have here."""
     key, write, end_of_header = _request(type(message), version)
     body = write(message)
     name = b"" if client_id is None else client_id.encode()
-    # In flexible versions too the name has its length in two bytes; what follows it are tagged fields.
+    # In flexible versions too the client's name has its length in two bytes. Tagged fields follow it.
     size = 10 + len(name) + len(end_of_header) + len(body)
     length = -1 if client_id is None else len(name)
     return _HEADER(size, key, version, correlation_id, length) + name + end_of_header + body
@@ -61,13 +61,13 @@ def _request(message: type[Message], version: int) -> tuple[int, Writer, bytes]:
 
 @cache
 def _reply(key: int, version: int, most_entries: int) -> tuple[Reader, bool]:
-    """How it is read, and whether its header has tagged fields."""
+    """Return the reply's reader, and true if its header has tagged fields."""
     api = APIS[key]
     return reader(api.reply, version, most_entries, is_answer=True), api.is_flexible(version) and key != _API_VERSIONS
 
 
 class KafkaClient:
-    """One connection. Requests are numbered as they are made, and answered in that order."""
+    """A client's side of one connection. Requests are numbered as they are made, and answered in that order."""
 
     __slots__ = (
         "_awaited",
@@ -81,12 +81,12 @@ class KafkaClient:
     )
 
     def __init__(self, client_id: str | None, max_frame_bytes: int, most_entries: int = MAX_ENTRIES) -> None:
-        """`max_frame_bytes` bounds what the server may send, `most_entries` the arrays of one answer, all together."""
+        """`max_frame_bytes` bounds a reply's size, `most_entries` the elements of all its arrays together."""
         self._most_entries = most_entries
         self.client_id = client_id
         self._max_frame_bytes = max_frame_bytes
         self._awaited: deque[_Awaited] = deque()
-        self._chunks: list[bytes] = []  # of an answer that is not whole: joined once, however many there are
+        self._chunks: list[bytes] = []  # parts of an incomplete reply, joined once
         self._held = 0
         self._wanted = 4
         self._next_number = 0
@@ -96,7 +96,7 @@ class KafkaClient:
         return len(self._awaited)
 
     def encode_request(self, message: Message, version: int) -> tuple[int, bytes]:
-        """The request's correlation id and its bytes. A Produce with `acks` 0 is never answered."""
+        """Return the request's correlation id and its bytes. A Produce with `acks` 0 is never answered."""
         number = self._next_number
         data = encode_request(message, version, number, self.client_id)
         self._next_number = (number + 1) & _MAX_CORRELATION_ID
@@ -104,17 +104,17 @@ class KafkaClient:
             self._awaited.append(_Awaited(number, BY_MESSAGE[type(message)].key, version))
         return number, data
 
-    def receive_data(self, data: bytes) -> list[Answer]:
-        """What the server answered, in the order of the requests.
+    def receive_data(self, data: bytes) -> list[KafkaAnswer]:
+        """Return the replies that are now complete, in the order of the requests.
 
-        Raises ProtocolViolation for bytes that are no answer to what was asked.
+        Raises ProtocolViolation for bytes that are no reply to a request of this client.
         """
         self._chunks.append(data)
         self._held += len(data)
         if self._held < self._wanted:
             return []
         buffer = b"".join(self._chunks) if len(self._chunks) > 1 else data
-        answers: list[Answer] = []
+        answers: list[KafkaAnswer] = []
         position, self._wanted = 0, 4
         while len(buffer) - position >= 4:
             (size,) = _INT32(buffer, position)
@@ -124,14 +124,14 @@ class KafkaClient:
             if end > len(buffer):
                 self._wanted = 4 + size
                 break
-            whole = not position and end == len(buffer)  # of a large answer, a copy is what costs most
+            whole = not position and end == len(buffer)  # copying a large reply would cost more than all the rest
             answers.append(self._answer(buffer, 4) if whole else self._answer(buffer[position:end], 4))
             position = end
         rest = buffer[position:]
         self._chunks, self._held = [rest] if rest else [], len(rest)
         return answers
 
-    def _answer(self, frame: bytes, position: int) -> Answer:
+    def _answer(self, frame: bytes, position: int) -> KafkaAnswer:
         (number,) = _INT32(frame, position)
         if not self._awaited or self._awaited[0].correlation_id != number:
             expected = f"request {self._awaited[0].correlation_id} is next" if self._awaited else "none is awaited"
@@ -146,4 +146,4 @@ class KafkaClient:
                 position = read_tags(frame, position)[1]
             except IndexError:
                 raise ProtocolViolation("the frame ends in its header") from None
-        return Answer(number, read(frame, position))
+        return KafkaAnswer(number, read(frame, position))

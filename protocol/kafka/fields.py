@@ -1,8 +1,8 @@
-"""What schemas are made of: a row a field, the versions that have it as columns.
+"""Elements of schemas: a row for each field, with the versions that have it as columns.
 
-A schema says how one typed message looks on the wire in every version of its API; `reading` and `writing` turn it,
-version by version, into straight-line readers and writers. Encodings are those of docs/spec/group-protocol.md#8.2; from
-the API's first `flexible` version lengths are unsigned varints and every struct ends with tagged fields.
+A schema describes one typed message on the wire in every version of its API; `reading` and `writing` turn it into
+straight-line readers and writers, one for each version. Encodings are those of docs/spec/group-protocol.md#8.2; from
+the API's first `flexible` version on lengths are unsigned varints and every struct ends with tagged fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from protocol.messages import Message
 NEWEST = 0x7FFF
 
 Facts = Mapping[str, Callable[[int], Any]]
-"""What a version means, as fields of the message: no version enters the core (architecture, "Dialects")."""
+"""Fields of the message that state the meaning of a version, by name; messages hold no version number."""
 
 
 class Fixed(NamedTuple):
@@ -39,7 +39,7 @@ class SameAs(NamedTuple):
 
 INT8, INT16, INT32, INT64, BOOL, UUID = map(Fixed, ("b", "h", "i", "q", "?", "16s"))
 ERROR = Fixed("h")
-"""An `ErrorCode`."""
+"""Type of an `ErrorCode`."""
 
 # Names and ids. A text of 8,000 bytes has at most 8,000 characters, which is what messages promise (`Text`).
 STRING = Sized(True, 8_000, "h")
@@ -51,12 +51,12 @@ BYTES = Sized(False, None, "i")
 Scalar = Fixed | Sized
 
 
-class Row(NamedTuple):
+class Field(NamedTuple):
     """One field, in versions `since` to `until`, both included; null is allowed from `nullable` on.
 
-    `default` is what a version without the field reads as, where that is not the message's own default. `read_as` turns
-    what was read into what the message holds: an expression with `{}` for the value; `write_as` is the way back. `tag`:
-    it is a tagged field.
+    `default` is the value in versions without the field, if that is not the message's own default. `read_as` converts
+    the wire's value to the message's: an expression with `{}` for the value; `write_as` is the inverse. `tag` is the
+    number of a tagged field.
     """
 
     name: str
@@ -73,33 +73,32 @@ class Row(NamedTuple):
 class Many(NamedTuple):
     """An array. `item` is a scalar, or the struct of each element; a `bare` struct has no tagged fields."""
 
-    item: "Scalar | Group"
+    item: "Scalar | FieldGroup"
     bare: bool
 
 
 class Inline(NamedTuple):
-    """The fields of the only element of a tuple, standing among the others: how old versions say what newer ones say
-    with a list."""
+    """The fields of a tuple's only element, inlined: old versions have these where newer ones have a list."""
 
-    group: "Group"
+    group: "FieldGroup"
 
 
 class Maybe(NamedTuple):
-    """A struct that may be absent: a byte says which."""
+    """A struct that may be null; a byte says if it is."""
 
-    group: "Group"
+    group: "FieldGroup"
 
 
-class Group(NamedTuple):
-    """Fields that make one Struct."""
+class FieldGroup(NamedTuple):
+    """Fields of one struct."""
 
     message: type[Message]
-    rows: tuple[Row, ...]
+    rows: tuple[Field, ...]
     facts: Facts
 
 
 class Absent:
-    """No default was given."""
+    """Marks a row without a default."""
 
 
 def f(
@@ -113,20 +112,20 @@ def f(
     read_as: str = "",
     write_as: str = "",
     tag: int | None = None,
-) -> Row:
-    """A field."""
-    return Row(name, kind, since, until, nullable, default, read_as, tag, write_as)
+) -> Field:
+    """Make the row of a field."""
+    return Field(name, kind, since, until, nullable, default, read_as, tag, write_as)
 
 
-def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Row:
-    """A field that no message has: read over, and always written with this value."""
-    return Row("", kind, since, until, NEWEST + 1, value, "", None)
+def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Field:
+    """Make the row of a field that the message leaves out: skipped in reading, and always written with this value."""
+    return Field("", kind, since, until, NEWEST + 1, value, "", None)
 
 
 def array(
     name: str,
     message: type[Message],
-    *rows: Row,
+    *rows: Field,
     since: int = 0,
     until: int = NEWEST,
     nullable: int = NEWEST + 1,
@@ -135,34 +134,34 @@ def array(
     tag: int | None = None,
     bare: bool = False,
     facts: Facts | None = None,
-) -> Row:
-    """A field that is an array of structs."""
-    many = Many(Group(message, rows, facts or {}), bare)
-    return Row(name, many, since, until, nullable, default, read_as, tag)
+) -> Field:
+    """Make the row of a field that is an array of structs."""
+    many = Many(FieldGroup(message, rows, facts or {}), bare)
+    return Field(name, many, since, until, nullable, default, read_as, tag)
 
 
 def each(kind: Scalar) -> Many:
-    """An array of scalars."""
+    """Make the type of an array of scalars."""
     return Many(kind, True)
 
 
 def sole(
-    name: str, message: type[Message], *rows: Row, since: int = 0, until: int = NEWEST, facts: Facts | None = None
-) -> Row:
-    """The fields of a list's only element, inline."""
-    return Row(name, Inline(Group(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
+    name: str, message: type[Message], *rows: Field, since: int = 0, until: int = NEWEST, facts: Facts | None = None
+) -> Field:
+    """Make the row of a list's only element, inlined."""
+    return Field(name, Inline(FieldGroup(message, rows, facts or {})), since, until, NEWEST + 1, Absent, "", None)
 
 
-def maybe(name: str, message: type[Message], *rows: Row, since: int = 0) -> Row:
-    """A struct or null."""
-    return Row(name, Maybe(Group(message, rows, {})), since, NEWEST, 0, None, "", None)
+def maybe(name: str, message: type[Message], *rows: Field, since: int = 0) -> Field:
+    """Make the row of a nullable struct."""
+    return Field(name, Maybe(FieldGroup(message, rows, {})), since, NEWEST, 0, None, "", None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """How a request or a reply looks in all versions, oldest and newest included. No two are equal."""
+    """Layout of a request or reply in all versions from oldest to newest. Schemas are compared by identity."""
 
-    group: Group
+    group: FieldGroup
     oldest: int
     newest: int
     flexible: int
@@ -174,25 +173,26 @@ class Schema:
 
 def schema(
     message: type[Message],
-    *rows: Row,
+    *rows: Field,
     versions: tuple[int, int],
     flexible: int = NEWEST,
     facts: Facts | None = None,
 ) -> Schema:
-    """Raises AssertionError for a row that names no field of its message, or a field that no version could read."""
-    group = Group(message, rows, facts or {})
+    """Make a schema. Raises AssertionError for a row that names no field of its message, or a field that no version
+    could read."""
+    group = FieldGroup(message, rows, facts or {})
     _check(group, f"{message.__name__}")
     return Schema(group, *versions, flexible)
 
 
-def _check(group: Group, path: str) -> None:
+def _check(group: FieldGroup, path: str) -> None:
     known = group.message.__struct_fields__
     for row in group.rows:
         assert not row.name or row.name in known, f"{path} has no field {row.name}"
         nested = row.type.item if isinstance(row.type, Many) else row.type
         if isinstance(nested, Inline | Maybe):
             nested = nested.group
-        if isinstance(nested, Group):
+        if isinstance(nested, FieldGroup):
             _check(nested, f"{path}.{row.name}")
     for name in group.facts:
         assert name in known, f"{path} has no fact {name}"

@@ -6,8 +6,8 @@
     while not login.is_done:
         send login.hear(reply)              SaslAuthenticate, until there is nothing more to send
 
-The handshake goes out in version 1: what follows version 0 has no frames of Kafka's. To authenticate once more on the
-same connection (KIP-368) is another login, of the same mechanism.
+The handshake is sent in version 1: after version 0 the exchange has no Kafka frames. Authenticating again on the same
+connection (KIP-368) takes another login, with the same mechanism.
 """
 
 import hashlib
@@ -26,17 +26,17 @@ HANDSHAKE_VERSION: Final = 1
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS: Final = ("PLAIN", *_HASHES)
 _FEWEST_ROUNDS: Final = 4096
-"""RFC 7677, section 4; what a server of fewer holds is too easily guessed from, and it may be none of ours."""
+"""Fewest iterations accepted (RFC 7677, section 4): with fewer, a stolen or false server can guess the password."""
 _MOST_ROUNDS: Final = 1_000_000
-"""About a second: no server may keep us busy for longer."""
-_MOST_TOLD: Final = 300
+"""Most iterations accepted, about a second of work: a server must not keep the client busy for longer."""
+_MOST_CHARACTERS: Final = 300
 _WITHOUT_CHANNEL: Final = "n,,"
-"""The connection itself takes no part in what is proved: neither do Kafka's brokers ask that."""
+"""GS2 header without channel binding, which Kafka's brokers do not support."""
 
 
 class LoginRefused(Exception):
-    """The server lets nobody in by this name and password, or is not who it should be: a sentence for people.
-    `error_code` is what it said, SASL_AUTHENTICATION_FAILED where we refuse it."""
+    """Raised with a sentence if the server refuses name and password, or does not prove that it knows the password.
+    `error_code` is the server's error, or SASL_AUTHENTICATION_FAILED if the client refuses the server."""
 
     def __init__(self, error_code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
@@ -44,16 +44,17 @@ class LoginRefused(Exception):
 
 
 class Login:
-    """One login. `nonce` is to be printable ASCII without commas, random, and never used before; PLAIN needs none.
+    """One SASL exchange. `nonce` must be printable ASCII without commas, random and never used before; PLAIN needs
+    none.
 
-    Name and password go out as their UTF-8 is: as Kafka's own clients and brokers do it, who do without SASLprep
-    (RFC 4013), so that each password that they know is known here too.
+    Name and password are sent as UTF-8 without SASLprep (RFC 4013), as by Kafka's own clients and brokers: every
+    password that works there works here.
     """
 
     __slots__ = ("_mechanism", "_password", "_scram", "_stage", "_username", "session_lifetime_ms")
 
     def __init__(self, mechanism: str, username: str, password: str, nonce: str = "") -> None:
-        """Raises ValueError with a sentence for what can be no login."""
+        """Check the arguments. Raises ValueError with a sentence for an impossible login."""
         check_login(mechanism, username, password)
         self._mechanism = mechanism
         self._username = username
@@ -61,19 +62,19 @@ class Login:
         self._scram = _Scram(_HASHES[mechanism], username, password, nonce) if mechanism in _HASHES else None
         self._stage = "new"
         self.session_lifetime_ms = 0
-        """How long the server lets us stay without another login, counted from its last answer; 0: forever."""
+        """Lifetime of the session from the server's last answer on, after which it wants another login; 0: no limit."""
 
     @property
     def is_done(self) -> bool:
         return self._stage == "done"
 
     def begin(self) -> SaslHandshake:
-        """To be sent first."""
+        """Return the request to be sent first."""
         self._stage = "handshake"
         return SaslHandshake(self._mechanism)
 
     def hear(self, reply: Message) -> SaslAuthenticate | None:
-        """What to send next, None once we are in. Raises LoginRefused; this login is over then."""
+        """Return the next request; None once the login is done. Raises LoginRefused, which ends this login."""
         stage, self._stage = self._stage, "failed"
         if stage == "handshake" and isinstance(reply, SaslHandshakeReply):
             self._check_offer(reply)
@@ -97,14 +98,14 @@ class Login:
             offered = ", ".join(reply.mechanisms)
             what = f"it offers {offered}, not {self._mechanism}" if offered else reply.error_code.name
             if reply.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-                what += ", as a listener says that asks nobody for a login"
+                what += "; a listener without authentication answers so"
             raise LoginRefused(reply.error_code, self._refusal(what))
 
-    def _hear_scram(self, scram: "_Scram", stage: str, said: bytes) -> bytes | None:
+    def _hear_scram(self, scram: "_Scram", stage: str, message: bytes) -> bytes | None:
         try:
             if stage == "first":
-                return scram.final(said)
-            scram.check(said)
+                return scram.final(message)
+            scram.check(message)
         except ValueError as wrong:
             raise LoginRefused(ErrorCode.SASL_AUTHENTICATION_FAILED, self._refusal(str(wrong))) from None
         return None
@@ -113,14 +114,14 @@ class Login:
         return f"\0{self._username}\0{self._password}".encode()
 
     def _refusal(self, why: str) -> str:
-        """What a server said ends up in logs and on pages: it may have repeated the password."""
-        told = why.replace(self._password, "***")
-        told = told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}..."
-        return f"{self._username!r} is not let in by {self._mechanism}: {told}"
+        """Return the server's sentence without the password, which it may repeat: the sentence is logged and shown."""
+        sentence = why.replace(self._password, "***")
+        sentence = sentence if len(sentence) <= _MOST_CHARACTERS else f"{sentence[:_MOST_CHARACTERS]}..."
+        return f"{self._username!r} is not let in by {self._mechanism}: {sentence}"
 
 
 def check_login(mechanism: str, username: str, password: str) -> None:
-    """Raises ValueError with a sentence, which has no password in it, for what can be no login."""
+    """Check mechanism, name and password. Raises ValueError with a sentence that does not contain the password."""
     if mechanism not in MECHANISMS:
         raise ValueError(f"{mechanism!r} is no mechanism of SASL known here: {', '.join(MECHANISMS)} are")
     for what, text in (("username", username), ("password", password)):
@@ -133,7 +134,7 @@ def check_login(mechanism: str, username: str, password: str) -> None:
 
 
 class _Scram:
-    """Raises ValueError, with what is wrong, for a server that does not keep to it."""
+    """The client's side of a SCRAM exchange. Raises ValueError with a sentence if the server violates the protocol."""
 
     __slots__ = ("_first", "_hash", "_nonce", "_password", "_signature")
 
@@ -150,9 +151,9 @@ class _Scram:
     def first(self) -> bytes:
         return f"{_WITHOUT_CHANNEL}{self._first}".encode()
 
-    def final(self, said: bytes) -> bytes:
-        """The proof that we know the password, for the server's salt."""
-        text = _text(said)
+    def final(self, message: bytes) -> bytes:
+        """Return the final message, which proves with the server's salt that the client knows the password."""
+        text = _text(message)
         found = _attributes(text)
         if "m" in found:
             raise ValueError("the server demands an extension of SCRAM that is not known here")
@@ -171,9 +172,9 @@ class _Scram:
         proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
-    def check(self, said: bytes) -> None:
-        """Whether the server knows the password too."""
-        found = _attributes(_text(said))
+    def check(self, message: bytes) -> None:
+        """Check the server's signature, which proves that it knows the password."""
+        found = _attributes(_text(message))
         if "e" in found:
             raise ValueError(f"the server says {found['e']}")
         if not hmac.compare_digest(_base64(found.get("v", ""), "signature"), self._signature):
@@ -183,15 +184,15 @@ class _Scram:
         return hmac.digest(key, what, self._hash)
 
 
-def _text(said: bytes) -> str:
+def _text(message: bytes) -> str:
     try:
-        return said.decode()
+        return message.decode()
     except UnicodeDecodeError:
         raise ValueError("the server says what is no text") from None
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Of `a=...,b=...`; what says something twice says the first."""
+    """Return the attributes of `a=...,b=...`; of repeated ones the first counts."""
     found: dict[str, str] = {}
     for one in text.split(","):
         name, _, value = one.partition("=")
@@ -210,7 +211,7 @@ def _base64(text: str, what: str) -> bytes:
 
 
 def _rounds(text: str) -> int:
-    """How often the password is hashed."""
+    """Return the number of iterations of the password's hash."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise ValueError("the server does not say how often the password is hashed")
     rounds = int(text)

@@ -1,13 +1,13 @@
-"""The APIs as a page: `make wire` prints them from the table, and a test holds the two together.
+"""Prints the table of APIs: `make wire` writes it into docs/kafka.md, and a test compares the two.
 
-`python -m protocol.kafka.page` takes docs/kafka.md and gives it back, brought up to date between its marks.
+`python -m protocol.kafka.page` reads docs/kafka.md and writes it with the part between its marks replaced.
 """
 
 import sys
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS, WireApi
 from protocol.kafka.fields import NEWEST
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.messages.data import Produce
@@ -17,7 +17,7 @@ _END: Final = "<!-- end -->"
 
 
 def fill(page: str) -> str:
-    """The page, with what stands between the marks printed anew. Raises ValueError for a page without the marks."""
+    """Return the page with the part between the marks replaced. Raises ValueError for a page without the marks."""
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not end:
@@ -33,14 +33,14 @@ def _lines() -> Iterator[str]:
             yield f"| {api.key} | {api.message.__name__} | {_versions(api)} | {_flexible(api)} |"
 
 
-def _versions(api: Api) -> str:
+def _versions(api: WireApi) -> str:
     oldest, newest = api.request.oldest, api.request.newest
     if api.message is Produce:
         return f"{oldest} to {newest}; below {OLDEST_PRODUCE} refused"
     return str(newest) if oldest == newest else f"{oldest} to {newest}"
 
 
-def _flexible(api: Api) -> str:
+def _flexible(api: WireApi) -> str:
     return "never" if api.request.flexible == NEWEST else str(api.request.flexible)
 
 

@@ -1,4 +1,4 @@
-"""Where a version of Kafka's wire wants another reply than the core gives, by request type."""
+"""Adapts replies to versions of Kafka's wire that want another one than the core gives, by request type."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,7 +26,7 @@ from protocol.messages.offsets import (
 from protocol.refusals import on_each_partition
 
 OLDEST_PRODUCE: Final = 3
-"""Below it the records are in formats before v2."""
+"""Oldest version whose records are in format v2."""
 
 
 def _error_of_the_only_member(version: int, _request: LeaveGroup, reply: LeaveGroupReply) -> LeaveGroupReply:
@@ -36,40 +36,40 @@ def _error_of_the_only_member(version: int, _request: LeaveGroup, reply: LeaveGr
 
 
 def _error_on_each_partition(version: int, request: OffsetFetch, reply: OffsetFetchReply) -> OffsetFetchReply:
-    """Version 1 has no place for the group's error but its partitions."""
+    """Put the group's error on its partitions: version 1 has no other place."""
     if version >= 2 or not reply.groups[0].error_code:
         return reply
     return OffsetFetchReply((on_each_partition(request.groups[0], reply.groups[0].error_code),))
 
 
 def _always_a_message(version: int, _request: FindCoordinator, reply: FindCoordinatorReply) -> FindCoordinatorReply:
-    """A message is never null: NONE, or the error's name, in the single form; empty or what it says in the list."""
-    said = tuple(
+    """Fill in the message, which is never null: NONE or the error's name in the single form, else empty or as it is."""
+    coordinators = tuple(
         msgspec.structs.replace(
             found, error_message=found.error_message or (found.error_code.name if version < 4 else "")
         )
         for found in reply.coordinators
     )
-    return FindCoordinatorReply(said, reply.throttle_time_ms)
+    return FindCoordinatorReply(coordinators, reply.throttle_time_ms)
 
 
 _OLD_TRANSACTION_ERRORS: Final = (
-    # Error, the first version that knows it, and what older ones are told (docs/spec/group-protocol.md#4.3).
+    # Error, the first version that knows it, and the error for older versions (docs/spec/group-protocol.md#4.3).
     (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.INVALID_TXN_STATE),
 )
 
 
 def _errors_it_knows(version: int, _request: TxnOffsetCommit, reply: TxnOffsetCommitReply) -> TxnOffsetCommitReply:
-    told = {error: instead for error, since, instead in _OLD_TRANSACTION_ERRORS if version < since}
-    if not told:
+    replaced = {error: instead for error, since, instead in _OLD_TRANSACTION_ERRORS if version < since}
+    if not replaced:
         return reply
     return TxnOffsetCommitReply(
         tuple(
             OffsetCommitTopicReply(
                 topic.name,
                 tuple(
-                    OffsetCommitPartitionReply(part.partition_index, told.get(part.error_code, part.error_code))
+                    OffsetCommitPartitionReply(part.partition_index, replaced.get(part.error_code, part.error_code))
                     for part in topic.partitions
                 ),
             )
@@ -85,4 +85,4 @@ ADAPT: Final[dict[type[Message], Callable[[int, Any, Any], Message]]] = {
     FindCoordinator: _always_a_message,
     TxnOffsetCommit: _errors_it_knows,
 }
-"""Version, request and the core's reply to the reply of that version."""
+"""Functions from version, request and the core's reply to the reply in that version."""

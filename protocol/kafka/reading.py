@@ -1,8 +1,8 @@
-"""Schemas into readers: for each version a function without a branch on the version.
+"""Compiles schemas to readers: for each version a function without a branch on the version.
 
-The source is straight lines: neighbouring fields of fixed width are one `struct` call, with the length of what follows
-in it. A reader is given a whole frame and never reads beyond it. What it makes is bounded too: `MAX_ENTRIES` elements,
-or as many as it is made for, in all arrays together, tagged fields among them, however little room each takes.
+The source is straight lines: neighbouring fields of fixed width are one `struct` call, which also reads the length of
+the field behind them. A reader gets a whole frame and never reads beyond it. Its output is bounded too, however small
+the elements are: at most `MAX_ENTRIES` elements, or another given number, in all arrays and tagged fields together.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.fields import (
     ERROR,
     Absent,
+    Field,
+    FieldGroup,
     Fixed,
-    Group,
     Inline,
     Many,
     Maybe,
-    Row,
     SameAs,
     Scalar,
     Schema,
@@ -32,11 +32,11 @@ from protocol.messages import Message
 MAX_ENTRIES: Final = 131_072
 
 Reader = Callable[[bytes, int], Any]
-"""Frame and where the body begins to the message. Raises ProtocolViolation."""
+"""Function from a frame and the position of its body to the message. Raises ProtocolViolation."""
 
 
 class _Errors(dict[int, ErrorCode]):
-    """Those known, and beside them whatever a newer server says."""
+    """Error codes by number: the known ones, and codes made for unknown numbers of newer servers."""
 
     def __missing__(self, number: int) -> ErrorCode:
         return ErrorCode(number)
@@ -54,7 +54,7 @@ def _read_many(data: bytes, position: int, count: int, code: str) -> tuple[Any, 
 
 
 class _ReaderSource(Source):
-    """`_run` is the fixed-width fields not yet read: names and codes."""
+    """Source of a reader. `_run`: names and codes of fixed-width fields not yet read."""
 
     def __init__(self, version: int, is_flexible: bool, decode: str, most: int, *, is_answer: bool) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _ReaderSource(Source):
         self._run.clear()
 
     def end(self, value: str) -> None:
-        """Slices give what is there: that all of it was is seen once, at the end."""
+        """Check once, at the end, that the frame was long enough: slices beyond it do not raise."""
         self.line("if pos > len(data):")
         self.line("    refuse('the frame ends before its fields do')")
         self.line(f"return {value}")
@@ -95,7 +95,7 @@ class _ReaderSource(Source):
         return name
 
     def length(self, code: str) -> str:
-        """A name for the length that stands here: -1 is null in both encodings."""
+        """Read a length, and return the name of its variable: -1 is null in both encodings."""
         name = self.new("n")
         if self.is_flexible:
             self.flush()
@@ -144,7 +144,7 @@ class _ReaderSource(Source):
             self.line(f"{items} = []")
             self.line(f"for _ in range({count}):")
             self.depth += 1
-            if isinstance(kind.item, Group):
+            if isinstance(kind.item, FieldGroup):
                 item = self.group(kind.item, with_tags=not kind.bare)
             else:
                 item = self.scalar(row_name, kind.item, nullable=False)
@@ -166,7 +166,7 @@ class _ReaderSource(Source):
         self.depth -= 1
         return name
 
-    def row(self, row: Row) -> str:
+    def row(self, row: Field) -> str:
         nullable = self.version >= row.nullable
         if isinstance(row.type, Many):
             value = self.many(row.name, row.type, nullable=nullable)
@@ -180,8 +180,8 @@ class _ReaderSource(Source):
                 value = f"errors[{value}]"
         return f"({row.read_as.format(value)})" if row.read_as else value
 
-    def group(self, group: Group, *, with_tags: bool) -> str:
-        """Reads the fields, and gives the expression that makes the Struct of them."""
+    def group(self, group: FieldGroup, *, with_tags: bool) -> str:
+        """Read the fields, and return the expression that makes the struct."""
         values: dict[str, str] = {}
         tagged = [row for row in present(group, self.version) if row.tag is not None]
         for row in present(group, self.version):
@@ -205,8 +205,8 @@ class _ReaderSource(Source):
                 self.line("    pos += 1")
         return self._construct(group, values)
 
-    def _from_tag(self, row: Row, tags: str, usual: Any) -> str:
-        one = Group(_Tagged, (row._replace(name="value", tag=None),), {})
+    def _from_tag(self, row: Field, tags: str, usual: Any) -> str:
+        one = FieldGroup(_Tagged, (row._replace(name="value", tag=None),), {})
         source = _ReaderSource(self.version, True, self.decode, self.most, is_answer=self.is_answer)
         value = source.row(one.rows[0])
         source.flush()
@@ -216,7 +216,7 @@ class _ReaderSource(Source):
         self.line(f"{name} = {self.keep(read)}({tags}[{row.tag}], 0) if {row.tag} in {tags} else {fallback}")
         return name
 
-    def _construct(self, group: Group, values: dict[str, str]) -> str:
+    def _construct(self, group: FieldGroup, values: dict[str, str]) -> str:
         for name, fact in group.facts.items():
             values[name] = self.keep(fact(self.version))
         arguments: list[str] = []
@@ -253,7 +253,7 @@ def _finish_reader(source: _ReaderSource, value: str, about: str) -> Reader:
 
 
 def _finish_whole_reader(source: _ReaderSource, value: str, about: str, mend: Reader) -> Reader:
-    """One that says nothing but ProtocolViolation. `mend` reads what has text that is no UTF-8."""
+    """Compile the reader, which raises only ProtocolViolation. `mend` reads frames with text that is no UTF-8."""
     source.end(value)
     source.lines.insert(0, "    start = pos\n    try:")
     source.names.update(Violation=ProtocolViolation, Short=(IndexError, error), mend=mend)
@@ -274,7 +274,7 @@ def _compile_reader(schema: Schema, version: int, decode: str, most: int, is_ans
     source.depth = 2
     value = source.group(schema.group, with_tags=True)
 
-    # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
+    # Java decodes invalid UTF-8 to U+FFFD, so such clients work with Kafka and must work here.
     def mend(data: bytes, position: int) -> Any:
         return _compile_reader(schema, version, ".decode(errors='replace')", most, is_answer)(data, position)
 
@@ -282,6 +282,6 @@ def _compile_reader(schema: Schema, version: int, decode: str, most: int, is_ans
 
 
 def reader(schema: Schema, version: int, most_entries: int = MAX_ENTRIES, *, is_answer: bool = False) -> Reader:
-    """For bodies of this version; bytes beyond its fields are let pass, as by Kafka. What a server answers
-    (`is_answer`) may have names as long as any: it let somebody else have them. Compiled when first asked for."""
+    """Return the reader of this version's bodies, compiled on first use. Bytes behind the last field are ignored, as in
+    Kafka. Replies of a server (`is_answer`) may have names of any length: the server has accepted them from others."""
     return _compile_reader(schema, version, ".decode()", most_entries, is_answer)

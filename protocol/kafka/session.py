@@ -1,10 +1,10 @@
 """The server's side of a Kafka connection: see `protocol.session` for what a session promises.
 
-Requests are answered in the order they came, so one is out at a time: `next_request` gives None until it is answered.
+Requests are answered in the order they came, one at a time: `next_request` returns None until the last one is answered.
 A request that waits behind another costs its bytes and nothing else; the node stops reading when they are many.
 
-The session answers by itself what is a matter of the wire alone: ApiVersions; the two of SASL, since there is no
-authentication; Produce of a version whose records nobody reads any more. What those say leaves in order too.
+The session itself answers requests that concern the wire alone: ApiVersions; the two of SASL, since there is no
+authentication; Produce in a version with an obsolete record format. These answers leave in order too.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Final
 
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, Call, reply_head
+from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
@@ -25,7 +25,7 @@ from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
     ApiVersionsReply,
-    Refused,
+    ErrorReply,
     SaslAuthenticate,
     SaslAuthenticateReply,
     SaslHandshake,
@@ -39,32 +39,33 @@ from protocol.strangers import guess
 __all__ = ["KafkaDialect", "KafkaSession"]
 
 MAX_WAITING_BYTES: Final = 1 << 20
-"""Of requests behind one that is not yet answered; beyond them the connection is not read."""
-_MAX_SAID_BYTES: Final = 1_024
-"""Of an answer that is kept, for each connection, in case that it is the next one's too."""
+"""Bytes of requests behind an unanswered one, from which on the connection is not read."""
+_MAX_KEPT_REPLY_BYTES: Final = 1_024
+"""Largest reply that a connection keeps in case its next reply is the same."""
 _CRUMB_BYTES: Final = 4_096
 MAX_CLIENT_ID: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 
-_MAX_ASKED_BYTES: Final = 1_024
-"""Of a request that is kept: anything may stand behind its fields, megabytes of it too."""
+_MAX_KEPT_REQUEST_BYTES: Final = 1_024
+"""Largest request that a connection keeps in case its next one is the same: extra bytes behind its fields count."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LENGTH: Final = Struct(">i").unpack_from
 _HEAD: Final = Struct(">Iih").unpack_from
-"""Key and version as one number, correlation id, and the length of the client's name: behind a frame's length."""
+"""Unpacks the fields behind a frame's length: key and version as one number, correlation id, length of the client's
+name."""
 _KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
 _REST_AT: Final = 12
 _NAME_AT: Final = 14
 _request = partial(tuple.__new__, Request)
-"""As `Request(...)`, which goes by way of Python, does."""
+"""Makes a `Request` as its constructor does, without a Python call."""
 _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
 
 
 class KafkaDialect:
-    """`served` are the requests that the core answers; the others of the table are neither spoken nor offered. One with
-    more than `most_entries` in its arrays is not even read."""
+    """Kafka's wire. `served`: requests that the core answers; others of the table are not served or advertised. A
+    request with more than `most_entries` elements in its arrays is a violation."""
 
     __slots__ = ("_calls", "_most_entries", "_served", "max_frame_bytes", "name", "offer")
 
@@ -74,50 +75,51 @@ class KafkaDialect:
         self.max_frame_bytes = max_frame_bytes
         offered = served | set(ANSWERED_BY_SESSIONS)
         self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in offered}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, VersionCodec] = {}
         self.offer = ApiVersionsReply(
             api_keys=tuple(ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items())
         )
-        """What ApiVersions is answered with."""
+        """Reply to ApiVersions."""
 
     def open(self) -> "KafkaSession":
         return KafkaSession(self)
 
-    def call(self, key: int, version: int) -> Call | None:
-        """None for what is not served."""
+    def call(self, key: int, version: int) -> VersionCodec | None:
+        """Return the call of this version of an API; None if it is not served."""
         return self.call_of((key & 0xFFFF) << 16 | (version & 0xFFFF))
 
-    def call_of(self, kind: int) -> Call | None:
-        """The same, by key and version as one number of four bytes, as they stand in a frame."""
+    def call_of(self, kind: int) -> VersionCodec | None:
+        """Return the call by key and version as one number of four bytes, as in a frame."""
         known = self._calls.get(kind)
         if known is None:
             key, version = kind >> 16, kind & 0xFFFF
             api = self._served.get(key)
             if api is None or not api.request.oldest <= version <= api.request.newest:
                 return None
-            known = self._calls[kind] = Call(api, version, self._most_entries)
+            known = self._calls[kind] = VersionCodec(api, version, self._most_entries)
         return known
 
 
-class _Said:
-    """The last answer to a commit: mostly the next is the same. `tail` stands behind the correlation id."""
+class _KeptReply:
+    """Last reply to a commit, kept since the next one is mostly the same. `tail`: its bytes behind the correlation
+    id."""
 
     __slots__ = ("call", "reply", "size", "tail")
 
-    def __init__(self, call: Call, reply: Message, frame: bytes) -> None:
+    def __init__(self, call: VersionCodec, reply: Message, frame: bytes) -> None:
         self.call = call
         self.reply = reply
         self.size = len(frame) - 4
         self.tail = frame[8:]
 
 
-class _Asked:
-    """The last heartbeat or fetch of offsets of a connection: key and version, what stood behind the correlation id,
-    and what it meant. A member, or whoever watches a group, asks the same again and again."""
+class _KeptRequest:
+    """Last heartbeat or OffsetFetch of a connection: key and version, bytes behind the correlation id, and the decoded
+    message. Members and monitoring tools repeat the same request."""
 
     __slots__ = ("call", "kind", "message", "rest")
 
-    def __init__(self, kind: int, rest: bytes, call: Call, message: Message) -> None:
+    def __init__(self, kind: int, rest: bytes, call: VersionCodec, message: Message) -> None:
         self.kind = kind
         self.rest = rest
         self.call = call
@@ -125,10 +127,10 @@ class _Asked:
 
 
 class KafkaSession:
-    """One connection. Idle, it keeps no buffer."""
+    """The server's side of one connection. An idle one keeps no buffer."""
 
     __slots__ = (
-        "_asked",
+        "_kept_request",
         "_call",
         "_chunks",
         "_client_id_bytes",
@@ -136,7 +138,7 @@ class KafkaSession:
         "_frames",
         "_own",
         "_request",
-        "_said",
+        "_kept_reply",
         "_unfinished_bytes",
         "_waiting_bytes",
         "client_id",
@@ -147,18 +149,18 @@ class KafkaSession:
         self._client_id_bytes = b""
         self._dialect = dialect
         self._frames: list[bytes] = []
-        """Whole frames not yet looked at, their length in front, the oldest last."""
+        """Whole frames not yet decoded, their length in front, the oldest last."""
         self._waiting_bytes = 0
         self._chunks: list[bytes | bytearray] = []
-        """What has arrived of a frame that is not whole."""
+        """Parts of an incomplete frame."""
         self._unfinished_bytes = 0
-        self._call: Call | None = None
-        """Of the request that is out."""
+        self._call: VersionCodec | None = None
+        """Call of the unanswered request."""
         self._request: Message | None = None
-        self._asked: _Asked | None = None
-        self._said: _Said | None = None
+        self._kept_request: _KeptRequest | None = None
+        self._kept_reply: _KeptReply | None = None
         self._own: list[bytes] = []
-        """What the session says itself, before the next reply."""
+        """The session's own answers, which leave before the next reply."""
 
     # ---------------------------------------------------------------------------------------------------------- framing
 
@@ -172,7 +174,7 @@ class KafkaSession:
             self._unfinished_bytes = 0
         length = len(data)
         if length >= 4 and not self._frames and self._length_of(data) == length - 4:
-            # Nearly always: one frame, whole.
+            # Nearly always one whole frame arrives.
             self._frames.append(data)
             self._waiting_bytes = length
             return
@@ -194,7 +196,7 @@ class KafkaSession:
             self._waiting_bytes += position
 
     def _put_aside(self, data: bytes) -> None:
-        """What comes in crumbs is put together: a crumb by itself takes twenty times its bytes."""
+        """Keep part of a frame. Small parts are joined, since each alone takes twenty times its bytes."""
         last = self._chunks[-1]
         if len(last) < _CRUMB_BYTES and isinstance(last, bytearray):
             last += data
@@ -226,7 +228,7 @@ class KafkaSession:
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
             kind, number, name_size = _HEAD(frame, _HEAD_AT)
-            asked = self._asked
+            asked = self._kept_request
             if asked is not None and kind == asked.kind and frame[_REST_AT:] == asked.rest:
                 self._call, message = asked.call, asked.message
             else:
@@ -238,14 +240,14 @@ class KafkaSession:
                     self._own.append(call.frame(number, own))
                     continue
                 self._call = call
-                if call.comes_again and len(frame) <= _MAX_ASKED_BYTES:
-                    self._asked = _Asked(kind, frame[_REST_AT:], call, message)
+                if call.is_repeated and len(frame) <= _MAX_KEPT_REQUEST_BYTES:
+                    self._kept_request = _KeptRequest(kind, frame[_REST_AT:], call, message)
             self._request = message
             return _request((number, message))
         return None
 
-    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[Call | None, int]:
-        """How the request is read, and where its body begins. None if it is answered already."""
+    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[VersionCodec | None, int]:
+        """Return the request's call and the position of its body; None if the session has answered it."""
         position = _NAME_AT
         if size > 0:
             position += size
@@ -258,7 +260,7 @@ class KafkaSession:
         if call is None:
             key, version = _KEY_AND_VERSION(frame, _HEAD_AT)
             if key == API_VERSIONS:
-                self._say_unsupported(number)
+                self._answer_unsupported(number)
                 return None, position
             raise ProtocolViolation(f"API {key} in version {version} is not served")
         if call.is_flexible:
@@ -275,19 +277,19 @@ class KafkaSession:
         if len(name) < size:
             raise ProtocolViolation("the frame ends in its header")
         self._client_id_bytes = name
-        self._asked = None
+        self._kept_request = None
         self.client_id = name.decode(errors="replace")[:MAX_CLIENT_ID]
 
-    def _say_unsupported(self, number: int) -> None:
-        """A newer ApiVersions than ours is answered in the oldest form, with the versions of itself."""
+    def _answer_unsupported(self, number: int) -> None:
+        """Answer an ApiVersions of an unknown version in the oldest one, with the versions of ApiVersions itself."""
         api = APIS[API_VERSIONS]
         itself = ApiVersion(API_VERSIONS, api.request.oldest, api.request.newest)
         oldest = self._dialect.call(API_VERSIONS, 0)
         assert oldest is not None
         self._own.append(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
 
-    def _answer(self, call: Call, message: Message) -> Message | None:
-        """What the session answers itself."""
+    def _answer(self, call: VersionCodec, message: Message) -> Message | None:
+        """Return the session's own reply; None if the node must answer."""
         if isinstance(message, ApiVersions):
             software = (message.client_software_name, message.client_software_version)
             if call.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
@@ -310,14 +312,14 @@ class KafkaSession:
         kind = type(reply)
         if kind is call.plain:
             data = call.frame(number, reply)
-        elif call.is_quiet and not reply.error_code:  # type: ignore[attr-defined]
+        elif call.is_heartbeat and not reply.error_code:  # type: ignore[attr-defined]
             data = reply_head(call.ready_size, number) + call.ready
         elif kind is OffsetCommitReply:
-            data = self._say_again(call, number, reply)
+            data = self._commit_reply(call, number, reply)
         elif isinstance(request, Produce) and request.acks == 0:
             data = b""
         else:
-            if isinstance(reply, Refused):
+            if isinstance(reply, ErrorReply):
                 reply = REFUSE[type(request)](request, reply.error_code, reply.error_message)
             if call.adapt is not None:
                 reply = call.adapt(call.version, request, reply)
@@ -330,12 +332,12 @@ class KafkaSession:
             return reply
         return Encoded((yield from call.encode_slowly(reply)))
 
-    def _say_again(self, call: Call, number: int, reply: Message) -> bytes:
-        said = self._said
-        if said is not None and said.call is call and said.reply == reply:
-            return reply_head(said.size, number) + said.tail
+    def _commit_reply(self, call: VersionCodec, number: int, reply: Message) -> bytes:
+        kept = self._kept_reply
+        if kept is not None and kept.call is call and kept.reply == reply:
+            return reply_head(kept.size, number) + kept.tail
         data = call.frame(number, reply)
-        self._said = _Said(call, reply, data) if len(data) <= _MAX_SAID_BYTES else None
+        self._kept_reply = _KeptReply(call, reply, data) if len(data) <= _MAX_KEPT_REPLY_BYTES else None
         return data
 
     def encode_push(self, message: Message) -> bytes:
@@ -366,5 +368,5 @@ class KafkaSession:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits behind an unanswered request that no more should be read."""
+        """True if so many bytes wait behind an unanswered request that no more should be read."""
         return self._call is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES

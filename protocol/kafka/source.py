@@ -1,14 +1,14 @@
-"""The text of a function that grows line by line, and what readers and writers both ask of a schema."""
+"""Builds the source of readers and writers line by line, and answers their questions about a schema."""
 
 from typing import Any
 
 import msgspec
 
-from protocol.kafka.fields import Group, Inline, Many, Row, Sized
+from protocol.kafka.fields import Field, FieldGroup, Inline, Many, Sized
 
 
 class Source:
-    """Lines of a function that grow, and the objects they name."""
+    """Lines of a function, and the objects that they name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -34,18 +34,18 @@ class Source:
         return self.names[signature.split("(", maxsplit=1)[0]]
 
 
-def present(group: Group, version: int) -> list[Row]:
-    """The rows that a version has."""
+def present(group: FieldGroup, version: int) -> list[Field]:
+    """Return the rows of a version."""
     return [row for row in group.rows if row.since <= version <= row.until]
 
 
-def is_required(group: Group, name: str) -> bool:
-    """Whether the message has no default for the field."""
+def is_required(group: FieldGroup, name: str) -> bool:
+    """Return true if the message has no default for the field."""
     return bool(_field(group, name).required)
 
 
-def default(group: Group, name: str) -> Any:
-    """The message's own, or the empty value of a field that must be given."""
+def default(group: FieldGroup, name: str) -> Any:
+    """Return the message's default, or the empty value of a required field."""
     field = _field(group, name)
     if not field.required:
         return field.default
@@ -58,5 +58,5 @@ def default(group: Group, name: str) -> Any:
     return 0
 
 
-def _field(group: Group, name: str) -> Any:
+def _field(group: FieldGroup, name: str) -> Any:
     return next(field for field in msgspec.structs.fields(group.message) if field.name == name)

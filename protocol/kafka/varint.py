@@ -1,15 +1,16 @@
-"""Unsigned varints and tagged fields: what flexible versions are made of (KIP-482)."""
+"""Unsigned varints and tagged fields of flexible versions (KIP-482)."""
 
 from typing import Final
 
 from protocol.errors import ProtocolViolation
 
 MAX_TAGS: Final = 64
-"""Tagged fields of one struct: ten times what any of Kafka's has. Two bytes make one, so somebody must count them."""
+"""Limit of tagged fields in one struct, ten times as many as any of Kafka's has. It is needed since two bytes make a
+field."""
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """The value and where the next one begins. Raises ProtocolViolation for one of more than five bytes."""
+    """Return the value and the position behind it. Raises ProtocolViolation for one of more than five bytes."""
     value = 0
     for shift in range(0, 35, 7):
         byte = data[position]
@@ -21,7 +22,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def write_uvarint(value: int) -> bytes:
-    """Of a value that fits 31 bits."""
+    """Encode a value that fits 31 bits."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -31,9 +32,9 @@ def write_uvarint(value: int) -> bytes:
 
 
 def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
-    """All tagged fields that stand here, and where the next thing begins. Unknown ones are for whoever knows them.
+    """Return the tagged fields at `position`, unknown ones included, and the position behind them.
 
-    Raises ProtocolViolation for more than `MAX_TAGS`, one that comes twice or is not all there; and IndexError.
+    Raises ProtocolViolation for more than `MAX_TAGS` fields, and for a repeated or incomplete one; and IndexError.
     """
     count, position = read_uvarint(data, position)
     if count > MAX_TAGS:
@@ -53,7 +54,7 @@ def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
 
 
 def write_tags(tags: list[tuple[int, bytes]]) -> bytes:
-    """The section that ends a struct; the tags in ascending order."""
+    """Encode the tagged fields at the end of a struct, given in ascending order of tags."""
     parts = [write_uvarint(len(tags))]
     for tag, value in tags:
         parts += (write_uvarint(tag), write_uvarint(len(value)), value)

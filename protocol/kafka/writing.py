@@ -1,6 +1,5 @@
-"""Schemas into writers: for each version a function without a branch on the version, of straight lines as in `reading`.
-
-A field that the version does not have is left unsaid.
+"""Compiles schemas to writers: for each version a function without a branch on the version, straight lines as in
+`reading`. Fields that the version does not have are left out.
 """
 
 from collections.abc import Callable, Generator
@@ -8,15 +7,15 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from protocol.kafka.fields import Fixed, Group, Inline, Many, Maybe, Row, Schema, Sized
+from protocol.kafka.fields import Field, FieldGroup, Fixed, Inline, Many, Maybe, Schema, Sized
 from protocol.kafka.source import Source, default, present
 from protocol.kafka.varint import write_tags, write_uvarint
 
 Writer = Callable[[Any], bytes]
-"""Message to body."""
+"""Function from a message to its body."""
 
 _PIECES_A_PAUSE: Final = 4_000
-"""A millisecond or less."""
+"""Pieces encoded between two pauses, in a millisecond or less."""
 _SHORT: Final = tuple(bytes((value,)) for value in range(128))
 
 
@@ -25,8 +24,8 @@ def _write_many(items: tuple[Any, ...], code: str) -> bytes:
 
 
 class _WriterSource(Source):
-    """`_run` is the fixed-width values not yet written: codes and expressions. `pauses_after` so many pieces the
-    writer yields; 0: never."""
+    """Source of a writer. `_run`: codes and expressions of fixed-width values not yet written. The writer yields after
+    `pauses_after` pieces; 0: never."""
 
     def __init__(self, version: int, is_flexible: bool, pauses_after: int = 0) -> None:
         super().__init__()
@@ -65,7 +64,7 @@ class _WriterSource(Source):
         encoded = f"{name}.encode()" if kind.is_text else name
         empty = "''" if kind.is_text else "b''"
         if nullable:
-            # What stands before is written with the length, in either branch.
+            # Both branches write the fixed-width values before this field together with its length.
             before = self._run.copy()
             self.line(f"if {name}:")
             self.depth += 1
@@ -77,7 +76,7 @@ class _WriterSource(Source):
             self.length(f"(-1 if {name} is None else 0)", kind.length_code)
             self.depth -= 1
         else:
-            # What the message leaves open, an older version says with nothing.
+            # Older versions cannot say null: they write an empty value.
             self.line(f"if {name} is None:")
             self.line(f"    {name} = {empty}")
             self._bytes(name, encoded, kind)
@@ -109,7 +108,7 @@ class _WriterSource(Source):
             item = self.new("item")
             self.line(f"for {item} in {name}:")
             self.depth += 1
-            if isinstance(kind.item, Group):
+            if isinstance(kind.item, FieldGroup):
                 self.group(kind.item, item, with_tags=not kind.bare)
             elif isinstance(kind.item, Fixed):
                 self._run.append((kind.item.code, item))
@@ -140,7 +139,7 @@ class _WriterSource(Source):
         self.flush()
         self.depth -= 1
 
-    def row(self, row: Row, value: str) -> None:
+    def row(self, row: Field, value: str) -> None:
         nullable = self.version >= row.nullable
         if row.write_as:
             value = f"({row.write_as.format(value)})"
@@ -157,7 +156,7 @@ class _WriterSource(Source):
         else:
             self.sized(value, row.type, nullable=nullable)
 
-    def group(self, group: Group, value: str, *, with_tags: bool) -> None:
+    def group(self, group: FieldGroup, value: str, *, with_tags: bool) -> None:
         rows = present(group, self.version)
         for row in rows:
             if row.tag is None:
@@ -190,7 +189,7 @@ def _finish_writer(source: _WriterSource, about: str, result: str = "b''.join(pa
 
 @cache
 def pieces_writer(schema: Schema, version: int) -> Callable[[Any], list[bytes]]:
-    """As `writer`, the body in pieces: for messages so large that to join them is worth doing once only."""
+    """Return a writer of bodies in pieces, for messages so large that their pieces should be joined only once."""
     source = _WriterSource(version, version >= schema.flexible)
     source.group(schema.group, "message", with_tags=True)
     write: Callable[[Any], list[bytes]] = _finish_writer(source, f"{schema.name} v{version}", "parts")
@@ -199,7 +198,7 @@ def pieces_writer(schema: Schema, version: int) -> Callable[[Any], list[bytes]]:
 
 @cache
 def pausing_writer(schema: Schema, version: int) -> Callable[[Any], Generator[None, None, bytes]]:
-    """As `writer`, for bodies so large that nobody should wait for the whole: it yields after some of it."""
+    """Return a writer of bodies so large that others should not wait for the whole: it yields now and then."""
     source = _WriterSource(version, version >= schema.flexible, _PIECES_A_PAUSE)
     source.group(schema.group, "message", with_tags=True)
     source.lines.insert(0, "    whole = []")
@@ -210,7 +209,7 @@ def pausing_writer(schema: Schema, version: int) -> Callable[[Any], Generator[No
 
 @cache
 def writer(schema: Schema, version: int) -> Writer:
-    """Of bodies of this version. Compiled when first asked for."""
+    """Return the writer of this version's bodies, compiled on first use."""
     source = _WriterSource(version, version >= schema.flexible)
     source.group(schema.group, "message", with_tags=True)
     write: Writer = _finish_writer(source, f"{schema.name} v{version}")

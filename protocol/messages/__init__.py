@@ -9,20 +9,21 @@ from typing import Annotated, dataclass_transform
 
 import msgspec
 
-# What a request may hold, checked where bytes become messages: the log's records and Kafka's wire have these widths. A
-# number or a text that does not fit one would stop the node.
+# Ranges of fields, checked where bytes become messages: records of the log and Kafka's wire have these widths. A number
+# or text that does not fit would stop the node.
 Int8 = Annotated[int, msgspec.Meta(ge=-(2**7), le=2**7 - 1)]
 Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62 - 1)]
-"""Half of an Int64, so that the sum of two is one."""
+"""Milliseconds, bounded so that the sum of two fits an Int64."""
 Text = Annotated[str, msgspec.Meta(max_length=8_000)]
-"""Below Kafka's longest string of 32,767 bytes, whatever the characters and with room for an id made of it."""
+"""Text of 8,000 characters at most: as UTF-8, even with an id made of it, it fits Kafka's longest string of 32,767
+bytes."""
 GroupId = str
-"""Of any length: a group id that fits no record is refused by what is asked about the group, with INVALID_GROUP_ID."""
+"""Group id of any length on the wire; requests with one above `LONGEST_GROUP_ID` are answered with INVALID_GROUP_ID."""
 LONGEST_GROUP_ID = 8_000
-"""Characters of a group id, as of any `Text`."""
+"""Most characters of a group id, as of any `Text`."""
 
 
 # Subclasses inherit `frozen`; type checkers have to be told.

@@ -1,4 +1,4 @@
-"""Who may do what, as Apache Kafka's brokers tell it."""
+"""Access control lists of Apache Kafka's brokers."""
 
 import enum
 
@@ -7,7 +7,7 @@ from protocol.messages import Int8, Message, Text
 
 
 class AclOperation(enum.IntEnum):
-    """Kafka's codes. In a set of authorized operations (KIP-430) each is the bit of its number."""
+    """Kafka's codes of operations. In a set of authorized operations (KIP-430) each is the bit of its number."""
 
     READ = 3
     DELETE = 6
@@ -17,7 +17,7 @@ class AclOperation(enum.IntEnum):
 
 
 class DescribeAcls(Message):
-    """The ACLs that match. A broker without an authorizer answers SECURITY_DISABLED."""
+    """Ask for the ACLs that match. A broker without an authorizer answers SECURITY_DISABLED."""
 
     resource_type_filter: Int8
     resource_name_filter: Text | None = None

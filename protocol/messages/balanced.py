@@ -1,8 +1,8 @@
 """Client-balanced groups: members choose their partitions, the coordinator checks, records and reports
 (docs/spec/client-balanced-groups.md#15.1).
 
-`key` is a PartitionKey, `brokerId:topic:partitionId`. Calls with items are carried out item by item; the
-`error_code` of a reply is for the member or the group.
+`key` is a PartitionKey, `brokerId:topic:partitionId`. Requests with items are carried out item by item; the
+`error_code` of a reply concerns the member or the group.
 """
 
 from protocol.errors import ErrorCode
@@ -13,8 +13,8 @@ FROM_STORED = -1
 
 
 class HeldKey(Message):
-    """What a member that joins again still holds. `position`: the offset after what it has confirmed; -1: it does not
-    say, and goes on at the stored one."""
+    """Key that a rejoining member still holds. `position`: the offset after the last confirmed one; -1: the stored
+    position holds."""
 
     key: Text
     reg_epoch: Int64
@@ -22,10 +22,9 @@ class HeldKey(Message):
 
 
 class StartMember(Message):
-    """Become, or stay, a member. A negative `source_count`: that check is off, and `node_id` is ignored. `attempt`
-    counts the requests of this kind that the object has sent, from 1: one that comes late, on a connection given up
-    long ago, is known by it and changes nothing. Without it (0) a member also keeps what it owns and does not name in
-    `held`."""
+    """Become a member, or stay one. A negative `source_count` turns that check off, and `node_id` is ignored. `attempt`
+    counts the client's requests of this kind from 1: a late one, of an old connection, is recognized by it and changes
+    nothing. Without it (0) a member also keeps the keys that it owns and does not name in `held`."""
 
     group_id: GroupId
     consumer_id: Text
@@ -42,7 +41,7 @@ class StartMember(Message):
 
 
 class GrantedKey(Message):
-    """`position` is the next offset, `begin` and `end` those of the partition."""
+    """Granted key. `position`: the next offset to read; `begin` and `end`: offsets of the partition."""
 
     key: str
     reg_epoch: int
@@ -52,14 +51,14 @@ class GrantedKey(Message):
 
 
 class LostKey(Message):
-    """A key that the member does not own, or no longer, and why."""
+    """Key that the member does not own, or no longer, and the reason."""
 
     key: str
     error_code: ErrorCode
 
 
 class PartitionState(Message):
-    """A configured partition. `reason` says why it is not subscribable."""
+    """State of a configured partition. `reason` says why it is not subscribable."""
 
     key: str
     subscribable: bool
@@ -67,7 +66,7 @@ class PartitionState(Message):
 
 
 class StartMemberReply(Message):
-    """`error_message` is for people: it names who or what stands against it."""
+    """Reply to StartMember. `error_message` is for people: it names the member or setting that conflicts."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
@@ -86,7 +85,7 @@ class OwnedKey(Message):
 
 
 class ReleasedKey(Message):
-    """`offset`: the position after what was consumed, if anything was; None: after the batch that was fetched last."""
+    """Released key. `offset`: the position after the consumed records, if any; None: after the last fetched batch."""
 
     key: Text
     reg_epoch: Int64
@@ -95,8 +94,8 @@ class ReleasedKey(Message):
 
 
 class MemberHeartbeat(Message):
-    """`owned` is the complete report, None that it is as it was; `owned_version` counts its changes. `released`: what
-    an unregistration that was never answered gave up. `ops_ack`: the last operator's wish carried out."""
+    """Heartbeat of a member. `owned`: the complete report; None: unchanged; `owned_version` counts its changes.
+    `released`: keys of an unanswered unregistration. `ops_ack`: the operator's last order carried out."""
 
     group_id: GroupId
     consumer_id: Text
@@ -109,8 +108,8 @@ class MemberHeartbeat(Message):
 
 
 class MemberHeartbeatReply(Message):
-    """`meta` is None when the member's version is the present one. `from_max_id`: go to the end of what is owned; 0:
-    nothing is wanted."""
+    """Reply to a heartbeat. `meta` is None if the member's version is current. `from_max_id`: order to seek to the end
+    of all owned partitions; 0: none."""
 
     error_code: ErrorCode = ErrorCode.NONE
     lost: tuple[LostKey, ...] = ()
@@ -133,8 +132,8 @@ class PartitionMetaReply(Message):
 
 
 class RegisterItem(Message):
-    """`offset` -1: go on at the stored one. `position_policy` is one of `consume_position`; empty: the member's.
-    `is_first`: this object was never granted the key."""
+    """Key to register. `offset` -1: start at the stored one. `position_policy`: one of `consume_position`; empty: the
+    member's. `is_first`: the client was never granted the key."""
 
     key: Text
     offset: Int64 = FROM_STORED
@@ -184,9 +183,9 @@ class UnregisterPartitionsReply(Message):
 
 
 class FetchItem(Message):
-    """`last_consumed`: the batch that was fetched before is done with (local confirmation), and `consumed_to` is the
-    position after it; False leaves the position where it was. Without `consumed_to` (-1) the batch is the one that was
-    handed out last, whoever got it: a request that comes late may have been answered to nobody."""
+    """Key to fetch. `last_consumed`: the last batch is consumed (local confirmation), and `consumed_to` is the position
+    after it; False leaves the position. Without `consumed_to` (-1) the last batch sent counts, even if no client
+    received it: its request may have come late."""
 
     key: Text
     reg_epoch: Int64
@@ -196,7 +195,7 @@ class FetchItem(Message):
 
 
 class FetchRegistered(Message):
-    """The next records of owned partitions; waits for up to `max_wait_ms` while there are none of any."""
+    """Fetch the next records of owned partitions; waits for up to `max_wait_ms` while there are none at all."""
 
     group_id: GroupId
     consumer_id: Text
@@ -206,8 +205,8 @@ class FetchRegistered(Message):
 
 
 class FetchedPartition(Message):
-    """`records` is record batches as stored: those before `position` are to be passed over. `wait_ms`: how long to let
-    the partition be."""
+    """Records of a partition. `records`: batches as stored; the client skips records before `position`. `wait_ms`: time
+    until the next fetch of this partition."""
 
     key: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -223,7 +222,7 @@ class FetchRegisteredReply(Message):
 
 
 class ConfirmItem(Message):
-    """`offset`: the position after what was consumed; None: after the batch that was fetched last."""
+    """Key to confirm. `offset`: the position after the consumed records; None: after the last fetched batch."""
 
     key: Text
     reg_epoch: Int64
@@ -263,14 +262,14 @@ class LeaveMemberReply(Message):
 
 
 class DescribeBalanced(Message):
-    """None: all client-balanced groups."""
+    """Describe client-balanced groups; None: all of them."""
 
     groups: tuple[GroupId, ...] | None = None
     with_lag: bool = True
 
 
 class BalancedPartition(Message):
-    """A configured partition. `owner` is None where nobody reads it. -1 for what is not known."""
+    """Description of a configured partition. `owner` is None while it is unowned. Unknown numbers are -1."""
 
     key: str
     subscribable: bool
@@ -285,8 +284,8 @@ class BalancedPartition(Message):
     lag: int | None = None
 
 
-class BalancedMember(Message):
-    """`claimed_mismatch`: keys of its last report that the registry says are not its."""
+class BalancedMemberView(Message):
+    """Description of a member. `claimed_mismatch`: keys of its last report that it does not own in the registry."""
 
     consumer_id: str
     instance_id: str | None
@@ -309,7 +308,7 @@ class BalancedGroupView(Message):
     filters: dict[str, tuple[str, ...]] = {}
     source_count: int | None = None
     meta_version: int = -1
-    members: tuple[BalancedMember, ...] = ()
+    members: tuple[BalancedMemberView, ...] = ()
     partitions: tuple[BalancedPartition, ...] = ()
 
 
@@ -318,8 +317,8 @@ class DescribeBalancedReply(Message):
 
 
 class ConsumeFromMax(Message):
-    """Let online client-balanced groups go to the end of what they own, once. `actor`: a remark for the journal, which
-    keeps it beside where the request came from."""
+    """Order online client-balanced groups to seek to the end of their partitions, once. `actor`: a remark for the
+    journal, kept with the request's origin."""
 
     groups: tuple[GroupId, ...]
     actor: Text = ""
@@ -342,8 +341,8 @@ class ConsumeFromMaxReply(Message):
 
 
 class PartitionsLost(Message):
-    """Pushed when grants of the member were taken: its lease was over, its instance is another's now, or the
-    partitions are gone."""
+    """Pushed when the member lost grants: its lease expired, another member took its instance, or the partitions were
+    deleted."""
 
     group_id: str
     member_id: str
@@ -352,7 +351,7 @@ class PartitionsLost(Message):
 
 
 class PartitionsChanged(Message):
-    """Pushed when what a client-balanced group may read has changed: ask for it."""
+    """Pushed when the partitions of a client-balanced group have changed; the member then asks for them."""
 
     group_id: str
     topics: tuple[str, ...]

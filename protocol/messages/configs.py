@@ -1,4 +1,4 @@
-"""Settings of topics, groups and nodes: asked for and changed."""
+"""Settings of topics, groups and nodes: describe and alter."""
 
 import enum
 
@@ -7,7 +7,7 @@ from protocol.messages import Int8, Message, Text
 
 
 class ResourceType(enum.IntEnum):
-    """What has settings."""
+    """Type of a resource with settings."""
 
     TOPIC = 2
     BROKER = 4
@@ -15,7 +15,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a value comes from."""
+    """Source of a setting's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -25,7 +25,7 @@ class ConfigSource(enum.IntEnum):
 
 
 class ConfigType(enum.IntEnum):
-    """What a value is. An interval of time is a LONG or an INT."""
+    """Type of a setting's value. An interval of time is a LONG or an INT."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -40,7 +40,7 @@ class ConfigType(enum.IntEnum):
 
 
 class ConfigOperation(enum.IntEnum):
-    """What to do with a setting. APPEND and SUBTRACT are for lists."""
+    """Change of a setting. APPEND and SUBTRACT are for lists."""
 
     SET = 0
     DELETE = 1
@@ -49,7 +49,7 @@ class ConfigOperation(enum.IntEnum):
 
 
 class DescribeConfigsResource(Message):
-    """`configuration_keys` None: all of them."""
+    """Resource to describe. `configuration_keys` None: all settings."""
 
     resource_type: Int8
     resource_name: Text
@@ -63,7 +63,7 @@ class DescribeConfigs(Message):
 
 
 class ConfigSynonym(Message):
-    """Where else the value could come from, the strongest first."""
+    """Another source of the value; lists of synonyms begin with the strongest."""
 
     name: str
     value: str | None
@@ -71,7 +71,8 @@ class ConfigSynonym(Message):
 
 
 class DescribedConfig(Message):
-    """`config_source` and `config_type` are of the enums above; `is_default` is what version 0 says instead."""
+    """Described setting. `config_source` and `config_type` are of the enums above; version 0 has `is_default`
+    instead."""
 
     name: str
     value: str | None
@@ -98,7 +99,7 @@ class DescribeConfigsReply(Message):
 
 
 class AlterableConfig(Message):
-    """`config_operation` is a `ConfigOperation`."""
+    """Setting to alter. `config_operation` is a `ConfigOperation`."""
 
     name: Text
     config_operation: Int8 = 0
@@ -112,7 +113,7 @@ class AlterConfigsResource(Message):
 
 
 class IncrementalAlterConfigs(Message):
-    """Each resource as a whole or not at all (KIP-339)."""
+    """Alter settings; each resource is changed as a whole or not at all (KIP-339)."""
 
     resources: tuple[AlterConfigsResource, ...]
     validate_only: bool = False
@@ -124,7 +125,7 @@ class ReplacedConfig(Message):
 
 
 class ReplaceConfigsResource(Message):
-    """All settings that the resource shall have of its own: what is not named goes back to the default."""
+    """All of the resource's own settings; settings not named return to their defaults."""
 
     resource_type: Int8
     resource_name: Text
@@ -132,7 +133,7 @@ class ReplaceConfigsResource(Message):
 
 
 class AlterConfigs(Message):
-    """The older way: whoever changes one setting must know the others (superseded by KIP-339)."""
+    """Replace all settings of resources; superseded by IncrementalAlterConfigs (KIP-339)."""
 
     resources: tuple[ReplaceConfigsResource, ...]
     validate_only: bool = False

@@ -1,4 +1,4 @@
-"""Records in and out: produce and fetch. `records` are whole batches in Kafka's v2 format, opaque here."""
+"""Produce and fetch. `records` are whole batches in Kafka's v2 format, opaque here."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int8, Int16, Int32, Int64, Message, Text
@@ -11,7 +11,7 @@ class ProducePartition(Message):
 
 
 class ProduceTopic(Message):
-    """By name, or by id where the name is empty."""
+    """Records for a topic, given by name, or by id if the name is empty."""
 
     name: Text
     partition_data: tuple[ProducePartition, ...]
@@ -19,7 +19,7 @@ class ProduceTopic(Message):
 
 
 class Produce(Message):
-    """`acks` -1: answered when durable; 1: when appended; 0: never answered."""
+    """Append records. `acks` -1: answered when durable; 1: when appended; 0: never answered."""
 
     topic_data: tuple[ProduceTopic, ...]
     acks: Int16 = -1
@@ -28,7 +28,7 @@ class Produce(Message):
 
 
 class RecordError(Message):
-    """Which record of a batch was refused, and why."""
+    """Record of a batch that was rejected, and the reason."""
 
     batch_index: int
     batch_index_error_message: str | None = None
@@ -71,7 +71,7 @@ class FetchTopic(Message):
 
 
 class ForgottenTopic(Message):
-    """Partitions that a fetch session shall not ask for any more."""
+    """Partitions removed from a fetch session."""
 
     topic: Text
     partitions: tuple[Int32, ...]
@@ -79,9 +79,9 @@ class ForgottenTopic(Message):
 
 
 class Fetch(Message):
-    """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. `rack_id`:
-    where the reader is (KIP-392). Whoever reads by a grant of the registry says whose: a partition with an
-    `owner_epoch` is read only while that grant holds (docs/spec/consumer-client.md#E2)."""
+    """Long poll for records, answered when `min_bytes` are available, a partition has an error, or `max_wait_ms` have
+    passed. `rack_id`: the reader's rack (KIP-392). A partition with an `owner_epoch` is read only while that grant of
+    the ownership registry holds (docs/spec/consumer-client.md#E2)."""
 
     topics: tuple[FetchTopic, ...]
     max_wait_ms: Int32 = 500
@@ -126,7 +126,7 @@ class FetchReply(Message):
 
 
 class InitProducerId(Message):
-    """An id for a producer that wants its batches stored once each, or a new epoch of the one it has (KIP-360)."""
+    """Get an id for an idempotent producer, or a new epoch for its present id (KIP-360)."""
 
     transactional_id: Text | None = None
     transaction_timeout_ms: Int32 = 60_000
@@ -153,7 +153,8 @@ class EpochTopic(Message):
 
 
 class OffsetForLeaderEpoch(Message):
-    """Where each leader's epoch ended: what a consumer checks its position by after a change of leaders (KIP-320)."""
+    """Ask for the end offsets of leader epochs, with which consumers validate their positions after a change of leaders
+    (KIP-320)."""
 
     topics: tuple[EpochTopic, ...]
 

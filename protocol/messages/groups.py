@@ -1,5 +1,4 @@
-"""Group membership: join, sync, heartbeat, leave, and the admin questions about groups
-(docs/spec/group-protocol.md#2)."""
+"""Group membership: join, sync, heartbeat, leave, and administration of groups (docs/spec/group-protocol.md#2)."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int32, Int64, Message, Text
@@ -9,14 +8,14 @@ OPERATIONS_NOT_REQUESTED = -2147483648
 
 
 class JoinProtocol(Message):
-    """One way of assigning that a member offers; the metadata is opaque to the coordinator."""
+    """Assignor that a member supports, with its metadata, which is opaque to the coordinator."""
 
     name: Text
     metadata: bytes = b""
 
 
 class JoinGroup(Message):
-    """Become, or stay, a member. A negative `rebalance_timeout_ms` means: the session timeout."""
+    """Become a member, or stay one. A negative `rebalance_timeout_ms` stands for the session timeout."""
 
     group_id: GroupId
     session_timeout_ms: Int32
@@ -31,7 +30,7 @@ class JoinGroup(Message):
 
 
 class JoinGroupMember(Message):
-    """A line of the roster that the leader gets."""
+    """Member in the list that the leader gets."""
 
     member_id: str
     group_instance_id: str | None
@@ -39,7 +38,7 @@ class JoinGroupMember(Message):
 
 
 class JoinGroupReply(Message):
-    """`members` is filled for the leader alone."""
+    """Reply to JoinGroup. `members` is filled for the leader alone."""
 
     error_code: ErrorCode = ErrorCode.NONE
     generation_id: int = NO_GENERATION
@@ -53,15 +52,15 @@ class JoinGroupReply(Message):
 
 
 class SyncGroupAssignment(Message):
-    """What the leader decided for one member."""
+    """Assignment that the leader made for one member."""
 
     member_id: Text
     assignment: bytes
 
 
 class SyncGroup(Message):
-    """Fetch the assignment of a generation; the leader brings everybody's. `must_name_protocol`: version 5 and
-    newer."""
+    """Ask for the assignment of a generation; the leader sends all members' assignments. `must_name_protocol`: version
+    5 and newer."""
 
     group_id: GroupId
     generation_id: Int32
@@ -117,7 +116,7 @@ class LeaveGroupReply(Message):
 
 
 class DescribeGroups(Message):
-    """`absent_is_error`: the newest version says GROUP_ID_NOT_FOUND beside the state Dead."""
+    """Describe groups. `absent_is_error`: the newest version adds GROUP_ID_NOT_FOUND to the state Dead."""
 
     groups: tuple[GroupId, ...]
     include_authorized_operations: bool = False
@@ -134,8 +133,8 @@ class DescribedMember(Message):
 
 
 class DescribedGroup(Message):
-    """Beyond Kafka's fields, `generation_id` and the five that follow are ours; the Kafka wire leaves them out. `shard`
-    is the group's partition of `__consumer_offsets`, -1 where nothing is told of the group."""
+    """Description of a group. `generation_id` and the five fields behind it are not Kafka's, and left out on its wire.
+    `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -159,7 +158,7 @@ class DescribeGroupsReply(Message):
 
 
 class ListGroups(Message):
-    """Empty filters let everything pass. The answer is by id; `after` and `limit` ask for a page of it."""
+    """List groups, sorted by id. Empty filters match every group; `after` and `limit` ask for a page."""
 
     states_filter: tuple[Text, ...] = ()
     types_filter: tuple[Text, ...] = ()
@@ -195,7 +194,7 @@ class DeleteGroupsReply(Message):
 
 
 class ListNotes(Message):
-    """Why a group rebalanced: its journal, oldest first, `limit` notes after number `after`."""
+    """Ask for a group's journal, oldest first: `limit` notes after number `after`."""
 
     group_id: GroupId
     after: Int64 = -1
@@ -203,13 +202,15 @@ class ListNotes(Message):
 
 
 class ListedNote(Message):
-    """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people.
-    `kind`:
-    `rebalance` where one begins, `completed`, `dropped` (members left out), `replaced` (a static member came back
-    without one), `expired` (offsets, or the group, were kept for as long as they may be), `member` (one of a
-    client-balanced group came, went or lost partitions), `admin`.
-    What repeats, as when two processes fence each other, is one note: it happened `times` times since `since_ms`, the
-    last time at `wall_ms`. It is the newest again, with a new number, each time its count has doubled."""
+    """Note of a group's journal. `number` counts the group's notes; `cause` is one of a fixed set, `detail` a sentence
+    for people.
+
+    `kind`: `rebalance` (begun), `completed`, `dropped` (members left out), `replaced` (a static member came back
+    without a rebalance), `expired` (offsets, or the group, reached the end of their retention), `member` (a member of
+    a client-balanced group joined, left or lost partitions), `admin`.
+
+    Repeated events, as when two processes fence each other, make one note: it happened `times` times since `since_ms`,
+    the last time at `wall_ms`. The note becomes the newest, with a new number, each time its count has doubled."""
 
     number: int
     generation_id: int
@@ -230,7 +231,7 @@ class ListNotesReply(Message):
 
 
 class RebalanceStarted(Message):
-    """Pushed when the group enters PreparingRebalance; `deadline_ms` is how long the member has from now."""
+    """Pushed when the group enters PreparingRebalance; the member has `deadline_ms` from now to rejoin."""
 
     group_id: str
     generation_id: int
@@ -240,7 +241,7 @@ class RebalanceStarted(Message):
 
 
 class MemberRemoved(Message):
-    """Pushed when the coordinator has dropped this member."""
+    """Pushed when the coordinator has removed this member."""
 
     group_id: str
     member_id: str

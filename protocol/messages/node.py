@@ -1,11 +1,11 @@
-"""The node itself: greeting, discovery, and what it says of its own health."""
+"""The node itself: greeting, discovery and health."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int8, Message, Text
 
 
 class Hello(Message):
-    """Optional first request of a native connection; names the client for people who look at members later."""
+    """Optional first request of a native connection, which names the client in descriptions of members."""
 
     client_name: Text = ""
     client_version: Text = ""
@@ -22,7 +22,7 @@ class HelloReply(Message):
 
 
 class FindCoordinator(Message):
-    """`key_type` 0: groups."""
+    """Find the coordinators of keys. `key_type` 0: groups."""
 
     coordinator_keys: tuple[GroupId, ...]
     key_type: Int8 = 0
@@ -47,8 +47,8 @@ class DescribeNode(Message):
 
 
 class LoadProgress(Message):
-    """How far the shards have come on their way from disk to serving; once they serve, or have failed, how it was.
-    Bytes are those of logs and snapshots that have to be read. `left_ms` is -1 while nobody can tell.
+    """Progress of loading the shards; after loading, its totals. Bytes are bytes of logs and snapshots to be read.
+    `left_ms` is -1 while it is unknown.
     """
 
     is_loading: bool
@@ -62,15 +62,15 @@ class LoadProgress(Message):
 
 
 class FailedShard(Message):
-    """A shard that is not served, and what is wrong with its log."""
+    """Shard that is not served, and the problem of its log."""
 
     shard: int
     reason: str
 
 
 class DescribeNodeReply(Message):
-    """`counters` only grow while the process lives; `gauges` are as of now. Names are those of `/metrics`.
-    `upstream_problem`: why the cluster of brokers cannot be reached."""
+    """State of the node. `counters` only grow while the process lives; `gauges` are current. Names are those of
+    `/metrics`. `upstream_problem`: reason why the cluster of brokers is unreachable."""
 
     node_id: int
     cluster_id: str
@@ -87,18 +87,18 @@ class DescribeNodeReply(Message):
     failed_shards: tuple[FailedShard, ...] = ()
     upstream_problem: str = ""
     waiting: dict[str, int] = {}
-    """Operations in the purgatory, by kind."""
+    """Numbers of operations in the purgatory, by kind."""
 
 
-class Refused(Message):
-    """The reply to a request that no group or topic ever saw: a gate, or the wire, refused it as a whole."""
+class ErrorReply(Message):
+    """Reply to a request that admission or the wire rejected as a whole; no group or topic saw it."""
 
     error_code: ErrorCode
     error_message: str = ""
 
 
 class DescribeCluster(Message):
-    """`endpoint_type` 1: brokers, 2: controllers."""
+    """Describe the cluster. `endpoint_type` 1: brokers, 2: controllers."""
 
     include_cluster_authorized_operations: bool = False
     endpoint_type: Int8 = 1
@@ -125,7 +125,7 @@ class DescribeClusterReply(Message):
 
 
 class ApiVersions(Message):
-    """What can you do? Asked by Kafka's clients before anything else."""
+    """Ask for the APIs and versions of the server; Kafka's clients send it first."""
 
     client_software_name: Text = ""
     client_software_version: Text = ""

@@ -15,7 +15,7 @@ class OffsetCommitPartition(Message):
 
 
 class OffsetCommitTopic(Message):
-    """By name, or by id where the name is empty; so too in the messages below."""
+    """Offsets of a topic, given by name, or by id if the name is empty, as in all messages below."""
 
     name: Text
     partitions: tuple[OffsetCommitPartition, ...]
@@ -23,8 +23,8 @@ class OffsetCommitTopic(Message):
 
 
 class OffsetCommit(Message):
-    """`retention_time_ms` is -1 for the broker's. `absent_group_error`: what generation >= 0 on an absent group
-    says."""
+    """Commit offsets. `retention_time_ms` -1: the broker's. `absent_group_error`: the error for a generation >= 0 on an
+    absent group."""
 
     group_id: GroupId
     topics: tuple[OffsetCommitTopic, ...]
@@ -58,8 +58,8 @@ class OffsetFetchTopic(Message):
 
 
 class OffsetFetchGroup(Message):
-    """`topics` None: everything that has an offset. `wants_topic_ids`: the reply names topics by id, and leaves out
-    those that have none (version 10)."""
+    """Group whose offsets are wanted. `topics` None: all partitions with an offset. `wants_topic_ids`: the reply names
+    topics by id, and leaves out topics without one (version 10)."""
 
     group_id: GroupId
     topics: tuple[OffsetFetchTopic, ...] | None = None
@@ -126,7 +126,7 @@ class OffsetDeleteReply(Message):
 
 
 class DescribeExpiry(Message):
-    """What a group has committed will go when, or why it stays; `limit` partitions, at most 2,000, after the one named
+    """Ask when a group's offsets expire, or why they are kept: `limit` partitions, at most 2,000, after the one named
     here, by topic and partition."""
 
     group_id: GroupId
@@ -136,8 +136,8 @@ class DescribeExpiry(Message):
 
 
 class ExpiringOffset(Message):
-    """`expires_ms` is the wall time from which on the next run takes it, -1 for one that stays; `kept_because` says
-    why then. `committed_offset` is -1 where only a transaction has an offset."""
+    """Expiry of an offset. `expires_ms`: the wall time from which the next run deletes it; -1 if it is kept, for the
+    reason `kept_because`. `committed_offset` is -1 if only a transaction has an offset."""
 
     topic: str
     partition_index: int
@@ -148,8 +148,8 @@ class ExpiringOffset(Message):
 
 
 class DescribeExpiryReply(Message):
-    """All times are wall times. Of the group itself the first page tells; later ones leave its two fields as they are
-    here. `has_more`: ask again, after the last of these."""
+    """Expiry of a group's offsets, in wall times. Only the first page fills the two fields of the group itself.
+    `has_more`: ask again, after the last of these."""
 
     error_code: ErrorCode = ErrorCode.NONE
     group_state: str = ""
@@ -162,7 +162,8 @@ class DescribeExpiryReply(Message):
 
 
 class ListOffsetsPartition(Message):
-    """`timestamp` -2 earliest, -1 latest, -3 the record with the largest timestamp, else the first at or after it."""
+    """Offset wanted. `timestamp`: -2 earliest, -1 latest, -3 the record with the largest timestamp; else the first
+    record at or after it."""
 
     partition_index: Int32
     timestamp: Int64 = -1
@@ -175,7 +176,8 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsets(Message):
-    """`max_age_ms`: what was heard of the cluster's partitions so long ago, beside brokers, is as good as now."""
+    """Ask for offsets of partitions. `max_age_ms`: age up to which known offsets of the cluster's partitions are
+    answered, in front of a cluster."""
 
     topics: tuple[ListOffsetsTopic, ...]
     isolation_level: Int8 = 0
@@ -183,7 +185,7 @@ class ListOffsets(Message):
 
 
 class ListOffsetsPartitionReply(Message):
-    """`age_ms`: the offset was right so long ago, at most; -1 for a partition of the node's own, as of now."""
+    """Offset of a partition. `age_ms`: its age at most; -1 for an embedded topic, whose offsets are current."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.NONE
@@ -236,8 +238,8 @@ class TxnOffsetCommitReply(Message):
 
 
 class EndTransaction(Message):
-    """The producer's transaction is over: its marker in one partition of the offsets log, as a transaction coordinator
-    has it written (Kafka's WriteTxnMarkers)."""
+    """End a producer's transaction in one partition of the offsets log, by its marker, as a transaction coordinator
+    does (Kafka's WriteTxnMarkers)."""
 
     producer_id: Int64
     producer_epoch: Int16

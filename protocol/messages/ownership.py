@@ -1,11 +1,11 @@
-"""The ownership registry: who may read a partition for its group (docs/spec/consumer-client.md#E2)."""
+"""The ownership registry: grants to read a partition for its group (docs/spec/consumer-client.md#E2)."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int32, Int64, Message, Text
 
 
 class ClaimItem(Message):
-    """A partition, and the thread of the member that is to read it."""
+    """Partition, and the thread of the member that shall read it."""
 
     topic: Text
     partition: Int32
@@ -13,7 +13,7 @@ class ClaimItem(Message):
 
 
 class ClaimPartitions(Message):
-    """Own these, all or none. Each must be assigned to the member, and that thread, in this generation."""
+    """Claim partitions, all or none. Each must be assigned to the member and thread in this generation."""
 
     group_id: GroupId
     member_id: Text
@@ -22,8 +22,8 @@ class ClaimPartitions(Message):
 
 
 class ClaimedPartition(Message):
-    """`owner` names who has it when it is refused as OWNED. `committed_offset`, -1 for none, is that of the moment of
-    the grant."""
+    """Claimed partition. `owner`: the present owner if the error is OWNED. `committed_offset`: the offset at the time
+    of the grant, -1 for none."""
 
     topic: str
     partition: int
@@ -34,15 +34,15 @@ class ClaimedPartition(Message):
 
 
 class ClaimPartitionsReply(Message):
-    """`error_code` is for the member or the group; a claim that any item refuses has the code of each item in `items`
-    and grants none."""
+    """Reply to ClaimPartitions. `error_code` concerns the member or the group. If an item is refused none is granted,
+    and `items` has the code of each."""
 
     error_code: ErrorCode = ErrorCode.NONE
     items: tuple[ClaimedPartition, ...] = ()
 
 
 class ReleaseItem(Message):
-    """What is released must be the grant of this epoch."""
+    """Partition to release, granted with this epoch."""
 
     topic: Text
     partition: Int32
@@ -50,7 +50,7 @@ class ReleaseItem(Message):
 
 
 class ReleasePartitions(Message):
-    """Own these no longer, each by itself; `all`: whatever the member owns. The generation may be an older one."""
+    """Release partitions, each by itself; `all`: all that the member owns. The generation may be an older one."""
 
     group_id: GroupId
     member_id: Text
@@ -71,14 +71,14 @@ class ReleasePartitionsReply(Message):
 
 
 class DescribeOwnership(Message):
-    """Who owns what of a group; None: of all topics."""
+    """Describe the owners of a group's partitions; None: of all topics."""
 
     group_id: GroupId
     topics: tuple[Text, ...] | None = None
 
 
 class OwnedPartition(Message):
-    """`since_ms` is a wall clock's."""
+    """Partition with an owner. `since_ms`: wall time of the grant."""
 
     topic: str
     partition: int

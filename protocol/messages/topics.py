@@ -1,4 +1,4 @@
-"""Topics as metadata: which exist, how many partitions, who serves them."""
+"""Metadata of topics: names, ids, partitions and their leaders."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int16, Int32, Message, Text
@@ -8,14 +8,14 @@ OPERATIONS_NOT_REQUESTED = -2147483648
 
 
 class MetadataTopic(Message):
-    """Asked for by name, or by id when the name is None."""
+    """Topic wanted, by name, or by id if the name is None."""
 
     name: Text | None = None
     topic_id: bytes = NO_TOPIC_ID
 
 
 class Metadata(Message):
-    """`topics` None: all of them."""
+    """Ask for metadata. `topics` None: all topics."""
 
     topics: tuple[MetadataTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
@@ -24,8 +24,8 @@ class Metadata(Message):
 
 
 class MetadataBroker(Message):
-    """`speaks` is what the address speaks: empty for what this connection does; "kafka" for a broker of the cluster
-    that musterd stands beside, which has records and no groups. Kafka's dialect has no place for it, nor a need.
+    """Address of a broker. `speaks`: its dialect; empty for this connection's; "kafka" for a broker of the cluster that
+    musterd stands in front of, which has records and no groups. Kafka's wire has no such field.
     """
 
     node_id: int
@@ -70,14 +70,14 @@ class TopicConfig(Message):
 
 
 class ReplicaAssignment(Message):
-    """Which brokers hold a partition."""
+    """Brokers that hold a partition."""
 
     partition_index: Int32
     broker_ids: tuple[Int32, ...]
 
 
 class CreatableTopic(Message):
-    """`num_partitions` -1: the broker's default, or as many as `assignments` names."""
+    """Topic to create. `num_partitions` -1: the broker's default, or as many as `assignments` names."""
 
     name: Text
     num_partitions: Int32 = -1
@@ -93,7 +93,7 @@ class CreateTopics(Message):
 
 
 class CreatedTopicConfig(Message):
-    """`config_source` as in `protocol.messages.configs`."""
+    """Setting of a created topic. `config_source`: see `protocol.messages.configs`."""
 
     name: str
     value: str | None
@@ -103,7 +103,7 @@ class CreatedTopicConfig(Message):
 
 
 class CreatedTopic(Message):
-    """`configs`: all that hold for the topic, its own and the node's; None where they are not told."""
+    """Created topic. `configs`: all settings that apply, the topic's and the node's; None if they are not sent."""
 
     name: str
     topic_id: bytes = NO_TOPIC_ID
@@ -120,7 +120,7 @@ class CreateTopicsReply(Message):
 
 
 class DeletableTopic(Message):
-    """By name, or by id when the name is None."""
+    """Topic to delete, by name, or by id if the name is None."""
 
     name: Text | None = None
     topic_id: bytes = NO_TOPIC_ID
@@ -148,7 +148,7 @@ class PartitionAssignment(Message):
 
 
 class GrowingTopic(Message):
-    """`count` is how many partitions the topic shall have in all. `assignments` None: the node's choice."""
+    """Topic that gets more partitions: `count` in all. `assignments` None: the node's choice."""
 
     name: Text
     count: Int32
@@ -177,14 +177,14 @@ class NamedTopic(Message):
 
 
 class TopicCursor(Message):
-    """Where to go on: the first partition not yet described."""
+    """Position in the description of topics: the first partition not yet described."""
 
     topic_name: Text
     partition_index: Int32
 
 
 class DescribeTopicPartitions(Message):
-    """Topics in pages (KIP-966). No `topics`: all of them."""
+    """Describe topics in pages (KIP-966). No `topics`: all of them."""
 
     topics: tuple[NamedTopic, ...] = ()
     response_partition_limit: Int32 = 2_000

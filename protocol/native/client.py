@@ -7,15 +7,15 @@ import msgspec
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.native import codec
 from protocol.native.framing import Framing, Unfinished
 from protocol.native.methods import METHODS, PUSHES, Method
 
 
-class Answer(NamedTuple):
-    """The reply to request `number`: of the type that answers it, with its `error_code`; or `Refused`, where that type
-    has no `error_code`. `error_message` is the server's sentence for people, empty for a success."""
+class NativeAnswer(NamedTuple):
+    """Reply to request `number`: of the request's reply type; or `ErrorReply`, if that type has no `error_code`.
+    `error_message` is the server's sentence for people, empty on success."""
 
     number: int
     reply: Message
@@ -23,18 +23,18 @@ class Answer(NamedTuple):
 
 
 class Push(NamedTuple):
-    """A notification. It saves waiting and is never needed."""
+    """A notification. It only saves waiting: clients work without."""
 
     message: Message
 
 
 class NativeClient:
-    """One connection. Requests are numbered as they are made; answers may come in any order."""
+    """A client's side of one connection. Requests are numbered as they are made; replies may come in any order."""
 
     __slots__ = ("_framing", "_next_number", "_unanswered", "_unfinished")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        """`max_frame_bytes` bounds what the server may send."""
+        """`max_frame_bytes` bounds a reply's size."""
         self._framing = Framing(max_frame_bytes)
         self._unfinished: Unfinished | None = None
         self._unanswered: dict[int, Method] = {}
@@ -45,7 +45,7 @@ class NativeClient:
         return len(self._unanswered)
 
     def encode_request(self, message: Message) -> tuple[int, bytes]:
-        """The request's number and its bytes. A Produce with `acks` 0 is never answered."""
+        """Return the request's number and its bytes. A Produce with `acks` 0 is never answered."""
         method = METHODS[type(message).__name__]
         number = self._free_number()
         data = codec.encode_request(number, message)
@@ -60,28 +60,28 @@ class NativeClient:
         self._next_number = (number + 1) & codec.MAX_NUMBER
         return number
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
-        """What the server said, in its order. Notifications of a name not known here are left out.
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
+        """Return the replies and notifications that are now complete, in order. Unknown notifications are left out.
 
         Raises ProtocolViolation for bytes that no server of this protocol sends.
         """
         frames, self._unfinished = self._framing.split(self._unfinished, data)
-        said: list[Answer | Push] = []
+        received: list[NativeAnswer | Push] = []
         for value in frames:
             frame = codec.decode_from_server(value)
             if isinstance(frame, codec.ReplyFrame):
-                said.append(self._answer(frame))
+                received.append(self._answer(frame))
             elif frame.method in PUSHES:
-                said.append(Push(_decode(_PUSH_DECODERS[frame.method], frame.params[0])))
-        return said
+                received.append(Push(_decode(_PUSH_DECODERS[frame.method], frame.params[0])))
+        return received
 
-    def _answer(self, frame: codec.ReplyFrame) -> Answer:
+    def _answer(self, frame: codec.ReplyFrame) -> NativeAnswer:
         method = self._unanswered.pop(frame.number, None)
         if method is None:
             raise ProtocolViolation(f"a reply to request {frame.number}, which waits for none")
         decoder = _REPLY_DECODERS[method.reply]
         if frame.error is None:
-            return Answer(frame.number, _decode(decoder, frame.result))
+            return NativeAnswer(frame.number, _decode(decoder, frame.result))
         number, name, text, details = frame.error
         try:
             code = ErrorCode(number)
@@ -92,10 +92,10 @@ class NativeClient:
         if code is ErrorCode.NONE:
             raise ProtocolViolation("an error that says NONE")
         if method.reply not in _REFUSABLE:
-            return Answer(frame.number, Refused(code, text), text)
-        # The details carry what the reply says besides its code; those of a refusal by the wire are none of its fields.
+            return NativeAnswer(frame.number, ErrorReply(code, text), text)
+        # The details carry the reply's other fields. The details of an error of the wire are no fields of the reply.
         reply = msgspec.structs.replace(_decode(decoder, details), error_code=code)
-        return Answer(frame.number, reply, text)
+        return NativeAnswer(frame.number, reply, text)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[Message], value: msgspec.Raw) -> Message:

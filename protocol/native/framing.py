@@ -1,9 +1,8 @@
-"""Where MessagePack values begin and end in a stream that has no length prefixes.
+"""Finds the boundaries of MessagePack values in a stream without length prefixes.
 
-Nothing is built here: `msgpack` only skips over whole values, and what is left over is walked header by header, so a
-length that lies takes no memory, however deep it hides. (A list that `msgpack` builds is allocated when its header is
-read: nested headers of five bytes each would take gigabytes.) The typed decoding comes after, on bytes known to be
-whole.
+Nothing is built here: `msgpack` only skips whole values, and the remaining bytes are walked header by header. A false
+length takes no memory, however deeply it is nested. (`msgpack` allocates a list when it reads the list's header, so
+nested headers of five bytes each could take gigabytes.) Typed decoding follows, on whole values.
 """
 
 from collections.abc import Iterator
@@ -14,19 +13,19 @@ import msgpack
 from protocol.errors import ProtocolViolation
 
 _PIECE: Final = 262_144
-"""The most that is skipped at once: the skipper copies what it is fed, and keeps the room."""
+"""Most bytes skipped at once: the skipper copies its input, and keeps its buffer."""
 
 _ARRAYS: Final = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
 _INVALID: Final = 0xC1
 
 
 class Unfinished:
-    """The bytes of a value of which the rest has not arrived. Each header is looked at once, whatever the split."""
+    """Bytes of an incomplete value. Each header is read once, however the bytes are split."""
 
     __slots__ = ("_limit", "_position", "_wanted", "data")
 
     def __init__(self, data: bytes, limit: int) -> None:
-        """Raises ProtocolViolation for the first bytes of anything but an array that can end within `limit` bytes."""
+        """Begin a value. Raises ProtocolViolation unless it is an array that can end within `limit` bytes."""
         self.data = bytearray(data)
         self._limit = limit
         self._position = 0
@@ -34,16 +33,16 @@ class Unfinished:
         self._walk()
 
     def feed(self, data: bytes) -> int | None:
-        """The value's length once all of it is there; what `data` holds beyond is at the end of `self.data`.
+        """Append bytes. Return the value's length once it is complete; `self.data` may hold more bytes behind it.
 
-        Raises ProtocolViolation as soon as the headers seen promise more than the limit.
+        Raises ProtocolViolation as soon as the headers read so far exceed the limit.
         """
         self.data += data
         self._walk()
         return None if self._wanted or self._position > len(self.data) else self._position
 
     def _walk(self) -> None:
-        """`_position` is where the next header will stand, `_wanted` how many values are still to come."""
+        """Read headers. `_position`: the next header's position; `_wanted`: number of values still to come."""
         data, length, position, wanted = self.data, len(self.data), self._position, self._wanted
         if not position and length and data[0] not in _ARRAYS:
             raise ProtocolViolation(f"a frame is an array, not a value that begins with {data[0]:#04x}")
@@ -70,7 +69,7 @@ class Unfinished:
 class Framing:
     """Cuts streams into values of at most `max_frame_bytes`. One serves any number of connections.
 
-    A connection keeps nothing but an `Unfinished`, and that only while it is in the middle of a value.
+    A connection keeps only an `Unfinished`, while a value is incomplete.
     """
 
     __slots__ = ("_skipper", "max_frame_bytes")
@@ -80,9 +79,9 @@ class Framing:
         self._skipper = _new_skipper()
 
     def split(self, unfinished: Unfinished | None, data: bytes) -> tuple[list[bytes], Unfinished | None]:
-        """The whole values in what was unfinished and what arrived since, and what is unfinished now.
+        """Return the complete values in the unfinished bytes and the new ones, and the bytes unfinished now.
 
-        Raises ProtocolViolation for what is no MessagePack, or too large; the stream is of no use then.
+        Raises ProtocolViolation for bytes that are no MessagePack, or too large; the stream is unusable then.
         """
         frames: list[bytes] = []
         for piece in (data,) if len(data) <= _PIECE else _pieces(data):
@@ -126,13 +125,14 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _new_skipper() -> msgpack.Unpacker:
-    # Whatever it is fed is in memory already and at most a piece: the limit is checked on each value instead. Its
-    # buffer grows from `read_size`, which would otherwise be a megabyte.
+    # Its input is in memory already and at most a piece, so the limit is checked on each value instead. Its buffer
+    # grows from `read_size`, by default a megabyte.
     return msgpack.Unpacker(max_buffer_size=0, read_size=16_384)
 
 
 def _headers() -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
-    """What each first byte says: fixed length and children; or the width of its length and what the length counts."""
+    """Return tables by first byte: fixed length and number of children, or the width of the length field and the units
+    that it counts."""
     fixed, children = bytearray(b"\x01" * 256), bytearray(256)
     width, per_byte, per_value, extra = bytearray(256), bytearray(256), bytearray(256), bytearray(256)
     for count in range(16):

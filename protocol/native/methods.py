@@ -1,6 +1,6 @@
-"""THE TABLE of methods: what each takes and what it answers. A method is called as its request type is.
+"""THE TABLE of methods, with their request and reply types. A method has its request type's name.
 
-Where Kafka has a single form beside the list form, a `Wire` type takes either and says which it was.
+Where Kafka has a single form besides the list form, a `Wire` type accepts either and tells them apart.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from protocol.native.codec import WrongParams
 
 
 class Form(Enum):
-    """How a request wants to be answered: with the reply, with its only entry, or not at all."""
+    """Form of the answer that a request wants: the reply, its only entry, or none."""
 
     WHOLE = "whole"
     SINGLE = "single"
@@ -94,20 +94,20 @@ def _forbid(field: str, value: object) -> None:
 
 
 def _commit(request: offsets.OffsetCommit) -> tuple[Message, Form]:
-    """What a client wants to hear of a group that is not there must be something it can hear."""
+    """Check that `absent_group_error` is an error that the client's version can receive."""
     if not request.absent_group_error.is_known:
         raise WrongParams("absent_group_error", f"{request.absent_group_error.value} is no error code")
     return request, Form.WHOLE
 
 
 def _produce(request: data.Produce) -> tuple[Message, Form]:
-    """`acks` 0 asks for no answer, not even a refusal, as in Kafka."""
+    """Find the form: with `acks` 0 there is no answer, not even an error, as in Kafka."""
     return request, Form.NEVER if request.acks == 0 else Form.WHOLE
 
 
 class Method(NamedTuple):
-    """`decode` raises what `msgspec` raises. Where there is a `plain`, it makes the request of what was decoded, and
-    says in which form it wants to be answered; it raises WrongParams."""
+    """A method. `decode` raises `msgspec`'s errors. `plain`, if any, makes the request from the decoded `Wire` type,
+    and returns the form of its answer; it raises WrongParams."""
 
     request: type[Message]
     reply: type[Message]
@@ -193,7 +193,7 @@ PUSHES: Final = {
 
 
 def only_entry(reply: Message) -> Message:
-    """What answers the single form. A refusal of the whole is the refusal of its only entry."""
+    """Return the reply's only entry, which answers the single form. An error of the whole reply becomes the entry's."""
     entries: tuple[Message, ...] = ()
     if isinstance(reply, node.FindCoordinatorReply):
         entries = reply.coordinators

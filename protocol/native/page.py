@@ -1,6 +1,6 @@
-"""The methods as a page: `make wire` prints them from the messages, and a test holds the two together.
+"""Prints the methods: `make wire` writes them into docs/wire.md from the messages, and a test compares the two.
 
-`python -m protocol.native.page` takes docs/wire.md and gives it back, brought up to date between its marks.
+`python -m protocol.native.page` reads docs/wire.md and writes it with the part between its marks replaced.
 """
 
 import sys
@@ -24,7 +24,7 @@ _PLAIN: Final = {bytes: "bin", str: "str", bool: "bool", int: "int", type(None):
 
 
 def fill(page: str) -> str:
-    """The page, with what stands between the marks printed anew. Raises ValueError for a page without the marks."""
+    """Return the page with the part between the marks replaced. Raises ValueError for a page without the marks."""
     for name, lines in (("methods", _methods()), ("pushes", _pushes()), ("errors", _errors())):
         before, begin, rest = page.partition(_BEGIN.format(name))
         _, end, after = rest.partition(_END)
@@ -75,7 +75,7 @@ def _said(kind: type[Message]) -> str:
 
 
 def _given(kind: type[Message]) -> Iterator[str]:
-    """What a client may say, and what it says by saying nothing."""
+    """Print a request's fields, with their types and defaults."""
     rows = list(_rows(kind, ""))
     if not rows:
         yield "No fields."
@@ -86,14 +86,14 @@ def _given(kind: type[Message]) -> Iterator[str]:
 
 
 def _received(title: str, kind: type[Message]) -> Iterator[str]:
-    """What the server says: always all of it."""
+    """Print a reply's fields, which are always all sent."""
     yield from (f"| {title} | type |", "|---|---|")
     for path, name, _ in _rows(kind, ""):
         yield f"| `{path}` | {name} |"
 
 
 def _rows(kind: type[Message], prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Every field, those of the structures within it below it."""
+    """Yield path, type and default of every field, nested fields below their parent."""
     hints = get_type_hints(kind)
     for field in fields(kind):
         path = prefix + field.encode_name

@@ -1,4 +1,4 @@
-"""What an error code means to a person, for refusals that bring no sentence of their own."""
+"""Sentences for error codes, for errors without a sentence of their own."""
 
 from typing import Final
 
@@ -39,11 +39,11 @@ _SENTENCES: Final = {
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "a transaction still holds offsets of the group; try again",
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: "more is asked than this client may ask now; try again later",
     ErrorCode.BAD_REQUEST: "the request is not one that could ever be granted",
-    ErrorCode.NOT_OWNER_COMMIT: "who does not own the partition does not commit for it",
+    ErrorCode.NOT_OWNER_COMMIT: "only the owner of the partition may commit its offset",
     ErrorCode.FORBIDDEN: "this may not be read now",
     ErrorCode.NOT_FOUND: "the group reads no such partition, or there is nothing more in it",
     ErrorCode.PARTITION_OCCUPIED: "another member owns the partition",
-    ErrorCode.NO_NODE: "the group has no such member, or nobody owns the partition; join or register again",
+    ErrorCode.NO_NODE: "the group has no such member, or no member owns the partition; join or register again",
     ErrorCode.DUPLICATE_PARTITION: "the partition is another member's, or this member's by a newer grant",
     ErrorCode.CERTIFICATE: "this member may not do that",
     ErrorCode.UNSUBSCRIBABLE: "the partition cannot be read at the moment",
@@ -63,5 +63,5 @@ _SENTENCES: Final = {
 
 
 def sentence(code: ErrorCode) -> str:
-    """A lower-case sentence without a full stop; the code's name in words where there is none."""
+    """Return a lower-case sentence without a full stop; the code's name in words if it has none."""
     return _SENTENCES.get(code) or code.name.lower().replace("_", " ")

@@ -1,9 +1,9 @@
 """The server's side of a native connection: see `protocol.session` for what a session promises.
 
-The session answers three things itself, by `take_data`: Hello; a method that this server does not have
+The session itself answers three requests, by `take_data`: Hello; a method that this server does not have
 (UNSUPPORTED_VERSION); parameters that do not fit (INVALID_REQUEST, with the field in the details). Replies may overtake
-each other, so no request is ever held back. A request whose id is that of an unanswered one is a violation: its answer
-could not be told from the other's.
+each other, so no request is ever held back. A request with the id of an unanswered one is a violation, since their
+answers could not be told apart.
 """
 
 from collections.abc import Generator
@@ -24,7 +24,7 @@ MAX_CLIENT_NAME: Final = 255
 
 
 class NativeDialect:
-    """`server` is what Hello is answered with; what its `methods` does not list is not served."""
+    """The native wire. `server`: the reply to Hello; only methods in its `methods` are served."""
 
     __slots__ = ("framing", "name", "server", "served")
 
@@ -41,7 +41,7 @@ class NativeDialect:
 
 
 class NativeSession:
-    """One connection. Idle, it keeps no buffer."""
+    """The server's side of one connection. An idle one keeps no buffer."""
 
     __slots__ = ("_dialect", "_frames", "_outgoing", "_unanswered", "_unfinished", "_whole", "client_id")
 
@@ -50,9 +50,9 @@ class NativeSession:
         self._dialect = dialect
         self._unfinished: Unfinished | None = None
         self._frames: list[bytes] = []
-        """Whole values not yet looked at, the oldest last."""
+        """Complete values not yet decoded, the oldest last."""
         self._whole: codec.RequestFrame | None = None
-        """The request that arrived alone, to be looked at before any of `_frames`."""
+        """The request that arrived alone, served before any of `_frames`."""
         self._unanswered: dict[int, Form] = {}
         self._outgoing: list[bytes] = []
 
@@ -76,7 +76,7 @@ class NativeSession:
                 raise ProtocolViolation(f"request id {number} is that of a request not yet answered")
             method = self._dialect.served.get(frame.method)
             if method is None:
-                self._say_unsupported(number, frame.method)
+                self._answer_unsupported(number, frame.method)
                 continue
             try:
                 message = codec.decode_params(method.decode, frame.params[0])
@@ -87,7 +87,7 @@ class NativeSession:
                     self._greet(number, message)
                     continue
             except codec.WrongParams as wrong:
-                self._say_wrong(number, method, wrong)
+                self._answer_wrong_params(number, method, wrong)
                 continue
             self._unanswered[number] = form
             return Request(number, message)
@@ -99,12 +99,12 @@ class NativeSession:
         self.client_id = hello.client_name
         self._outgoing.append(codec.encode_result(number, self._dialect.server))
 
-    def _say_unsupported(self, number: int, method: str) -> None:
+    def _answer_unsupported(self, number: int, method: str) -> None:
         name = method if len(method) <= _QUOTED else f"{method[:_QUOTED]}..."
         text = f"{name!r} is no method of this server"
         self._outgoing.append(codec.encode_error(number, ErrorCode.UNSUPPORTED_VERSION, text, {"method": name}))
 
-    def _say_wrong(self, number: int, method: Method, wrong: codec.WrongParams) -> None:
+    def _answer_wrong_params(self, number: int, method: Method, wrong: codec.WrongParams) -> None:
         details = {"method": method.request.__name__, "field": wrong.field}
         self._outgoing.append(codec.encode_error(number, ErrorCode.INVALID_REQUEST, str(wrong), details))
 

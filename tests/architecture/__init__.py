@@ -1,1 +1,1 @@
-"""That the shape stays what it is meant to be: packages, sizes, pairs of files and tests."""
+"""The shape of the tree stays as it is meant: packages, sizes, words, printed pages."""

@@ -1,4 +1,4 @@
-"""What applications may import and call, one line each.
+"""Lists the names that applications may import and call, one line each.
 
 python -m tests.architecture.public_names > tests/architecture/public_names.txt
 """

@@ -1,4 +1,4 @@
-"""That the architecture page tells of the tree as it is."""
+"""The architecture page describes the tree as it is."""
 
 import ast
 import re

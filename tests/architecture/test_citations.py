@@ -1,4 +1,4 @@
-"""That each citation of a specification leads to a heading, or to a row or an entry below one.
+"""Each citation of a specification leads to a heading, or to a row or an entry below one.
 
 A citation is `docs/spec/NAME.md#N`, with more of the same page as `docs/spec/NAME.md#N, #M`. `N` is a section (`2.1.4`,
 `A9`), a part (`E`), or a section and one of its numbered rows (`E4.V4`, `9.1.5`).

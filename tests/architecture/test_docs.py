@@ -1,4 +1,4 @@
-"""That the pages say what the code does, where a test can tell."""
+"""The pages agree with the code, as far as a test can tell."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What people install: six packages, and nothing that slipped in beside them."""
+"""The wheel holds the packages, and nothing else."""
 
 from collections.abc import Iterator
 from email import message_from_string

@@ -24,7 +24,7 @@ class Shell:
         return json.loads(self.run(*arguments, "--json", **options).stdout)
 
     def complaint(self, *arguments: str, code: int = 1, **options: Any) -> str:
-        """What it says on standard error; nothing goes to standard output."""
+        """Run the command, and return its standard error; its standard output must be empty."""
         result = self.run(*arguments, code=code, **options)
         assert result.stdout == ""
         return result.stderr

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from membership.events import Call, Effect, MemberEvent, NodeAddress, Replied
+from membership.events import MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from muster.errors import CannotConnect
 from muster.net.bootstrap import Bootstrap
 from muster.net.cores import Driven
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from muster.net.refusals import Refusals
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
@@ -120,17 +120,17 @@ class FakeNode:
         self.reachable = True
         self.interrupted = False
         self.refused = ErrorCode.NONE
-        """What every question about a group is answered with, if anything."""
+        """Error in the replies about every group."""
         self.questions = 0
         self.apis: tuple[int, ...] = (8, 9, 18)
-        """What it offers to Kafka's clients."""
+        """APIs advertised to Kafka's clients."""
         self.at = ("h", 9)
         self.groups = {"orders": ORDERS}
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
         self.beside: dict[tuple[str, int], int] = {}
-        """How old the ends are that a cluster beside told, in milliseconds; empty: the partitions are its own."""
+        """Ages of ends that a cluster's brokers told, in milliseconds; empty: the topics are embedded."""
         self.unreadable: dict[tuple[str, int], int] = {}
         """From which offset on the disk does not give the records of a partition."""
         self.topics: dict[str, list[list[bytes]]] = {}
@@ -152,7 +152,7 @@ class FakeNode:
         self.topics[name] = [[] for _ in range(partitions)]
 
     def records(self, topic: str) -> list[list[Record]]:
-        """Of each partition."""
+        """Return the records of each partition."""
         return [[record for batch in log for record in decode_batch(batch)] for log in self.topics[topic]]
 
     def answer(self, message: Message) -> Message:
@@ -335,7 +335,7 @@ class FakeDriver:
     bootstrap_address = NodeAddress("127.0.0.1", 9390)
 
     def __init__(self, node: FakeNode, where: Bootstrap) -> None:
-        scheme = "kafka://" if where.dialect is Dialect.KAFKA else ""
+        scheme = "kafka://" if where.dialect is ClientDialect.KAFKA else ""
         node.bootstraps.append(f"{scheme}{where.addresses[0]}")
         self.changed = threading.Condition(threading.RLock())
         self.trouble = ""
@@ -357,14 +357,14 @@ class FakeDriver:
     def add(self, driven: Driven) -> None:
         """There is no thread to tell."""
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         """Only clients that were interrupted give up anything."""
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
         due = deque([event])
         while due:
             for effect in driven.core.step(due.popleft(), time.monotonic_ns() // 1_000_000):
-                if isinstance(effect, Call):
+                if isinstance(effect, SendRequest):
                     due.append(Replied(effect.call, self._node.answer(effect.message)))
                 else:
                     driven.tell(effect)

@@ -67,7 +67,7 @@ def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypat
 
 
 def test_a_group_without_shares_and_commits_has_no_lag_that_is_known(shell: Shell, node: FakeNode) -> None:
-    """As in the seconds of its first rebalance."""
+    """A group is in this state for the seconds of its first rebalance."""
     node.groups["new"] = DescribedGroup("new", group_state="PreparingRebalance")
 
     assert ["Total", "lag", "-"] in [line.split() for line in shell.lines("groups", "describe", "new")]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from muster.blocking import cluster
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, DescribeGroupsReply
@@ -69,7 +69,7 @@ def broker(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     monkeypatch.setattr(
         cluster,
         "CallerDriver",
-        lambda where, *_: FakeDriver(there if where.dialect is Dialect.KAFKA else node, where),
+        lambda where, *_: FakeDriver(there if where.dialect is ClientDialect.KAFKA else node, where),
     )
     node.groups["orders"] = DescribedGroup("orders", group_state="Empty")
     node.committed = {("flights", 0): 7, ("flights", 1): 9}

@@ -1,4 +1,4 @@
-"""How the command reaches servers: from a file, from the environment, for Muster and for the brokers beside it."""
+"""Security settings of the command: from a file, from the environment, for Muster and for the cluster's brokers."""
 
 from pathlib import Path
 from typing import Any

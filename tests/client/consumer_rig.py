@@ -19,7 +19,17 @@ from coordinator.node.effects import Send
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
 from coordinator.node.events import Woke as NodeWoke
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
+from membership.events import (
+    CallFailed,
+    HangUp,
+    MemberEffect,
+    MemberEvent,
+    NodeAddress,
+    Pushed,
+    Replied,
+    SendRequest,
+    TimePassed,
+)
 from muster import Consumer, ConsumerRecord, TopicPartition
 from muster.errors import AuthenticationFailed
 from muster.net.cores import Driven
@@ -116,7 +126,7 @@ class SimDriver:
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
         self.on_failure: Callable[[], None] = lambda: None
         self.driven: list[Driven] = []
-        self.waiting: dict[tuple[int, int], Call] = {}
+        self.waiting: dict[tuple[int, int], SendRequest] = {}
         self.connections: dict[int, int] = {}
 
     def condition(self) -> Changed:
@@ -138,9 +148,9 @@ class SimDriver:
     def feed(self, driven: Driven, event: MemberEvent) -> None:
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         for effect in action(self.rig.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self.waiting[self.driven.index(driven), effect.call] = effect
                 self.rig.send(self, self.driven.index(driven), effect)
             elif isinstance(effect, HangUp):
@@ -309,7 +319,7 @@ class ConsumerRig:
             for driven in hand.driven:
                 at_ms = driven.core.next_deadline_ms
                 if at_ms is not None:
-                    due.append((at_ms, 2, partial(hand.feed, driven, Woke())))
+                    due.append((at_ms, 2, partial(hand.feed, driven, TimePassed())))
         at_ms, _, happens = min(due, key=lambda one: one[:2])
         return at_ms, happens
 
@@ -338,7 +348,7 @@ class ConsumerRig:
         for number in hand.connections.values():
             self.node.step(ConnectionLost(number))
 
-    def send(self, hand: SimDriver, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         self.plot.append(Asked(self.now_ms, hand.who, call.message))
         if not self.is_up:
             self.after(LATENCY_MS, lambda: hand.hear(which, call.call, None))
@@ -350,7 +360,7 @@ class ConsumerRig:
         elif instead is None:
             self.after(delay_ms, lambda: self._arrive(hand, which, call))
 
-    def _arrive(self, hand: SimDriver, which: int, call: Call) -> None:
+    def _arrive(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         if (which, call.call) not in hand.waiting:
             return
         if which not in hand.connections:

@@ -11,11 +11,10 @@ from membership.consumer_protocol import (
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Call,
     CallFailed,
-    Effect,
     Fatal,
-    Lost,
+    LostPartitions,
+    MemberEffect,
     MemberEvent,
     NodeAddress,
     Polled,
@@ -23,7 +22,8 @@ from membership.events import (
     Released,
     Replied,
     Revoked,
-    Woke,
+    SendRequest,
+    TimePassed,
 )
 from membership.member import MemberSettings
 from membership.topic_partition import TopicPartition
@@ -52,13 +52,13 @@ class MemberRig:
         self.settings = MemberSettings(**{**SETTINGS, **settings})
         self.member = Membership(self.settings, topics, lambda: jitter)
         self._called: list[tuple[NodeAddress | None, Message]] = []
-        self._heard: list[Effect] = []
+        self._heard: list[MemberEffect] = []
         self.waiting: dict[int, Message] = {}
-        self.ended: list[Effect] = []
+        self.ended: list[MemberEffect] = []
 
     def feed(self, event: MemberEvent) -> "MemberRig":
         for effect in self.member.step(event, self.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self._called.append((effect.node, effect.message))
                 self.waiting[effect.call] = effect.message
             else:
@@ -88,7 +88,7 @@ class MemberRig:
         steps = 0
         while (due := self.member.next_deadline_ms) is not None and due <= end:
             self.now_ms = max(due, self.now_ms)
-            self.feed(Woke())
+            self.feed(TimePassed())
             steps += 1
             assert steps < 2_000, "the member never rests"
         self.now_ms = end
@@ -115,14 +115,14 @@ class MemberRig:
         return [type(message).__name__ for message in self.sent]
 
     @property
-    def heard(self) -> list[Effect]:
+    def heard(self) -> list[MemberEffect]:
         heard, self._heard = self._heard, []
         return heard
 
     @property
-    def told(self) -> list[Effect]:
+    def told(self) -> list[MemberEffect]:
         """Effects that the application was told of, without hang-ups."""
-        return [one for one in self.heard if isinstance(one, Assigned | Revoked | Lost | Fatal)]
+        return [one for one in self.heard if isinstance(one, Assigned | Revoked | LostPartitions | Fatal)]
 
     # -- the usual ways there
 

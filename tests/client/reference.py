@@ -161,7 +161,7 @@ def _class(module: str, kind: type, other: type | None) -> Iterator[str]:
 
 
 def _made(kind: type) -> str:
-    """How one is made: what can be said without its name, the rest are settings."""
+    """Signature of the constructor: positional arguments, then settings."""
     arguments = _node(kind.__init__).args  # type: ignore[misc]
     shown = _positional(arguments)
     for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):

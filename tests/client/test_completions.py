@@ -1,10 +1,10 @@
-"""How operations end, and in which order an application is told what its membership said."""
+"""Ends of operations, and the order of callbacks of the membership."""
 
 from functools import partial
 
 import pytest
 
-from membership.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
+from membership.events import Assigned, CommitDone, Fatal, LostPartitions, OffsetsDone, OffsetToCommit, Revoked
 from muster import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, TopicPartition, WokenUp
 from muster.client.steps import call_application
 from muster.core.completions import (
@@ -100,7 +100,7 @@ def test_what_is_revoked_is_told_after_its_last_commit_and_what_follows_after_th
 def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_last_one() -> None:
     outcomes = Completions()
     told, number = RebalanceQueue(outcomes), outcomes.number()
-    lost = Lost((A,), "closing", still_counts=True)
+    lost = LostPartitions((A,), "closing", still_counts=True)
     told.add(lost)
     assert told.next(lambda _: number) is None
     assert told.is_held_up
@@ -110,7 +110,7 @@ def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_
 
 def test_what_needs_no_commit_is_told_at_once_and_what_is_fatal_raised_once() -> None:
     told = RebalanceQueue(Completions())
-    lost = Lost((A,), "the session timed out")
+    lost = LostPartitions((A,), "the session timed out")
     for one in (Revoked((A,)), Fatal(ErrorCode.INVALID_SESSION_TIMEOUT, "too short"), lost):
         told.add(one)
     told.add(Fatal(ErrorCode.FENCED_INSTANCE_ID, "another came"))

@@ -1,9 +1,9 @@
-"""How long a connection may take to be made, by a driver without sockets."""
+"""Time limits of connecting, with a driver without sockets."""
 
 from collections.abc import Callable
 from unittest.mock import Mock
 
-from membership.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, NodeAddress, SendRequest, TimePassed
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
 from muster.net.cores import ConnectionKey, Driven
@@ -21,9 +21,9 @@ class Asking:
     def __init__(self) -> None:
         self.heard: list[MemberEvent] = []
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         self.heard.append(event)
-        return [Call(1, None, DescribeNode())] if isinstance(event, Woke) else []
+        return [SendRequest(1, None, DescribeNode())] if isinstance(event, TimePassed) else []
 
 
 class NoSockets(Driver[ConnectionState]):
@@ -40,7 +40,7 @@ class NoSockets(Driver[ConnectionState]):
     def now_ms(self) -> int:
         return self.clock_ms
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         self._carry_out(driven, action(self.clock_ms))
 
     def _open(self, way: ConnectionKey) -> ConnectionState:
@@ -61,7 +61,7 @@ def asked(driver: NoSockets) -> Asking:
     core = Asking()
     driven = Driven(core, lambda _: None)
     driver.add(driven)
-    driver.feed(driven, Woke())
+    driver.feed(driven, TimePassed())
     return core
 
 
@@ -70,9 +70,9 @@ def test_a_connection_that_is_not_made_in_time_fails_what_it_was_asked() -> None
     core = asked(driver)
     assert driver._next_due_ms == CONNECT_MS
     driver.wait(CONNECT_MS - 1)
-    assert core.heard == [Woke()]
+    assert core.heard == [TimePassed()]
     driver.wait(CONNECT_MS)
-    assert core.heard == [Woke(), CallFailed(1, is_unreached=True)]
+    assert core.heard == [TimePassed(), CallFailed(1, is_unreached=True)]
     assert driver.last_failure.startswith("cannot connect to here:1: Connection timed out. Is musterd running")
 
 
@@ -83,7 +83,7 @@ def test_one_that_is_up_in_time_stays_however_long_its_answer_takes() -> None:
     connection.is_open = True
     for later_ms in (299, 300, 100_000):
         driver.wait(later_ms)
-    assert core.heard == [Woke()]
+    assert core.heard == [TimePassed()]
     assert driver._next_due_ms is None
 
 
@@ -93,4 +93,4 @@ def test_shaking_hands_of_tls_is_part_of_connecting() -> None:
     (connection,) = driver._connections.values()
     connection.is_open, connection.tunnel = True, Mock(is_up=False, unsent=0)
     driver.wait(300)
-    assert core.heard == [Woke(), CallFailed(1, is_unreached=True)]
+    assert core.heard == [TimePassed(), CallFailed(1, is_unreached=True)]

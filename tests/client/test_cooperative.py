@@ -4,7 +4,16 @@ docs/spec/consumer-client.md#A7)."""
 import pytest
 
 from membership.consumer_protocol import decode_subscription
-from membership.events import Assigned, Closing, CommitAsked, Lost, OffsetToCommit, RejoinAsked, Revoked, Subscribed
+from membership.events import (
+    Assigned,
+    Closing,
+    CommitAsked,
+    LostPartitions,
+    OffsetToCommit,
+    RejoinAsked,
+    Revoked,
+    Subscribed,
+)
 from membership.member import MemberSettings, State
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -80,7 +89,7 @@ def test_h25_an_assignment_for_a_topic_dropped_meanwhile_is_never_seen() -> None
 def test_a_generation_lost_in_the_sync_loses_what_was_kept(code: ErrorCode) -> None:
     stage = steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2).answer(SyncGroupReply(error_code=code))
     (lost,) = stage.told
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostPartitions)
     assert lost.partitions == (P0,)
     assert "JoinGroup" not in stage.sent_kinds[2:]
     stage.released()
@@ -91,7 +100,7 @@ def test_a_generation_lost_in_the_sync_loses_what_was_kept(code: ErrorCode) -> N
 def test_an_id_that_is_unknown_in_the_join_loses_what_was_kept() -> None:
     stage = steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
     stage.answer(JoinGroupReply(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    assert [type(one) for one in stage.told] == [Lost]
+    assert [type(one) for one in stage.told] == [LostPartitions]
     assert joined(stage.released()).member_id == ""
 
 
@@ -106,7 +115,7 @@ def test_closing_in_the_middle_of_a_rebalance_loses_what_was_kept_which_may_be_c
         generation = 5
     stage.feed(Closing())
     (lost,) = stage.told
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostPartitions)
     assert (lost.partitions, lost.still_counts) == ((P0,), True)
     assert stage.sent_kinds[-1] != "LeaveGroup"
     (commit,) = stage.feed(CommitAsked(1, {P0: OffsetToCommit(7)}, stage.now_ms + 1_000)).sent
@@ -118,7 +127,7 @@ def test_closing_in_the_middle_of_a_rebalance_loses_what_was_kept_which_may_be_c
 def test_closing_with_the_generation_gone_leaves_nothing_to_commit() -> None:
     stage = steady(P0).beat(ErrorCode.ILLEGAL_GENERATION).feed(Closing())
     (lost,) = stage.told
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostPartitions)
     assert not lost.still_counts
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from membership.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit, Polled
+from membership.events import CommitAsked, HangUp, LostPartitions, NodeAddress, OffsetsAsked, OffsetToCommit, Polled
 from membership.member import State
 from membership.nodes import Nodes, nodes_of
 from protocol.errors import ErrorCode
@@ -161,7 +161,7 @@ def test_h10_a_sync_of_a_generation_gone_keeps_the_id_and_loses_what_was_owned()
     stage.answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
     assert (stage.member.generation_id, stage.member.member_id) == (-1, "me")
     (lost,) = stage.told
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostPartitions)
     assert lost.partitions == (P0,)
     with_nothing = MemberRig().poll().find().join().answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
     assert (with_nothing.member.generation_id, with_nothing.member.member_id) == (-1, "me")

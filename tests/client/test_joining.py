@@ -24,7 +24,7 @@ from muster.errors import CannotConnect, Fenced, GroupRefused, MusterError
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import SyncGroupReply
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata, MetadataReply
 from tests.client.consumer_rig import GROUP, ConsumerRig, Never, P
 from tests.client.member_rig import P0, P1, MemberRig, synced
@@ -276,7 +276,7 @@ def test_what_refuses_a_member_is_raised_by_its_kind_with_the_code_and_the_name_
         return  # that is looked up again
     rig = ConsumerRig(monkeypatch).make()
     consumer = rig.consumer("A", "t", group_instance_id="instance")
-    refusal = Refused(code, reason)
+    refusal = ErrorReply(code, reason)
     rig.script = lambda _who, message: refusal if type(message).__name__ == kind else None
     with pytest.raises(GroupRefused) as refused:
         consumer.poll(5.0)
@@ -290,7 +290,7 @@ def test_what_refuses_a_member_is_raised_by_its_kind_with_the_code_and_the_name_
 @pytest.mark.parametrize("reason", ["", SENTENCE], ids=["a code alone", "a code and words"])
 def test_a_heartbeat_refused_for_good_names_the_group(code: ErrorCode, reason: str) -> None:
     stage = MemberRig(group_instance_id="instance").steady(P0).pass_time(3_000)
-    (fatal,) = stage.answer(Refused(code, reason), "Heartbeat").told
+    (fatal,) = stage.answer(ErrorReply(code, reason), "Heartbeat").told
     assert isinstance(fatal, Fatal)
     assert fatal.error_code == code
     assert f"group {GROUP}" in fatal.reason

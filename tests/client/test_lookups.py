@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import FetchSettings, Isolation
 from muster.core.lookups import BEGIN, END, LookedUp, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import Refused as WhollyRefused
+from protocol.messages.node import ErrorReply as WhollyRefused
 from protocol.messages.offsets import (
     ListOffsets,
     ListOffsetsPartitionReply,
@@ -63,12 +63,12 @@ class MemberRig:
     def __init__(self, settings: FetchSettings | None = None) -> None:
         self.core = Lookups(settings or FetchSettings(), lambda: 0.5)
         self.now_ms = 1_000
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, SendRequest] = {}
         self.hung_up: list[NodeAddress | None] = []
 
-    def step(self, event: Woke | Replied | CallFailed) -> None:
+    def step(self, event: TimePassed | Replied | CallFailed) -> None:
         for effect in self.core.step(event, self.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self.calls[effect.call] = effect
             else:
                 assert isinstance(effect, HangUp)
@@ -81,7 +81,7 @@ class MemberRig:
         led: tuple[TopicPartition, ...] = (),
     ) -> int:
         number = self.core.ask(topics, times or {}, led)
-        self.step(Woke())
+        self.step(TimePassed())
         return number
 
     def asked(self) -> list[tuple[NodeAddress | None, Message]]:
@@ -95,7 +95,7 @@ class MemberRig:
 
     def wait(self, after_ms: int) -> None:
         self.now_ms += after_ms
-        self.step(Woke())
+        self.step(TimePassed())
 
 
 def times(call: tuple[NodeAddress | None, Message]) -> dict[int, int]:

@@ -7,7 +7,7 @@ import pytest
 
 from membership.consumer_protocol import ConsumerSubscription, decode_assignment, decode_subscription
 from membership.core import TABLE
-from membership.events import Assigned, Closed, Closing, Fatal, HangUp, Lost, NodeAddress, Revoked, Subscribed
+from membership.events import Assigned, Closed, Closing, Fatal, HangUp, LostPartitions, NodeAddress, Revoked, Subscribed
 from membership.member import MemberSettings, State
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -24,7 +24,7 @@ from protocol.messages.groups import (
     SyncGroup,
     SyncGroupReply,
 )
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 from tests.client.member_rig import GROUP, P0, P1, P2, MemberRig, metadata, roster
 
@@ -178,17 +178,17 @@ def test_a_join_refused_for_good_is_fatal(code: ErrorCode) -> None:
 )
 def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -> None:
     """Kafka's brokers send a number and no word."""
-    for reply in (JoinGroupReply(code), Refused(code, "not so")):
+    for reply in (JoinGroupReply(code), ErrorReply(code, "not so")):
         stage = MemberRig().poll().find().answer(reply, "JoinGroup")
         (said,) = stage.told
         assert isinstance(said, Fatal)
         assert sentence in said.reason
-        assert ("(not so)" in said.reason) == isinstance(reply, Refused)
+        assert ("(not so)" in said.reason) == isinstance(reply, ErrorReply)
         assert stage.member.state is State.UNJOINED
 
 
 def test_a_request_refused_as_a_whole_says_why() -> None:
-    stage = MemberRig().poll().find().answer(Refused(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
+    stage = MemberRig().poll().find().answer(ErrorReply(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
     assert stage.told == [
         Fatal(ErrorCode.INVALID_REQUEST, f"cannot join group {GROUP}: INVALID_REQUEST (group_id is too long)")
     ]
@@ -341,7 +341,7 @@ def test_h11_a_member_the_coordinator_forgot_loses_its_share_at_the_next_poll_an
     stage = MemberRig().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert stage.told == []
     assert (stage.member.member_id, stage.member.generation_id) == ("", -1)
-    assert stage.poll().told == [Lost((P0,), "the coordinator answered UNKNOWN_MEMBER_ID")]
+    assert stage.poll().told == [LostPartitions((P0,), "the coordinator answered UNKNOWN_MEMBER_ID")]
     join = stage.released().sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == ""
@@ -424,7 +424,7 @@ def test_a_member_nobody_polls_leaves_and_is_told_so_later() -> None:
     leave = stage.sent[-1]
     assert leave == LeaveGroup(GROUP, (LeavingMember("me", reason="poll was not called for 60000 ms"),))
     assert stage.pass_time(100_000).sent == []
-    assert stage.poll().told == [Lost((P0,), "poll was not called for 60000 ms")]
+    assert stage.poll().told == [LostPartitions((P0,), "poll was not called for 60000 ms")]
     join = stage.released().sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == ""
@@ -489,7 +489,7 @@ def test_closing_before_anything_happened_is_done_at_once() -> None:
 
 def test_closing_with_a_place_already_lost_says_so() -> None:
     stage = MemberRig().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID).feed(Closing())
-    assert [type(one) for one in stage.told] == [Lost]
+    assert [type(one) for one in stage.told] == [LostPartitions]
     assert stage.released().heard == [Closed()]
 
 

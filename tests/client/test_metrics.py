@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from membership.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, Replied, SendRequest, TimePassed
 from muster import Consumer, Producer
 from muster.core.metrics import ConsumerMetrics, MeasuredCore
 from muster.core.metrics.measurements import Measurements
@@ -63,10 +63,10 @@ class Scripted:
     next_deadline_ms = 7
 
     def __init__(self) -> None:
-        self.effects: list[Effect] = []
+        self.effects: list[MemberEffect] = []
         self.events: list[MemberEvent] = []
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         self.events.append(event)
         effects, self.effects = self.effects, []
         return effects
@@ -80,8 +80,8 @@ class Steps:
 
     def ask(self, message: Message, now_ms: int) -> int:
         self.calls += 1
-        self.core.effects = [Call(self.calls, None, message)]
-        assert len(self.measured.step(Woke(), now_ms)) == 1
+        self.core.effects = [SendRequest(self.calls, None, message)]
+        assert len(self.measured.step(TimePassed(), now_ms)) == 1
         return self.calls
 
     def answer(self, call: int, reply: Message | None, now_ms: int) -> None:
@@ -93,7 +93,7 @@ def test_a_measured_core_does_what_it_does_unmeasured() -> None:
     assert steps.measured.next_deadline_ms == 7
     call = steps.ask(Fetch(()), 0)
     steps.answer(call, FetchReply(), 5)
-    assert [type(event) for event in steps.core.events] == [Woke, Replied]
+    assert [type(event) for event in steps.core.events] == [TimePassed, Replied]
 
 
 def test_latency_size_and_throttle_time_of_fetches_are_measured_where_they_are_answered() -> None:
@@ -246,7 +246,7 @@ def test_a_producer_says_what_it_has_measured(monkeypatch: pytest.MonkeyPatch) -
 
 
 def samples(*clients: Any) -> dict[tuple[str, ...], float]:
-    """What a server of metrics would read, by name and labels."""
+    """Samples as a metrics server reads them, by name and labels."""
     registry = CollectorRegistry()
     registry.register(collector(*clients))
     text = generate_latest(registry).decode()

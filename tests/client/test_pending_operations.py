@@ -3,7 +3,16 @@
 
 import pytest
 
-from membership.events import Closing, CommitAsked, CommitDone, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetsDone
+from membership.events import (
+    Closing,
+    CommitAsked,
+    CommitDone,
+    HangUp,
+    LostPartitions,
+    NodeAddress,
+    OffsetsAsked,
+    OffsetsDone,
+)
 from membership.events import OffsetToCommit as At
 from membership.member import State
 from protocol.errors import ErrorCode
@@ -129,7 +138,7 @@ def test_a_commit_of_a_member_thrown_out_loses_its_share_at_the_next_poll(code: 
     stage = ask(MemberRig().steady(P0)).answer(committed(code))
     assert done(stage).error_code == code
     assert stage.member.state is State.UNJOINED
-    assert [type(one) for one in stage.poll().told] == [Lost]
+    assert [type(one) for one in stage.poll().told] == [LostPartitions]
 
 
 def test_a_refusal_of_an_older_generation_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""How servers are to be reached: what goes together, the usual names, and that passwords are told nobody."""
+"""Settings of security: their combinations, their usual names, and secret passwords."""
 
 import pickle
 import ssl
@@ -11,7 +11,7 @@ from rich.pretty import pretty_repr
 
 from membership.events import NodeAddress
 from muster.net.bootstrap import parse_bootstrap
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 from muster.net.security import NAMES, PLAINTEXT, Security, of_environment, read_security, securities
 
 SCRAM = {
@@ -140,7 +140,7 @@ def test_brokers_beside_the_bootstrap_are_reached_as_it_is_unless_told_otherwise
     assert alike.security_of(node) == alike.security_of(broker) == Security(protocol="SSL")
     apart = parse_bootstrap("127.0.0.1:9390", broker_security=SCRAM)
     assert (apart.security_of(node), apart.security_of(broker)) == (PLAINTEXT, Security.from_config(SCRAM))
-    of_kafka = parse_bootstrap("127.0.0.1:9092", Dialect.KAFKA, SCRAM, {"security.protocol": "SSL"})
+    of_kafka = parse_bootstrap("127.0.0.1:9092", ClientDialect.KAFKA, SCRAM, {"security.protocol": "SSL"})
     assert of_kafka.security_of(broker) == Security.from_config(SCRAM)
 
 

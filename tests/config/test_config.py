@@ -1,4 +1,4 @@
-"""Where a value comes from, and who wins."""
+"""Sources of values, and their precedence."""
 
 from collections.abc import Mapping
 

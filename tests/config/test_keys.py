@@ -1,4 +1,4 @@
-"""What a key takes, and what it says about itself."""
+"""Values that a key accepts, and its help."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What people read: the help, and the sample file, both made of the keys."""
+"""Texts for people: the help and the sample file, both made of the keys."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the command reads from the environment is nothing to the daemon in the same environment."""
+"""The daemon ignores environment variables of the command `muster`."""
 
 import pytest
 

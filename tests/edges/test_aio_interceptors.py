@@ -105,7 +105,7 @@ async def test_records_can_be_had_by_partition(bootstrap: str, topic: str) -> No
 
 
 class Doubles(ConsumerInterceptor):
-    """Of coroutine functions. The first reading lasts as long as the test wants."""
+    """Interceptor of coroutine functions. Its first `on_consume` lasts as long as the test wants."""
 
     def __init__(self) -> None:
         self.begun, self.goes_on = asyncio.Event(), asyncio.Event()

@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from membership.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, NodeAddress, SendRequest, TimePassed
 from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.blocking import ClusterClient
 from muster.blocking.callbacks import Callbacks
@@ -30,12 +30,12 @@ NO_NAME = NodeAddress("n" * 70, 9, 1)  # too long for a label of a domain name
 class Core:
     """Asks what it is given to ask, and says what it heard."""
 
-    def __init__(self, step: Callable[[MemberEvent], list[Effect]] | None = None) -> None:
+    def __init__(self, step: Callable[[MemberEvent], list[MemberEffect]] | None = None) -> None:
         self.heard: list[MemberEvent] = []
         self.next_deadline_ms: int | None = None
         self._step = step or (lambda _event: [])
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         self.heard.append(event)
         self.next_deadline_ms = None
         return self._step(event)
@@ -44,19 +44,19 @@ class Core:
 BROKER = NodeAddress("127.0.0.1", 1, 7, "kafka")
 
 
-def asking_a_broker(event: MemberEvent) -> list[Effect]:
-    return [Call(1, BROKER, DescribeNode())] if isinstance(event, Woke) else []
+def asking_a_broker(event: MemberEvent) -> list[MemberEffect]:
+    return [SendRequest(1, BROKER, DescribeNode())] if isinstance(event, TimePassed) else []
 
 
-def asking(event: MemberEvent) -> list[Effect]:
-    return [Call(1, NO_NAME, DescribeNode())] if isinstance(event, Woke) else []
+def asking(event: MemberEvent) -> list[MemberEffect]:
+    return [SendRequest(1, NO_NAME, DescribeNode())] if isinstance(event, TimePassed) else []
 
 
 def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
     background, core = ThreadDriver(Bootstrap((NO_NAME,)), "c"), Core(asking)
     driven = Driven(core, lambda _effect: None)
     background.add(driven)
-    background.feed(driven, Woke())
+    background.feed(driven, TimePassed())
     assert within(5, lambda: CallFailed(1, is_unreached=True) in core.heard)
     assert "cannot connect to nnn" in background.last_failure
     background.stop()
@@ -68,7 +68,7 @@ def test_that_a_broker_beside_musterd_cannot_be_reached_is_said_once(caplog: pyt
     driven = Driven(core, lambda _effect: None)
     background.add(driven)
     for times in (1, 2, 3):
-        background.feed(driven, Woke())
+        background.feed(driven, TimePassed())
         assert within(5, lambda: core.heard.count(CallFailed(1, is_unreached=True)) == times)  # noqa: B023
     background.stop()
     assert [one.levelname for one in caplog.records] == ["WARNING"]
@@ -101,10 +101,10 @@ class Slammed:
 def asking_every_millisecond(core: Core, *nodes: NodeAddress) -> None:
     """Have it ask each of these, and set its timer anew."""
 
-    def step(event: MemberEvent) -> list[Effect]:
+    def step(event: MemberEvent) -> list[MemberEffect]:
         core.next_deadline_ms = time.monotonic_ns() // 1_000_000 + 1
         asked = len(core.heard)
-        return [Call(asked, nodes[asked % len(nodes)], DescribeNode())] if isinstance(event, Woke) else []
+        return [SendRequest(asked, nodes[asked % len(nodes)], DescribeNode())] if isinstance(event, TimePassed) else []
 
     core._step = step
 
@@ -115,7 +115,7 @@ def test_reconnects_back_off_each_node_by_itself() -> None:
         driven = Driven(core, lambda _effect: None)
         background.add(driven)
         asking_every_millisecond(core, one.address)
-        background.feed(driven, Woke())
+        background.feed(driven, TimePassed())
         began = time.monotonic()
         assert within(10, lambda: len(core.heard) > 500)
         assert 2 <= one.connections < 8 + time.monotonic() - began, "50 ms, 100 ms, 200 ms, ... to 1 s apart"
@@ -130,7 +130,7 @@ async def test_reconnects_back_off_from_a_loop_too() -> None:
         driven = Driven(core, lambda _effect: None)
         driver.add(driven)
         asking_every_millisecond(core, one.address)
-        driver.feed(driven, Woke())
+        driver.feed(driven, TimePassed())
         began = time.monotonic()
         assert await driver.changed.wait_for(lambda: len(core.heard) > 500, 30)
         assert 2 <= one.connections < 8 + time.monotonic() - began
@@ -142,7 +142,7 @@ async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
     driven = Driven(core, lambda _effect: None)
     driver.add(driven)
     for times in (1, 2, 3):
-        driver.feed(driven, Woke())
+        driver.feed(driven, TimePassed())
         assert await driver.changed.wait_for(lambda: core.heard.count(CallFailed(1, is_unreached=True)) == times, 5)  # noqa: B023
     await driver.stop()
     assert [one.levelname for one in caplog.records] == ["WARNING"]
@@ -153,7 +153,7 @@ async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_lo
     driver, core = LoopDriver(Bootstrap((NO_NAME,)), "c"), Core(asking)
     driven = Driven(core, lambda _effect: None)
     driver.add(driven)
-    driver.feed(driven, Woke())
+    driver.feed(driven, TimePassed())
     assert await driver.changed.wait_for(lambda: CallFailed(1, is_unreached=True) in core.heard, 5)
     await driver.stop()
 
@@ -161,7 +161,7 @@ async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_lo
 def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def failing(_event: MemberEvent) -> list[Effect]:
+    def failing(_event: MemberEvent) -> list[MemberEffect]:
         raise ZeroDivisionError
 
     background, core = ThreadDriver(Bootstrap((NO_NAME,)), "c"), Core(failing)
@@ -169,11 +169,11 @@ def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it
     background.add(Driven(core, lambda _effect: None))
     with caplog.at_level(logging.ERROR, "muster"):
         other = Driven(Core(), lambda _effect: None)
-        background.feed(other, Woke())  # starts the thread
+        background.feed(other, TimePassed())  # starts the thread
         assert within(5, lambda: background.refusals.has_failed)
     assert "ends after what should not have happened" in caplog.text
     with pytest.raises(ClientFailed, match="ZeroDivisionError"):
-        background.feed(other, Woke())
+        background.feed(other, TimePassed())
     background.stop()
 
 

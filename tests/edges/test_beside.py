@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.io.fsync import KernelFlush, Worker, kernel_flush
+from coordinator.io.fsync import JobThread, KernelFlush, kernel_flush
 from partition_log.wal.write_ahead_log import BlockWrite
 
 
 def test_a_worker_runs_its_jobs_in_order_and_finishes_them() -> None:
-    worker, done = Worker("test"), list[int]()
+    worker, done = JobThread("test"), list[int]()
     for number in range(100):
         worker.submit(partial(done.append, number))
     worker.finish()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from membership.events import Effect, MemberEvent, Woke
+from membership.events import MemberEffect, MemberEvent, TimePassed
 from muster import Producer
 from muster.blocking.cluster import ClusterClient
 from muster.errors import ConsumerTimeout, GroupRefused
@@ -318,7 +318,7 @@ class _Far:
 
     next_deadline_ms = 1 << 50
 
-    def step(self, _event: MemberEvent, _now_ms: int) -> list[Effect]:
+    def step(self, _event: MemberEvent, _now_ms: int) -> list[MemberEffect]:
         return []
 
 
@@ -327,7 +327,7 @@ def test_a_deadline_that_is_years_away_does_not_end_the_thread() -> None:
     background = ThreadDriver(parse_bootstrap("127.0.0.1:1"), "test")
     driven = Driven(_Far(), print)
     background.add(driven)
-    background.feed(driven, Woke())
+    background.feed(driven, TimePassed())
     time.sleep(0.2)
     assert background._thread is not None
     assert background._thread.is_alive()

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
-from protocol.kafka.client import Answer, KafkaClient, encode_request
+from protocol.kafka.client import KafkaAnswer, KafkaClient, encode_request
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import Heartbeat
 from protocol.messages.topics import Metadata, MetadataReply
@@ -327,7 +327,7 @@ def test_large_answers_arrive_whole_whoever_reads_them_slowly(daemon: Daemon, fo
     client = KafkaClient("slow", 10 * MIB)
     with connect(daemon.kafka_port, folder.trusting()) as slow:
         slow.sendall(client.encode_request(fetch, 11)[1] + client.encode_request(fetch, 11)[1])
-        answers: list[Answer] = []
+        answers: list[KafkaAnswer] = []
         got = bytearray()
         while len(answers) < 2:
             if len(got) % 7 == 0:

@@ -35,7 +35,7 @@ RANGE = (JoinProtocol("range", b"r"),)
 
 
 class MemoryLog:
-    """As much of a `PartitionLog` as a shard reads."""
+    """The part of a `PartitionLog` that a shard uses."""
 
     start_offset = size_bytes = 0
     name = "__consumer_offsets-0"
@@ -70,7 +70,7 @@ class MemoryStore:
 
 
 class NotesLog(MemoryLog):
-    """Where notes go: refusing one must not fail what it explains."""
+    """Log of notes: a refused note must not fail the operation that it explains."""
 
 
 class Bench:
@@ -193,7 +193,7 @@ class Bench:
             self.pushes.append(self.outbox.pushes.popleft())
 
     def reply(self, ref: RequestRef) -> Any:
-        """What a request was answered; None while it waits."""
+        """Return the reply to a request; None while it waits."""
         return self.replies.get(ref)
 
     # --- checking ---
@@ -227,7 +227,7 @@ class Bench:
         self._check_waiting()
 
     def _check_waiting(self) -> None:
-        """Whoever waits for an answer is parked, so that something will answer it."""
+        """Check that every unanswered request is parked, so that some event answers it."""
         parked = {
             ref
             for group in self.shard.groups.values()

@@ -1,4 +1,4 @@
-"""What must hold of groups and shards, whoever drives them."""
+"""Invariants of groups and shards, for all rigs."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -70,7 +70,7 @@ def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[An
 
 
 def check_same(live: Shard, loaded: Shard) -> None:
-    """What must be there after a crash: groups with their records, what those say of members, and offsets."""
+    """Check the state that must survive a crash: groups with their records, the members in these, and offsets."""
     for group_id, one in live.groups.items():
         other = loaded.groups.get(group_id)
         if other is None:
@@ -89,12 +89,12 @@ def check_same(live: Shard, loaded: Shard) -> None:
 
 
 def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
-    """What transactions have pending for the group, by partition; producers in the order in which they count."""
+    """Return the group's pending transactional offsets by partition, with producers in their order of precedence."""
     return {place: list(producers.items()) for place, producers in shard.offsets.pending.of(group_id).items()}
 
 
 def members(group: Group) -> list[Any]:
-    """What a record says of the members of a Stable group."""
+    """Return the members of a Stable group as in its record."""
     return [
         (
             member.member_id,
@@ -111,17 +111,17 @@ def members(group: Group) -> list[Any]:
 
 
 def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
-    """What is on record of client-balanced groups."""
+    """Return the records of client-balanced groups."""
     return {group_id: group.stored for group_id, group in shard.balanced.items()}
 
 
 def grants(group: Group) -> dict[tuple[str, int], Ownership]:
-    """What the ownership registry remembers, by partition."""
+    """Return the grants of the ownership registry, by partition."""
     return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}
 
 
 def returned(pieces: Generator[Any, Any, Any]) -> Any:
-    """What comes of something that is done in pieces."""
+    """Run the generator to its end, and return its value."""
     try:
         while True:
             next(pieces)
@@ -147,7 +147,7 @@ def check_expirations(shard: Shard, visited: str | None = None) -> None:
 
 
 def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
-    """When the first of the group's offsets expires, or the group itself if it has none; None: never as it is."""
+    """Return when the first of the group's offsets expires, or the group if it has none; None: never."""
     rule = rule_of(group, shard.balanced.get(group.group_id))
     if isinstance(rule, KeepReason):
         return None
@@ -163,7 +163,7 @@ def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
 
 
 def check_counts(shard: Shard) -> None:
-    """What is kept of how many groups there are is what counting them all comes to."""
+    """Check that the kept counts of groups equal a new count."""
     counts, anew = shard.counts, GroupCounts(shard.groups, shard.balanced)
     for group in shard.groups.values():
         kept, group.counted = group.counted, None

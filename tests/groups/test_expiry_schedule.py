@@ -1,4 +1,4 @@
-"""When groups are due: the first of several times counts, and a change makes a group due at once."""
+"""Due times of groups: the first of several counts, and a change makes a group due at once."""
 
 from hypothesis import given
 from hypothesis import strategies as st

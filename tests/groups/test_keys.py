@@ -1,4 +1,4 @@
-"""What waits is told apart by its kind, whatever names clients choose."""
+"""Keys of waiting operations differ by kind, whatever names clients choose."""
 
 from collections.abc import Hashable
 from itertools import combinations

@@ -52,7 +52,7 @@ def core(rig: Rig) -> Core:
 
 
 def asked(rig: Rig, handler: Any, message: Message) -> Any:
-    """What the handler answers, held or not."""
+    """Return the handler's reply, held or not."""
     outbox = rig.node.core.outbox
     handler(rig.node.core, REF, message, rig.moment)
     outbox.release(2**62)

@@ -1,4 +1,4 @@
-"""What a group subscribes to is parsed once, in pieces, and is at each moment what parsing it all would say."""
+"""A group's subscriptions are parsed once, in pieces, with the same result as parsing all of them at any moment."""
 
 from typing import Any
 

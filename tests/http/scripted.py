@@ -113,9 +113,9 @@ class ScriptedCoordinator:
         self.committed = {"orders": {("t", 0): 5, ("t", 1): 10, ("t", 3): 1}}
         self.ends = {("t", 0): 30, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
         self.begins = {("t", 2): 2}
-        """Where partitions begin that do not at 0."""
+        """Start offsets other than 0."""
         self.ages_ms: dict[tuple[str, int], int] = {}
-        """Of ends that others told; one without an end was never heard."""
+        """Ages of ends that the cluster's brokers told; a partition without an end is unknown."""
         self.notes = {"orders": NOTES}
         self.expiring = EXPIRING
         self.answers: dict[type[Message], Any] = {}

@@ -14,14 +14,14 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, OwnedKey
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.groups.balanced.house import SESSION_MS, House
 from tests.http.conftest import Browser
 
 
 class Asked:
-    """What the pages ask, put to the node; `refused` is answered instead, if it is set."""
+    """Puts the requests of the pages to the node; a reply in `refused` is returned instead."""
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -220,7 +220,7 @@ async def test_who_asked_is_where_it_came_from_and_a_name_that_is_given_a_remark
 
 
 async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, asked: Asked) -> None:
-    asked.refused[DescribeBalanced] = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    asked.refused[DescribeBalanced] = ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
     assert (await browser.get("/v1/groups/g", 503))["err"] == 503
 
 

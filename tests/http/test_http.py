@@ -22,7 +22,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
-from protocol.messages.node import DescribeNode, FailedShard, LoadProgress, Refused
+from protocol.messages.node import DescribeNode, ErrorReply, FailedShard, LoadProgress
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
 from tests.enumerations import share_of
 from tests.http.conftest import Browser
@@ -233,7 +233,7 @@ async def test_who_comes_too_early_is_told_to_come_back(browser: Browser, coordi
 
 
 async def test_a_refusal_as_a_whole_keeps_its_sentence(browser: Browser, coordinator: ScriptedCoordinator) -> None:
-    coordinator.answers[DescribeNode] = Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for you")
+    coordinator.answers[DescribeNode] = ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for you")
 
     assert await browser.get("/v3/clusters", 403) == {"error_code": 40301, "message": "not for you"}
 

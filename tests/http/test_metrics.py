@@ -3,7 +3,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.http.lag import PartitionLag, worst
 from coordinator.http.metrics import Measured, exposition
-from coordinator.http.queries import Questions
+from coordinator.http.queries import Queries
 from coordinator.http.scrape import measure
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListGroups, ListGroupsReply
@@ -117,7 +117,7 @@ async def test_partitions_with_the_largest_lag_have_series_of_their_own(coordina
     coordinator.groups["a"] = msgspec.structs.replace(coordinator.groups["idle"], group_id="a")
     coordinator.committed["a"] = {("t", 0): 29, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
 
-    measured = await measure(Questions(coordinator.ask), most_series=2)
+    measured = await measure(Queries(coordinator.ask), most_series=2)
 
     assert [(one.group_id, one.line.partition, one.line.lag) for one in measured.lines] == [
         ("orders", 0, 25),
@@ -134,10 +134,10 @@ async def test_others_have_their_turn_between_groups(coordinator: ScriptedCoordi
         nonlocal rests
         rests += 1
 
-    await measure(Questions(coordinator.ask), 8, rest)
+    await measure(Queries(coordinator.ask), 8, rest)
     assert rests == len(coordinator.groups)
     coordinator.ends |= {("t", partition): 1 for partition in range(4, 5_000)}
-    await measure(Questions(coordinator.ask), 8, rest)
+    await measure(Queries(coordinator.ask), 8, rest)
     assert rests == 2 * len(coordinator.groups) + 2
 
 

@@ -1,4 +1,4 @@
-"""What members of `interop.beside_spark` leave behind is read back, whatever they did when they were killed."""
+"""Files of members of `interop.beside_spark` can be read back, at whatever point the members were killed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a client's folder says about itself."""
+"""Descriptions in clients' folders."""
 
 from pathlib import Path
 

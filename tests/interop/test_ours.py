@@ -1,4 +1,4 @@
-"""What is held against our own client among others, and how it is printed."""
+"""Results of our own client among others, and their printed page."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""That the harness sees what a program does, above all when it does wrong."""
+"""The harness notices the output of programs, above all their mistakes."""
 
 from pathlib import Path
 

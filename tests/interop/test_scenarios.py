@@ -1,4 +1,4 @@
-"""What a story holds against a member."""
+"""Mistakes of members that stories notice."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `python -m interop` goes through, and what it answers the shell."""
+"""Runs of `python -m interop`, and their exit codes."""
 
 import sys
 from collections.abc import Iterator

@@ -81,7 +81,7 @@ def _judge(root: Path, words: Iterable[str], limit_s: int = LIMIT_S) -> Verdict:
 
 
 def _useless(sound: Path, words: Sequence[str]) -> str:
-    """Why these checks are of no use, if they are not: they must pass where there is no bug."""
+    """Return why these checks are useless, if they are: they must pass without a bug."""
     verdict = _judge(sound, words, limit_s=10 * LIMIT_S)
     return "" if verdict.passed else f"{words[0]} fails without a bug: {verdict.reason}"
 
@@ -105,7 +105,7 @@ def tried(sound: Path, mutant: Mutant) -> Tried:
 
 
 def run(mutants: Sequence[Mutant]) -> int:
-    """How many bugs were not caught."""
+    """Run the checks against the mutants, and return the number of bugs not caught."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(AT_A_TIME) as pool:
         sound = copied(Path(folder).resolve())

@@ -34,7 +34,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def verdict_of(error: BaseException) -> Verdict:
-    """Whether such an end tells of a bug."""
+    """Return the verdict on a failed check: if the error tells of a bug."""
     lines = str(error).strip().splitlines() or [""]
     is_telling = (isinstance(error, _TELLING) and not lines[0].startswith(_TIMED_OUT)) or _is_miscount(error)
     return Verdict(passed=False, is_telling=is_telling, reason=f"{type(error).__name__}: {lines[0]}"[:300])

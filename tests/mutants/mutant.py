@@ -1,4 +1,4 @@
-"""What a deliberate bug is, and what must find it."""
+"""Deliberate bugs, and the tests that must find them."""
 
 from pathlib import Path
 

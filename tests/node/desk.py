@@ -11,7 +11,7 @@ from coordinator.node.node import Node
 from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
-from protocol.native.client import Answer, NativeClient
+from protocol.native.client import NativeAnswer, NativeClient
 from tests.groups.checks import CountingIds
 from tests.simulation.disk import SimDisk
 
@@ -77,7 +77,7 @@ class Desk:
         self.wake_until_idle()
 
     def wake_until_idle(self) -> None:
-        """As the edge does: woken until the next deadline lies ahead."""
+        """Wake the node as the edge does, until its next deadline lies ahead."""
         for _ in range(10_000):
             deadline_ms = self.node.next_deadline_ms
             if deadline_ms is None or deadline_ms > self.now_ms:
@@ -104,7 +104,9 @@ class Desk:
         match effect:
             case Send():
                 for said in self._clients[effect.connection].receive_data(effect.data):
-                    self.received[effect.connection].append(said.reply if isinstance(said, Answer) else said.message)
+                    self.received[effect.connection].append(
+                        said.reply if isinstance(said, NativeAnswer) else said.message
+                    )
             case Close():
                 self.closed[effect.connection] = effect.reason
             case LogError():

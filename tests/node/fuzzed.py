@@ -60,7 +60,7 @@ _SENSIBLE: tuple[Callable[[str, int], Message], ...] = (
     lambda member, generation: OffsetCommit("a", (_TOPIC,)),
     lambda member, generation: CreateTopics((CreatableTopic("a", 2, 1), CreatableTopic("topic-1", 1, 1))),
 )
-"""What keeps groups, topics and offsets coming, for the rest to be about."""
+"""Requests that create groups, topics and offsets for the others."""
 
 
 def _frame(random: Random) -> bytes:
@@ -78,7 +78,7 @@ def _frame(random: Random) -> bytes:
 
 
 class _Deaf(Desk):
-    """Whatever is said goes nowhere. Connections that end are followed by others."""
+    """Drops all replies. New connections follow closed ones."""
 
     def __init__(self) -> None:
         self.connections: list[int] = []

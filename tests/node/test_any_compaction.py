@@ -35,7 +35,7 @@ HISTORIES = st.lists(st.one_of(DEEDS, DEEDS, DEEDS, CLEANINGS, RESTARTS), min_si
 
 
 def loaded(life: Life) -> Any:
-    """What the log alone gives, as it stands."""
+    """Return the state loaded from the log alone."""
     tools = ShardTools(
         store=life.store,
         purgatory=DelayedOperationPurgatory(0),
@@ -56,7 +56,7 @@ def loaded(life: Life) -> Any:
 
 
 def clean(life: Life, after_ms: int, slice_bytes: int, map_bytes: int, slices: int) -> int:
-    """How many passes came to their end."""
+    """Clean in slices, and return the number of finished passes."""
     store, disk = life.store, life.disk
     flush(store, disk)
     work(store, disk, force=True)
@@ -114,7 +114,7 @@ KINDS = (
 
 
 def any_deed(random: Random, number: int) -> tuple[Any, ...]:
-    """Of few keys, so that each has values, tombstones and transactions in many segments."""
+    """Choose a deed over few keys, so that each key has values, tombstones and transactions in many segments."""
     group_id, topic, partition = random.choice("ab"), random.choice(("flights", "orders")), random.randrange(3)
     kind = random.choice(KINDS)
     match kind:

@@ -57,7 +57,7 @@ def test_the_offsets_log_of_a_group_that_commits_for_ever_stays_small() -> None:
 
 
 def wait_for_pass(desk: Desk, before: int, slices: int) -> bool:
-    """Whether one has ended within so many slices; nobody appends meanwhile."""
+    """Return true if a pass ends within this number of slices, without appends."""
     for _ in range(slices):
         desk.wait(1)
         if passes(desk) > before:

@@ -1,4 +1,4 @@
-"""What DescribeGroups says of both kinds of groups."""
+"""DescribeGroups for both kinds of groups."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the operator is told of the disk, each once."""
+"""News of the disk reach the operator, each once."""
 
 from coordinator.node.disk_news import DiskNews
 from partition_log.store.log_store import LogStore

@@ -54,7 +54,7 @@ def sound(disk: SimDisk) -> bool:
 
 
 def missing(found: Found, desk: Desk) -> list[str]:
-    """What was acknowledged and is not there: numbers only grow."""
+    """Return the acknowledged facts that are missing: numbers only grow."""
     core = desk.node.core
     lost = []
     for key, value in found.acknowledged.items():

@@ -1,4 +1,4 @@
-"""What a client is told of what will go, and that it is what goes."""
+"""DescribeExpiry announces the offsets that then expire."""
 
 from typing import Any
 

@@ -277,7 +277,7 @@ def test_common_commits_are_read_the_quick_way(topic_id: bytes | None) -> None:
 @given(st.data(), st.none() | st.binary(min_size=16, max_size=16))
 @settings(deadline=None, max_examples=share_of(200))
 def test_bytes_that_are_no_records_are_left_to_the_careful_reader(data: st.DataObject, topic_id: bytes | None) -> None:
-    """Whatever the quick reader takes, the careful one would have taken, and read the same."""
+    """The fast reader takes only records that the careful reader takes, and reads the same."""
     records = [CommittedOffset("g", "t", number, number, 3, "", 5, topic_id=topic_id) for number in range(3)]
     batch = encode_batch([encode(record) for record in records], timestamp_ms=5)
     payload = bytearray(record_bytes(read_header(batch), batch))

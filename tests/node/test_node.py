@@ -1,4 +1,4 @@
-"""What the node does beyond any one group: limits, slices, holding, stopping, chores."""
+"""The node beyond single groups: limits, slices, holding, stopping, scheduled tasks."""
 
 import errno
 
@@ -23,7 +23,7 @@ from protocol.messages.groups import (
     SyncGroupAssignment,
     SyncGroupReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
+from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -179,7 +179,7 @@ def test_a_question_from_inside_goes_through_the_same_gates() -> None:
 
 def test_a_question_nobody_answers_is_refused() -> None:
     refused = Desk().ask_inside(HEARTBEAT_OK)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, ErrorReply)
     assert refused.error_code is ErrorCode.UNSUPPORTED_VERSION
 
 

@@ -68,7 +68,7 @@ class Streams:
         self.ask_and_keep(number, message)
 
     def settle(self, assignments: Mapping[int, Threads], absent: tuple[int, ...] = ()) -> None:
-        """Who joined learns its id; the leader, the first that did, hands out the assignments."""
+        """Let members learn their ids; the leader, which joined first, sends the assignments."""
         self.desk.wait(0)
         leader = -1
         for number in [one for one in assignments if one not in absent]:
@@ -124,7 +124,7 @@ class Streams:
         return reply
 
     def ask_and_keep(self, number: int, message: Any) -> None:
-        """What is answered waits to be heard."""
+        """Send a request and keep its replies for later."""
         self.desk.received[number] += self.desk.ask(number, message)
         self.check()
 

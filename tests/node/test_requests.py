@@ -1,4 +1,4 @@
-"""Who answers which message, and what requests about the node, its topics and several groups at once are told."""
+"""Handlers of messages, and replies to requests about the node, its topics and several groups at once."""
 
 from typing import Any
 

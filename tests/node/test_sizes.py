@@ -1,4 +1,4 @@
-"""What takes too long for everyone else is refused before it is done."""
+"""Requests that would delay all others are rejected before they are served."""
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ from protocol.messages.groups import (
     SyncGroup,
     SyncGroupAssignment,
 )
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
 from protocol.messages.offsets import (
     ListOffsets,
     ListOffsetsPartition,
@@ -68,7 +68,7 @@ def test_a_request_that_names_too_much_is_refused_with_the_field(field: str, mes
     desk = Desk(max_entries_per_request=1_000)
     desk.make_topic()
     refused = desk.ask_inside(message)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, ErrorReply)
     assert refused.error_code is ErrorCode.INVALID_REQUEST
     assert refused.error_message.startswith(f"{field}: ")
     assert "max.entries.per.request" in refused.error_message

@@ -48,7 +48,7 @@ from tests.node.desk import Desk
 
 LIST, DELETE, OTHER = 21, 22, 23
 _OTHERS_US = 1_500
-"""What the last piece of a slice may take beyond it."""
+"""Time that the last piece of a slice may take beyond the slice."""
 NONE, LOADING = ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -165,7 +165,7 @@ def state(shard: Shard) -> Any:
 
 
 def without_aid(life: Life) -> Any:
-    """What the whole log says."""
+    """Load the state from the whole log."""
     snapshot = life.snapshot()
     if snapshot is not None:
         life.disk.remove(snapshot)

@@ -25,7 +25,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitTopic,
 )
 from protocol.native import codec
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from tests.node.desk import Desk
 
 PENDING = TxnOffsetCommit("tx", "g", 7, 0, (TxnOffsetCommitTopic("orders", (TxnOffsetCommitPartition(0, 9),)),))
@@ -47,8 +47,8 @@ class Kafka:
         desk.received[number] = []
         desk.step(Opened(number, "kafka", "10.0.0.1"))
 
-    def receive_data(self, data: bytes) -> list[Answer]:
-        return [Answer(number, reply) for number, reply in self._client.receive_data(data)]
+    def receive_data(self, data: bytes) -> list[NativeAnswer]:
+        return [NativeAnswer(number, reply) for number, reply in self._client.receive_data(data)]
 
     def ask(self, message: Message, version: int) -> Any:
         """The reply; None if there is none."""

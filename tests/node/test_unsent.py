@@ -1,7 +1,7 @@
-"""Who must go when clients together leave too much unread."""
+"""Slow readers that are closed when all clients together leave too much unread."""
 
 from coordinator.handlers.fetch_completion import WokenFetches
-from coordinator.io.send_backlog import OWES_NOTHING, SendBacklog
+from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.node.receive_backlog import largest_backlogs
 from tests.node.desk import Desk
 
@@ -13,7 +13,7 @@ class Client:
         self.name = name
         self.handed_bytes = self.unsent = unsent
         self.taken_ms = 0
-        self.taken_bytes = OWES_NOTHING
+        self.taken_bytes = CAUGHT_UP
 
     def unsent_bytes(self) -> int:
         return self.unsent
@@ -23,7 +23,7 @@ class Client:
 
 
 def closed(unsent: SendBacklog, clients: list[Client], now_ms: int) -> list[str]:
-    return [client.name for client in unsent.look(clients, now_ms)]
+    return [client.name for client in unsent.check(clients, now_ms)]
 
 
 def test_nobody_goes_while_there_is_room() -> None:

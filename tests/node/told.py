@@ -68,8 +68,8 @@ State = dict[str, Any]
 
 
 class Found(NamedTuple):
-    """What a machine that stopped at `place` finds, and what it must still know: a state that was live between two
-    positions of `Told.history`, and everything that was acknowledged."""
+    """Disk of a machine that stopped at `place`, and the state that it must recover: one that was live between two
+    positions of `Told.history`, with everything acknowledged."""
 
     place: str
     root: Folder

@@ -30,7 +30,7 @@ def requests_of(session: NativeSession) -> list[Request]:
 
 
 def said_by(session: NativeSession) -> list[Any]:
-    """What the session itself wants sent, as values."""
+    """Return the session's own answers, as values."""
     return values_in(session.take_data())
 
 

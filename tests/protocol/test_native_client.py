@@ -16,10 +16,10 @@ from protocol.messages.groups import (
     SyncGroup,
     SyncGroupReply,
 )
-from protocol.messages.node import Hello, Refused
+from protocol.messages.node import ErrorReply, Hello
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.native import codec
-from protocol.native.client import Answer, NativeClient, Push
+from protocol.native.client import NativeAnswer, NativeClient, Push
 from tests.enumerations import share_of
 from tests.protocol.native import FRAME_BYTES, GREETING, frame, open_session, requests_of
 
@@ -40,10 +40,10 @@ def test_requests_are_numbered_and_answers_may_overtake_each_other() -> None:
     beat, more = client.encode_request(HEARTBEAT)
     session.receive_data(sent + more)
     assert [request.number for request in requests_of(session)] == [join, beat] == [0, 1]
-    assert client.receive_data(session.encode_reply(beat, HeartbeatReply())) == [Answer(beat, HeartbeatReply())]
+    assert client.receive_data(session.encode_reply(beat, HeartbeatReply())) == [NativeAnswer(beat, HeartbeatReply())]
     assert client.unanswered == 1
     assert client.receive_data(session.encode_reply(join, JoinGroupReply(generation_id=3))) == [
-        Answer(join, JoinGroupReply(generation_id=3))
+        NativeAnswer(join, JoinGroupReply(generation_id=3))
     ]
     assert client.unanswered == 0
 
@@ -57,7 +57,7 @@ def test_numbers_start_again_after_32_bits_and_step_over_what_still_waits() -> N
 def test_answers_split_anywhere_are_the_same_answers() -> None:
     client, data = client_that_asked(HEARTBEAT), codec.encode_result(0, HeartbeatReply())
     answers = [answer for byte in data for answer in client.receive_data(bytes([byte]))]
-    assert answers == [Answer(0, HeartbeatReply())]
+    assert answers == [NativeAnswer(0, HeartbeatReply())]
 
 
 def test_hello_is_answered_with_the_greeting() -> None:
@@ -65,25 +65,25 @@ def test_hello_is_answered_with_the_greeting() -> None:
     number, sent = client.encode_request(Hello("me", "1"))
     session.receive_data(sent)
     assert requests_of(session) == []
-    assert client.receive_data(session.take_data()) == [Answer(number, GREETING)]
+    assert client.receive_data(session.take_data()) == [NativeAnswer(number, GREETING)]
 
 
 def test_a_member_id_that_is_required_is_in_the_reply() -> None:
     client = client_that_asked(JoinGroup("g", 10_000))
     refusal = codec.encode_refusal(0, JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id="m-1"))
     (answer,) = client.receive_data(refusal)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NativeAnswer)
     assert answer.reply == JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id="m-1")
     assert answer.error_message
 
 
 def test_a_gate_speaks_through_the_type_that_was_asked_for_where_that_can_refuse() -> None:
     client = client_that_asked(SyncGroup("g", 1, "m"), OffsetCommit("g", ()))
-    refused = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7")
+    refused = ErrorReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7")
     data = codec.encode_refusal(0, refused) + codec.encode_refusal(1, refused)
     assert client.receive_data(data) == [
-        Answer(0, SyncGroupReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "loading shard 7"),
-        Answer(1, refused, "loading shard 7"),
+        NativeAnswer(0, SyncGroupReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "loading shard 7"),
+        NativeAnswer(1, refused, "loading shard 7"),
     ]
 
 
@@ -92,7 +92,7 @@ def test_what_the_wire_refuses_reaches_the_asker_with_its_sentence() -> None:
     details = {"method": "Heartbeat", "field": "generation_id"}
     data = codec.encode_error(0, ErrorCode.INVALID_REQUEST, "generation_id: is required", details)
     assert client.receive_data(data) == [
-        Answer(0, HeartbeatReply(ErrorCode.INVALID_REQUEST), "generation_id: is required")
+        NativeAnswer(0, HeartbeatReply(ErrorCode.INVALID_REQUEST), "generation_id: is required")
     ]
 
 
@@ -100,7 +100,7 @@ def test_what_the_wire_refuses_reaches_the_asker_with_its_sentence() -> None:
 def test_an_error_that_a_newer_server_invented_keeps_its_number_and_its_name(number: int, code: ErrorCode) -> None:
     client = client_that_asked(HEARTBEAT)
     data = frame(1, 0, [number, "MOON_TOO_LOW", "wait for it", {}], None)
-    assert client.receive_data(data) == [Answer(0, HeartbeatReply(code), f"MOON_TOO_LOW ({number}): wait for it")]
+    assert client.receive_data(data) == [NativeAnswer(0, HeartbeatReply(code), f"MOON_TOO_LOW ({number}): wait for it")]
 
 
 def test_an_error_of_a_part_that_a_newer_server_invented_is_no_reason_to_hang_up() -> None:
@@ -108,7 +108,7 @@ def test_an_error_of_a_part_that_a_newer_server_invented_is_no_reason_to_hang_up
     part = {"partition_index": 0, "error_code": 9_999}
     data = frame(1, 0, None, {"topics": [{"name": "t", "partitions": [part]}]})
     (answer,) = client.receive_data(data)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NativeAnswer)
     assert isinstance(answer.reply, OffsetCommitReply)
     assert answer.reply.topics[0].partitions[0].error_code.name == "UNKNOWN_ERROR_9999"
 
@@ -116,14 +116,14 @@ def test_an_error_of_a_part_that_a_newer_server_invented_is_no_reason_to_hang_up
 def test_a_newer_server_may_say_more_than_we_know() -> None:
     client = client_that_asked(OffsetCommit("g", ()))
     data = frame(2, "MoonRose", [{"phase": 3}]) + frame(1, 0, None, {"topics": [], "moon": [1, {"phase": 3}]})
-    assert client.receive_data(data) == [Answer(0, OffsetCommitReply())]
+    assert client.receive_data(data) == [NativeAnswer(0, OffsetCommitReply())]
 
 
 def test_notifications_come_between_answers_in_their_order() -> None:
     client = client_that_asked(HEARTBEAT)
     removed = MemberRemoved("g", "m", "session over")
     data = codec.encode_push(removed) + codec.encode_result(0, HeartbeatReply()) + codec.encode_push(removed)
-    assert client.receive_data(data) == [Push(removed), Answer(0, HeartbeatReply()), Push(removed)]
+    assert client.receive_data(data) == [Push(removed), NativeAnswer(0, HeartbeatReply()), Push(removed)]
 
 
 def test_a_produce_that_wants_no_answer_waits_for_none() -> None:

@@ -16,10 +16,10 @@ from protocol.messages.groups import (
     MemberRemoved,
     RebalanceStarted,
 )
-from protocol.messages.node import Hello, Refused
+from protocol.messages.node import ErrorReply, Hello
 from protocol.messages.offsets import OffsetCommitPartitionReply, OffsetCommitReply, OffsetCommitTopicReply
 from protocol.native import codec, sentences
-from protocol.native.client import Answer, NativeClient, Push
+from protocol.native.client import NativeAnswer, NativeClient, Push
 from protocol.native.methods import METHODS, PUSHES
 from tests.enumerations import share_of
 from tests.protocol.native import FRAME_BYTES, call, open_session, requests_of, values_in
@@ -105,13 +105,13 @@ def _without_throttle(reply: type[Message]) -> dict[str, object]:
     return {field.name: field.default for field in msgspec.structs.fields(reply) if field.name in unsaid}
 
 
-def _answered(request: Message, reply: Message) -> tuple[int, Answer]:
+def _answered(request: Message, reply: Message) -> tuple[int, NativeAnswer]:
     client, session = NativeClient(FRAME_BYTES), open_session()
     number, sent = client.encode_request(request)
     session.receive_data(sent)
     requests_of(session)
     (answer,) = client.receive_data(session.encode_reply(number, reply))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NativeAnswer)
     return number, answer
 
 
@@ -128,7 +128,7 @@ def test_a_gate_may_refuse_every_request(method: str) -> None:
     session = open_session()
     session.receive_data(msgspec.msgpack.encode((0, 9, method, (_smallest(method),))))
     assert [number for number, _ in requests_of(session)] == [9]
-    data = session.encode_reply(9, Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7"))
+    data = session.encode_reply(9, ErrorReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading shard 7"))
     assert values_in(data) == [[1, 9, [14, "COORDINATOR_LOAD_IN_PROGRESS", "loading shard 7", {}], None]]
 
 
@@ -165,7 +165,7 @@ def test_unknown_keys_are_ignored_whatever_they_hold() -> None:
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
 def test_every_error_has_a_sentence_for_people(code: ErrorCode) -> None:
     _, answer = _answered(Heartbeat("g", 1, "m"), HeartbeatReply(code))
-    assert answer == Answer(0, HeartbeatReply(code), sentences.sentence(code))
+    assert answer == NativeAnswer(0, HeartbeatReply(code), sentences.sentence(code))
     assert len(answer.error_message) > 10 and answer.error_message[0].islower()
 
 

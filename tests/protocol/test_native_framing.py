@@ -1,4 +1,4 @@
-"""Where values end, however they are split; and that nothing hostile costs memory, time or more than its connection."""
+"""Boundaries of values, however they are split. Hostile bytes cost no memory, no time, and only their connection."""
 
 import tracemalloc
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ from protocol.messages.groups import (
     LeavingMember,
     LeftMember,
 )
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
@@ -323,7 +323,7 @@ def test_malformed_bytes_close_the_connection(data: bytes, bytewise: bool) -> No
 
 
 def serve(session: NativeSession, pieces: list[bytes]) -> int:
-    """How many requests there were."""
+    """Serve the pieces, and return the number of requests."""
     served = 0
     for piece in pieces:
         session.receive_data(piece)
@@ -446,7 +446,7 @@ def test_many_are_answered_as_many_with_their_own_errors_inside() -> None:
             OffsetFetchReply((OffsetFetchGroupReply("g", (), ErrorCode.UNKNOWN_MEMBER_ID),)),
             {"group_id": "g"},
         ),
-        ("OffsetFetch", {"group_id": "g"}, Refused(ErrorCode.UNKNOWN_MEMBER_ID, "why"), {}),
+        ("OffsetFetch", {"group_id": "g"}, ErrorReply(ErrorCode.UNKNOWN_MEMBER_ID, "why"), {}),
     ],
 )
 def test_the_error_of_the_only_one_is_the_error_of_the_answer(
@@ -484,7 +484,7 @@ def test_a_produce_that_wants_no_answer_gets_none_even_when_refused() -> None:
     session = open_session()
     assert asked(session, call(1, "Produce", topic_data=[], acks=0)) == Produce((), acks=0)
     assert session.unanswered == 1
-    assert session.encode_reply(1, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == b""
+    assert session.encode_reply(1, ErrorReply(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == b""
     assert session.unanswered == 0
     assert asked(session, call(1, "Produce", topic_data=[])) == Produce(())
     assert session.encode_reply(1, ProduceReply()) != b""

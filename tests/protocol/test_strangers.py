@@ -1,4 +1,4 @@
-"""Whoever comes to the wrong listener is named in the log."""
+"""A client of the wrong listener is named in the log."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _beginning(options: argparse.Namespace) -> str:
-    """What is about to run: nothing more is heard of it for a minute."""
+    """Return the first line of a run, which then prints nothing for a minute."""
     wanted = f"{options.seeds:,} seeds" if options.events is None else f"seeds for {options.events:,} events"
     pace = "slow worlds" if options.slow else "brisk worlds"
     workers = f"{options.workers} {'worker' if options.workers == 1 else 'workers'}"

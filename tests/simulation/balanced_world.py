@@ -91,7 +91,7 @@ class BalancedWorld(World):
             self.after(self._chance.choice((0, 500, 4_000, 9_000)), lambda: self.join(name))
 
     def _repeat_somebody(self) -> None:
-        """What it asked for last is asked for again, some time later."""
+        """Send a member's last request once more, some time later."""
         running = [one for one in self._people.values() if one.running and one.last_request is not None]
         if running:
             message = self._chance.choice(running).last_request
@@ -193,7 +193,7 @@ class BalancedWorld(World):
 
 
 def _tried(seed: int) -> str:
-    """What broke; nothing if all went well."""
+    """Run a seed, and return the failure; empty if there is none."""
     try:
         BalancedWorld(seed).run()
     except Broken as error:

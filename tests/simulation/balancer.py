@@ -25,7 +25,7 @@ from protocol.messages.balanced import (
     StartMember,
     UnregisterPartitions,
 )
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from protocol.record_batch import extent
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
@@ -109,7 +109,7 @@ class Balancer:
 
     @property
     def leases(self) -> bool:
-        """Whether it may hand out records, by its own clock."""
+        """Return true if the member's lease holds by its own clock."""
         return self.running and self._clock.now_ms - self.lease_from_ms < SESSION_MS
 
     def start(self) -> None:
@@ -218,7 +218,7 @@ class Balancer:
         self._watcher.sent(message, self.link, self._clock.now_ms)
 
     def _lost_link(self) -> None:
-        """What was asked may have been done."""
+        """Drop the connection; its unanswered requests may have been carried out."""
         self.link, self._unread = None, []
         self._client = NATIVE.connect(self.name)
         asked, self._asked = self._asked, None
@@ -244,7 +244,7 @@ class Balancer:
 
     def _hear(self, data: bytes) -> None:
         for said in self._client.receive_data(data):
-            if not isinstance(said, Answer):
+            if not isinstance(said, NativeAnswer):
                 self._seen.add(f"pushes: {type(said.message).__name__}")
             elif self._asked is not None and said.number == self._asked[0]:
                 _number, message, asked_ms, known = self._asked

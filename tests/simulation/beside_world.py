@@ -28,11 +28,11 @@ MARKS = (
     *("topics made anew", "topics that grew", "notes: offsets adopted", "notes: members elsewhere"),
     *("refused for members at the brokers", "members at the brokers killed", "commits believed", "permissions asked"),
 )
-"""What many worlds must have seen: what is 0 is not injected any more, or never reached."""
+"""Marks that many worlds must have reached: at 0 a fault is no longer injected, or code never reached."""
 
 
 def missing(counts: Mapping[str, int]) -> list[str]:
-    """Of the marks."""
+    """Return the marks without a count."""
     return [mark for mark in MARKS if not counts.get(mark)]
 
 

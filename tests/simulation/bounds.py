@@ -55,7 +55,7 @@ def _waits(group: Group) -> int:
 
 
 def _gone(node: AnyNode) -> int:
-    """Those whose connection is gone are dropped when they are released; those asked from inside have none."""
+    """Count held replies of closed connections, which are dropped at their release; internal requests have none."""
     return sum(ref.connection not in node.core.connections for _position, ref, _reply in node.core.outbox.held)
 
 

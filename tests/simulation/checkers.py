@@ -1,5 +1,5 @@
-"""What must hold after every step, whatever went wrong. A checker sees what clients see, and looks into the node
-only to compare.
+"""Invariants after every step, with all faults. A checker sees the clients' view, and looks into the node only to
+compare.
 """
 
 from collections import defaultdict
@@ -143,12 +143,12 @@ class Checkers:
         self._acknowledged[group_id, partition] = max(offset, self.acknowledged(group_id, partition))
 
     def acknowledged(self, group_id: str, partition: TopicPartition) -> int:
-        """What was told last; -1 if nothing was."""
+        """Return the last acknowledged offset; -1 if there is none."""
         return self._acknowledged.get((group_id, partition), -1)
 
     def _is_lost(self, key: tuple[str, TopicPartition], offset: int, known: int) -> bool:
-        """Whether `known`, which was acknowledged, cannot have become `offset`. What can is what counts from now on: an
-        older commit that nobody had an answer to came after it, as no protocol of ours or Kafka's prevents."""
+        """Return true if `known`, which was acknowledged, cannot have become `offset`. An older unanswered commit may
+        be stored after it, which neither our protocol nor Kafka's prevents; its offset counts from now on."""
         if offset >= known or self._acknowledged.get(key, -1) <= offset:
             return False
         if offset not in self._in_doubt[key]:

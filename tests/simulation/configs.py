@@ -1,4 +1,4 @@
-"""What a start may be given: small limits, so that everything happens often."""
+"""Configurations of starts: small limits, so that everything happens often."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ def draw_limits(random: Random) -> StoreLimits:
 
 
 def draw_config(random: Random) -> Config:
-    """What a restart may change."""
+    """Draw the keys that a restart may change."""
     return Config(
         group_initial_rebalance_delay_ms=random.choice((0, 500, 3_000)),
         group_max_size=random.choice((3, 1_000, 1_000)),

@@ -1,4 +1,4 @@
-"""What befalls the daemon as a whole: it goes down in many ways, and comes up from what its disk holds."""
+"""Faults of the daemon as a whole: it stops in many ways, and starts from its disk."""
 
 import contextlib
 from random import Random
@@ -70,7 +70,7 @@ class Daemon(Process):
         self.links.clear()
 
     def count_notes(self) -> None:
-        """Why groups moved, as the journal has it; each note once, whatever lives it is read in."""
+        """Count the reasons of rebalances in the journal; each note once, over all restarts."""
         node = self.node
         assert node is not None
         self._seen.add("rebalances", self.begun)
@@ -101,7 +101,7 @@ class Daemon(Process):
         self.disk.lose_write(code, after, but="/wal/")
 
     def lose_sync(self, after: int, code: int) -> None:
-        """What a log's file is to sync."""
+        """Lose the data of a later sync of a log's file."""
         self.disk.lose_sync(code, after, but="/wal/")
 
     def fill(self) -> None:
@@ -202,7 +202,7 @@ class Daemon(Process):
         return Node(self.config, store, ids, {"native": (CLUSTER, 1)}, self.moment())
 
     def _frames_of(self, sound: SimDisk) -> int:
-        """How many a start finds in the write-ahead log of a sound disk."""
+        """Count the frames that a start finds in the write-ahead log of a sound disk."""
         disk = sound.clone()
         while True:
             try:
@@ -272,7 +272,7 @@ class Daemon(Process):
             self._seen.add("flipped bits that did no harm")
 
     def _restore(self, damage: str) -> None:
-        """What the sentence says: stop, and restore the folder from a copy."""
+        """Follow the sentence: stop, and restore the folder from a copy."""
         if self._sound is None:
             raise Broken(f"nothing was damaged, and it says: {damage}")
         self._seen.add("flipped bits that were found")

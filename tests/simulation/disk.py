@@ -32,7 +32,7 @@ class Crash(Exception):
 
 @dataclass(slots=True)
 class Lost:
-    """What will be lost: `after` so many others of the kind."""
+    """Operation to be lost, `after` a number of others of its kind."""
 
     operation: str
     code: int

@@ -1,4 +1,4 @@
-"""What a run saw, to be printed and added up."""
+"""Counts of a run's events, to be printed and added up."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Seen:
-    """How often what happened. The names are the marks of `marks.py`, and some that are only interesting."""
+    """Counts of events. Their names are the marks of `marks.py`, and some that are only interesting."""
 
     counts: Counter[str] = field(default_factory=Counter)
 

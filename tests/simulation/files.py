@@ -1,4 +1,4 @@
-"""What a simulated disk is made of: files and folders, each as it is in memory and as it is on the disk."""
+"""Files and folders of a simulated disk, each with its content in memory and on the disk."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -50,7 +50,7 @@ class File:
         self.pending.clear()
 
     def fail_writeback(self, code: int) -> None:
-        """What was not durable never will be; the next sync of who has the file open is told."""
+        """Lose all data that is not durable; the next sync of an open handle of the file fails."""
         self.pending.clear()
         self.failures, self.errno, self.was_told = self.failures + 1, code, False
 

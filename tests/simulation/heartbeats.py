@@ -47,12 +47,12 @@ class EndedSession(NamedTuple):
 
 
 class Heartbeats:
-    """Those that were sent last, by group and member."""
+    """Last heartbeats sent, by group and member."""
 
     def __init__(self) -> None:
         self._beats: dict[tuple[str, str], deque[Beat]] = {}
         self._stepped_ms = 0
-        """When the step before this one ended: a heartbeat that arrived since cannot have been read."""
+        """End of the step before this one: a heartbeat that arrived since cannot have been read."""
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None:
         """A request has just left on the link; only heartbeats are kept."""

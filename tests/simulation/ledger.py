@@ -47,7 +47,7 @@ class Ledger:
         self._open: dict[int, dict[int, dict[int, bool]]] = {}
 
     def crashed(self) -> None:
-        """What nobody was told of may be gone, and a marker that nobody was told of may have done its work."""
+        """Note a crash: unacknowledged offsets may be lost, and an unacknowledged marker may have been applied."""
         self._waiting.clear()
         for producer_id, partitions in self._open.items():
             kept = {index: {o: True for o, told in offsets.items() if told} for index, offsets in partitions.items()}
@@ -118,7 +118,7 @@ class Ledger:
             partitions[index] = {**offsets, **partitions.get(index, {})}
 
     def _fetch(self, node: AnyNode) -> tuple[Message, Callable[[Any], None]]:
-        """Whoever reads stable offsets is kept away from partitions of open transactions."""
+        """Fetch offsets; with `require_stable` partitions of open transactions must be refused."""
         told = defaultdict[int, bool](bool)
         for partitions in self._open.values():
             for index, offsets in partitions.items():

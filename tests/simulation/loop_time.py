@@ -1,7 +1,7 @@
-"""What the disk costs the loop: an operation in the loop's own thread takes the time of everybody it serves.
+"""Time that the disk costs the loop: an operation in the loop's own thread delays all its clients.
 
-Reading what is in memory is free, also while the file system stands still; on a slow disk it is not always there. What
-changes something waits: for as long as the file system stands still, or while a slow disk has too much to write.
+Reads from the page cache are free, also while the file system stands still; on a slow disk some miss the cache. Changes
+wait while the file system stands still, or while a slow disk has too much to write.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.simulation.errors import Broken
 READS = frozenset({"open_to_read", "read_at", "list"})
 SLOW_READ_MS, SLOW_WRITE_MS = 1, 500
 MOST_MS = 200
-"""That a step may wait for writes: no heartbeat is that urgent."""
+"""Time that a step may wait for writes: no heartbeat is that urgent."""
 
 
 class LoopTime:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 from membership.core import Membership
 from membership.events import (
     Assigned,
-    Call,
     CallFailed,
     Closed,
     Closing,
@@ -15,7 +14,7 @@ from membership.events import (
     CommitDone,
     Fatal,
     HangUp,
-    Lost,
+    LostPartitions,
     MemberEvent,
     OffsetsAsked,
     OffsetsDone,
@@ -25,13 +24,14 @@ from membership.events import (
     Released,
     Replied,
     Revoked,
-    Woke,
+    SendRequest,
+    TimePassed,
 )
 from membership.member import MemberSettings
 from membership.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply, SyncGroup
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
 from tests.simulation.wires import Dialect, draw_dialect
@@ -43,7 +43,7 @@ _ASSIGNORS = (
     (("sticky",), ("sticky", "range")),
     (("cooperative-sticky", "range"), ("range", "cooperative-sticky")),
 )
-"""What members of one group offer: they always share one, and rebalance in the same way."""
+"""Assignors of the members of one group: they have one in common, and the same rebalance protocol."""
 
 
 class Exchange(Protocol):
@@ -61,7 +61,7 @@ class Exchange(Protocol):
 
 
 class Traits(NamedTuple):
-    """What a member is like. Its application acts every `act_ms` or so, and commits so often when it does."""
+    """Traits of a member. Its application acts every `act_ms` or so, and commits with this probability."""
 
     settings: MemberSettings
     topics: tuple[str, ...]
@@ -140,7 +140,7 @@ class SimMember:
         self._clock.after(int(self.traits.act_ms * (0.1 + 1.9 * self._random.random())), self._act)
 
     def _act(self) -> None:
-        """What the application does now and then: read, poll, commit."""
+        """Let the application act: read, poll, commit."""
         if not self.running:
             return
         if self._clock.now_ms >= self.stalled_until_ms:
@@ -156,7 +156,7 @@ class SimMember:
 
     @property
     def _being_released(self) -> tuple[TopicPartition, ...]:
-        """What its last commit is under way for: nothing of it is read any more."""
+        """Return the partitions whose last commit is in flight; they are not read any more."""
         return self._releasing if self._release_after_commit else ()
 
     def _commit(self) -> None:
@@ -204,11 +204,11 @@ class SimMember:
         if self._clock.now_ms < self.stalled_until_ms:
             self._wake_at(self.stalled_until_ms)
         else:
-            self._step(Woke())
+            self._step(TimePassed())
 
     def _carry_out(self, effect: Any) -> None:
         match effect:
-            case Call():
+            case SendRequest():
                 self._call(effect)
             case HangUp() if self.link is not None:
                 self.link.close_by_client()
@@ -217,8 +217,8 @@ class SimMember:
                 for partition in effect.added:
                     self.held[partition] = None
                 self._ask_offsets()
-            case Revoked() | Lost():
-                self._revoked(effect.partitions, lost=isinstance(effect, Lost))
+            case Revoked() | LostPartitions():
+                self._revoked(effect.partitions, lost=isinstance(effect, LostPartitions))
             case CommitDone():
                 self._commit_ended(effect)
             case OffsetsDone():
@@ -275,7 +275,7 @@ class SimMember:
         # Not from within the step that revoked: the core is not entered twice.
         self._clock.after(0, lambda: self._step(Released()))
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: SendRequest) -> None:
         if self.link is None:
             self.link = self._open_link(self, self._received, self._lost_link)
         if self.link is None:
@@ -325,7 +325,7 @@ class SimMember:
         for item in self._client.receive_data(data):
             if self.link is not link:
                 return  # hung up on because of what came before it
-            if isinstance(item, Answer):
+            if isinstance(item, NativeAnswer):
                 call, message, _asked_ms = self._asked.pop(item.number)
                 self._exchange.heard(self, message, item.reply)
                 if self.dies_as_leader and type(item.reply) is JoinGroupReply and item.reply.members:
@@ -349,10 +349,10 @@ class SimMember:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it knows where to read on for everything it holds."""
+        """Return true if the member knows its position in every held partition."""
         return all(position is not None for position in self.held.values())
 
     @property
     def waiting_since_ms(self) -> int | None:
-        """When the oldest request that has no answer, and whose connection lives, was sent."""
+        """Return the send time of the oldest unanswered request whose connection is open."""
         return min((asked_ms for _call, _message, asked_ms in self._asked.values()), default=None)

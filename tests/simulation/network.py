@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the world's time is, and what will happen when."""
+    """The world's time, and its scheduled events."""
 
     now_ms: int
 
@@ -53,12 +53,12 @@ class Pipe:
             self._deliver(piece)
 
     def hold(self, delay_ms: int) -> None:
-        """What is sent from now on does not arrive before that: it is lost and sent again below us."""
+        """Delay all data sent from now on, as TCP does after lost packets."""
         self._last_ms = max(self._last_ms, self._clock.now_ms + delay_ms)
 
     @property
     def arrives_in_ms(self) -> int:
-        """When everything sent so far has arrived."""
+        """Return the time until everything sent so far has arrived."""
         return max(self._last_ms - self._clock.now_ms, 0)
 
     def end_after_last(self, action: Callable[[], None]) -> None:
@@ -98,12 +98,12 @@ class Link:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether nothing gets through, or not soon."""
+        """Return true if no data arrives, or not soon."""
         return self._is_dead or max(self.to_daemon.arrives_in_ms, self.to_client.arrives_in_ms) > 1_000
 
     @property
     def is_whole(self) -> bool:
-        """Whether neither end, nor what lies between, has given it up."""
+        """Return true if both ends and the network keep the connection."""
         return self.open and not self._is_dead
 
     def reply(self, data: bytes) -> None:
@@ -115,7 +115,7 @@ class Link:
             self.to_client.send(data)
 
     def cut(self, clock: Clock, random: Random) -> None:
-        """What is on its way is lost; each end notices in its own time."""
+        """Lose all data in flight; each end notices in its own time."""
         if not self.open:
             return
         self.open = self.to_daemon.open = self.to_client.open = False

@@ -1,8 +1,8 @@
-"""What a seed decides before its world begins: a list of decisions, each with a time, a kind and whom it befalls.
+"""Decisions of a seed before its world begins: a list, each with a time, a kind and a target.
 
 A world carries the list out and draws nothing else from a common source: the details of a decision come from the seed
-and its number, those of a member from the seed and its name. So a list can be cut, and what is left happens as before:
-that is what shrinking lives on. Swarm testing: a seed draws which faults there are at all, and how many.
+and its number, those of a member from the seed and its name. So a list can be cut, and the other decisions happen as
+before, which shrinking relies on. Swarm testing: a seed draws the kinds of faults, and their numbers.
 """
 
 from collections.abc import Callable, Iterable
@@ -133,8 +133,8 @@ FAULTS = tuple(kind for kind in KINDS if kind not in (*AMBIENT, "member"))
 
 
 class Pace(NamedTuple):
-    """How long a world lasts, and how many times `Kind.times` happen in it. `is_slow`: members beat every 3 s to
-    10 min, instead of every 1.5 s; times of faults grow in the same way. Of `members`, as many at most."""
+    """Length of a world, and a factor of `Kind.times`. `is_slow`: members send heartbeats every 3 s to 10 min, instead
+    of every 1.5 s; times of faults grow in the same way. `members`: their largest number."""
 
     until_ms: int
     times: float
@@ -167,7 +167,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def draw(seed: int, pace: Pace = BRISK, on: Iterable[str] | None = None) -> Plan:
-    """What the seed decides; with `on`, these faults and no others."""
+    """Draw the decisions of the seed; with `on`, these faults and no others."""
     random = Random(f"plan-{seed}")
     of_files = Random(f"files-{seed}")  # of their own: other faults of a seed are what they were
     drawn = tuple(kind for kind in FAULTS if (of_files if kind in OF_FILES else random).random() < 0.55)

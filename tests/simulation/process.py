@@ -217,7 +217,7 @@ class Process(ABC):
         elif isinstance(effect, Flush):
             self._jobs_of_node.flush(effect)
         elif isinstance(effect, RunJob):
-            self._jobs_of_node.ask(effect)
+            self._jobs_of_node.run(effect)
         elif isinstance(effect, Return):
             self._ledger.heard(effect)
         elif isinstance(effect, Close):
@@ -256,7 +256,7 @@ class Process(ABC):
         self._clock.after(ran_ms, self.in_this_life(run))
 
     def _run(self, job: Any) -> bool:
-        """Whether the daemon has survived it."""
+        """Run the job, and return true if the daemon survived it."""
         disk, name = self.disk, type(job).__name__
         if getattr(job, "swap", None) is not None:
             name = "swap of segments"
@@ -281,7 +281,7 @@ class Process(ABC):
         return True
 
     def _on_disk(self, work: Callable[[], Any]) -> Any:
-        """What is to go wrong, goes wrong in it, if it gets so far."""
+        """Do the work on the disk, where scheduled faults happen."""
         disk, before = self.disk, self.disk.operations
         disk.crash_before = before + self.power_in if self.power_in else None
         disk.fail_at = before + self.fail_in if self.fail_in else None

@@ -1,7 +1,7 @@
-"""Of a seed that breaks, the shortest list of decisions that still breaks it in the same way, and its story.
+"""Shrinks a failing seed to the shortest list of decisions that still fails in the same way, and tells its story.
 
-Delta debugging, from coarse to fine: what comes after the break, kinds of faults, members, halves and quarters of what
-is left, single decisions. Every try is a whole run; decisions that are left happen exactly as before.
+Delta debugging removes, from coarse to fine: decisions after the failure, kinds of faults, members, halves and quarters
+of the rest, single decisions. Every try is a whole run; the remaining decisions happen exactly as before.
 """
 
 import re
@@ -13,7 +13,7 @@ from tests.simulation.plan import Decision, Plan
 from tests.simulation.world import World
 
 Run = Callable[[Plan], str | None]
-"""What broke, or None."""
+"""Function from a plan to its failure, or None."""
 MOST_RUNS = 400
 
 
@@ -27,7 +27,7 @@ def what_breaks(plan: Plan) -> str | None:
 
 
 def signature(sentence: str) -> str:
-    """What makes two breaks the same: the words, without the seed, times, numbers and names."""
+    """Return the words of a failure without seed, times, numbers and names: equal ones are the same failure."""
     words = re.sub(r"^seed .*?: ", "", sentence)
     return re.sub(r"[^a-z ]+", "", re.sub(r"\w*\d\w*|'[^']*'", "", words))[:60]
 
@@ -38,7 +38,7 @@ class Shrunk(NamedTuple):
     runs: int
 
     def story(self) -> str:
-        """What happened, what came of it, and how to see it again."""
+        """Return the decisions, the failure, and the command that repeats it."""
         numbers = ",".join(str(decision.number) for decision in self.plan.decisions)
         pace = " --slow" if self.plan.pace.is_slow else ""
         command = f"python -m tests.simulation --seed {self.plan.seed}{pace} --only {numbers}"
@@ -70,7 +70,7 @@ class Shrinking:
         return Shrunk(self._plan, self._broken, self._runs)
 
     def _still_breaks(self, decisions: Iterable[Decision]) -> bool:
-        """Whether these are enough; then they are the plan."""
+        """Return true if these decisions still fail; then they become the plan."""
         if self._left <= 0:
             return False
         self._left -= 1

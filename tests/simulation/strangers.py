@@ -1,4 +1,4 @@
-"""Those that are no members: what is left of one, a request that comes again, many that come at once."""
+"""Clients that are no members: remains of one, a repeated request, many requests at once."""
 
 from random import Random
 from typing import Protocol
@@ -8,7 +8,7 @@ import msgspec
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, SyncGroup, SyncGroupAssignment
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from tests.simulation.faults import Seen
 from tests.simulation.members import Exchange, SimMember
 from tests.simulation.network import Link
@@ -16,14 +16,14 @@ from tests.simulation.wires import Dialect
 
 
 class Caller(Protocol):
-    """Whoever has a connection."""
+    """Client with a connection."""
 
     link: Link | None
     dialect: Dialect
 
 
 class Ghost:
-    """What is left of a killed member: one late commit under its old name, long after others have taken over."""
+    """Late commit of a killed member under its old id, long after others have taken over."""
 
     def __init__(self, dead: "SimMember", exchange: Exchange, seen: Seen) -> None:
         self.link: Link | None = None
@@ -51,7 +51,7 @@ class Ghost:
     def received(self, data: bytes) -> None:
         """The answer, which the checkers judge."""
         for item in self._client.receive_data(data):
-            if isinstance(item, Answer):
+            if isinstance(item, NativeAnswer):
                 self._exchange.heard(self._dead, self.message, item.reply)
                 self._seen.add("late commits of the dead")
                 assert isinstance(item.reply, OffsetCommitReply)
@@ -80,7 +80,7 @@ class Echo:
 
     def received(self, data: bytes) -> None:
         for item in self._client.receive_data(data):
-            if isinstance(item, Answer):
+            if isinstance(item, NativeAnswer):
                 self._exchange.heard(self._member, self._message, item.reply)
 
 

@@ -17,7 +17,7 @@ PROGRESS_S = 60
 
 @dataclass(slots=True)
 class Result:
-    """Of one seed."""
+    """Result of one seed."""
 
     seed: int
     counts: Counter[str]
@@ -39,7 +39,7 @@ def attempt(task: tuple[int, Pace]) -> Result:
 
 @dataclass(slots=True)
 class Total:
-    """Of all seeds so far."""
+    """Results of all seeds so far."""
 
     seeds: int = 0
     events: int = 0
@@ -57,7 +57,7 @@ class Total:
             self.broken.append(result.seed)
 
     def line(self) -> str:
-        """Where it stands."""
+        """Return the line of progress."""
         took_s = max(time.monotonic() - self.began_s, 0.001)
         hours = self.simulated_ms / HOUR_MS
         return (

@@ -15,7 +15,7 @@ MARKS = (
     *("balanced: register PARTITION_OCCUPIED", "balanced: MemberHeartbeat NO_NODE"),
     *("notes: lease over", "notes: member replaced", "notes: member left"),
 )
-"""What a share of the worlds must have seen."""
+"""Marks that a share of the worlds must have reached."""
 
 
 @pytest.mark.parametrize("share", range(SHARES))

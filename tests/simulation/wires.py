@@ -1,4 +1,4 @@
-"""What a simulated member speaks: the native protocol, or Kafka's in versions that its seed draws."""
+"""Wires of simulated members: the native protocol, or Kafka's in versions that the seed draws."""
 
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
@@ -12,7 +12,7 @@ from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
-from protocol.native.client import Answer, NativeClient, Push
+from protocol.native.client import NativeAnswer, NativeClient, Push
 
 MAX_FRAME_BYTES = 1 << 20
 
@@ -22,11 +22,11 @@ class Wire(Protocol):
 
     def encode_request(self, message: Message) -> tuple[int, bytes]: ...
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]: ...
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]: ...
 
 
 class Dialect(NamedTuple):
-    """Which language, and in which versions; of a member, whatever connection it is on."""
+    """Protocol and versions of a member, for all its connections."""
 
     name: str
     versions: dict[type[Message], int]
@@ -77,14 +77,14 @@ class KafkaWire:
             self._group_ids[number] = message.groups[0].group_id
         return number, data
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         return [self._answer(number, reply) for number, reply in self._client.receive_data(data)]
 
-    def _answer(self, number: int, reply: Any) -> Answer:
+    def _answer(self, number: int, reply: Any) -> NativeAnswer:
         group_id = self._group_ids.pop(number, None)
         if group_id is not None:
             # Old versions leave unsaid of which group they speak: there is only one.
             reply = msgspec.structs.replace(
                 reply, groups=tuple(msgspec.structs.replace(group, group_id=group_id) for group in reply.groups)
             )
-        return Answer(number, reply)
+        return NativeAnswer(number, reply)

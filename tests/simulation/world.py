@@ -51,7 +51,7 @@ class World:
         self._is_quiet = False
 
     def draw_config(self, random: Random) -> Config:
-        """What a start of the daemon is given."""
+        """Draw the configuration of a start."""
         return draw_config(random)
 
     def _make_daemon(self, config: Config) -> Daemon:
@@ -178,7 +178,7 @@ class World:
         return member if member is not None and member.running else None
 
     def traits(self, name: str, group_id: str | None = None) -> Traits:
-        """What the seed has for a member of that name."""
+        """Return the traits that the seed gives a member of this name."""
         group_id = group_id or Random(f"{self.seed} group {name}").choice(self.plan.pace.groups)
         return draw_traits(self.seed, name, group_id, is_slow=self.plan.pace.is_slow)
 
@@ -225,7 +225,7 @@ class World:
 
     @property
     def bound_ms(self) -> int:
-        """How long after the last fault everything may take to be Stable."""
+        """Time after the last fault within which every group must be Stable."""
         rebalance_ms, session_ms = self._largest
         return 2 * rebalance_ms + 2 * session_ms + self.daemon.config.group_initial_rebalance_delay_ms
 

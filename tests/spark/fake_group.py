@@ -41,7 +41,7 @@ class FakeGroup:
         self._assign_if_all_let_go()
 
     def expel(self, member: "FakeMember") -> None:
-        """As after a session timeout: the others go on without it."""
+        """Remove the member, as after a session timeout: the others go on without it."""
         del self.members[member.member_id]
         self.rebalance()
 

@@ -1,4 +1,4 @@
-"""What Spark does with a streaming reader, as a few verbs: an offset log, a commit log, a sink, and crashes between."""
+"""Spark's use of a streaming reader in a few verbs: an offset log, a commit log, a sink, and crashes in between."""
 
 import json
 from collections import Counter
@@ -79,7 +79,7 @@ class FakeQuery:
         self.finished += 1
 
     def run_batch(self) -> bool:
-        """Whether there was one. A replay that waits for the group is not ended: it is asked again."""
+        """Run a batch, and return true if there was one. A replay that waits for the group is repeated."""
         if not self.plan():
             return False
         try:

@@ -1,4 +1,4 @@
-"""What the demo calls wrong, and that it reads the real file as it is."""
+"""Mistakes that the demo reports; it reads the real file as it is."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: the one whose printed version will do, whatever variables say."""
+"""Choice of the Java that runs Spark: its printed version decides, whatever variables say."""
 
 import os
 import subprocess

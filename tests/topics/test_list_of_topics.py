@@ -1,4 +1,4 @@
-"""Which topics there are: made, refused, shown, and there again after a crash."""
+"""The list of topics: created, refused, shown, and recovered after a crash."""
 
 import msgspec
 import pytest

@@ -74,7 +74,7 @@ def ask(desk: Desk, message: Message, kind: type[Reply]) -> Reply:
 
 
 def committed(desk: Desk, offset: int, topic: str = "orders") -> int:
-    """Where group `a` has committed: the partition of its shard."""
+    """Commit an offset of group `a`, and return the partition of its shard."""
     parts = (OffsetCommitPartition(0, offset, committed_metadata="here"),)
     reply = ask(desk, OffsetCommit("a", (OffsetCommitTopic(topic, parts),)), OffsetCommitReply)
     assert reply.topics[0].partitions[0].error_code is ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""What is stored, what is refused, and when a producer may be told."""
+"""Batches that are stored, batches that are refused, and the time of the reply."""
 
 import struct
 

@@ -86,7 +86,7 @@ def commit(desk: Desk, group_id: str, topic: str, partitions: range) -> None:
 
 
 def committed(desk: Desk, group_id: str) -> dict[str, int]:
-    """How many partitions of each topic the group has an offset for."""
+    """Return the number of partitions with an offset of the group, by topic."""
     (group,) = ask(desk, OffsetFetch((OffsetFetchGroup(group_id),)), OffsetFetchReply).groups
     return {topic.name: len(topic.partitions) for topic in group.topics}
 
@@ -96,7 +96,7 @@ def delete(desk: Desk, name: str = "orders", timeout_ms: int = 60_000) -> Delete
 
 
 def wait(desk: Desk, ms: int) -> None:
-    """As time passes: what a chore leaves for later comes in between."""
+    """Let time pass in small steps, so that scheduled tasks run in between."""
     for _ in range(ms // 250):
         desk.wait(250)
 

@@ -113,7 +113,7 @@ class Town:
         self.flush()
 
     def read(self, offset: int, *, partition: int = 0, topic: str = "flights") -> FetchPartitionReply:
-        """What is there now."""
+        """Fetch the records that are available now."""
         (answer,) = parts(self.topics.fetch_now(asking((partition, offset), topic=topic)))
         return answer
 
@@ -121,7 +121,7 @@ class Town:
         return values(self.read(0, partition=partition).records)
 
     def poll(self, message: Fetch, ref: RequestRef = REF) -> FetchReply | DelayedFetch:
-        """As a node asks: what cannot be answered is watched."""
+        """Fetch as a node does; a fetch without a reply yet is watched."""
         found = self.topics.fetch(ref, message, self.moment)
         if isinstance(found, DelayedFetch):
             assert self.purgatory.try_complete_else_watch(found, found.notified_by) == []

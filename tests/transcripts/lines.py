@@ -1,4 +1,4 @@
-"""How things read in a transcript."""
+"""Texts of events, records and replies in a transcript."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def text(data: bytes) -> str:
 
 
 def operation(op: DelayedOperation[Any]) -> str:
-    """What waits, without when."""
+    """Return the text of a waiting operation, without its deadline."""
     if isinstance(op, DelayedHeartbeat):
         return f"session {op.member.member_id}"
     if isinstance(op, DelayedPendingId):
@@ -58,12 +58,12 @@ def operation(op: DelayedOperation[Any]) -> str:
 
 
 def watched(op: DelayedOperation[Any], now_ms: int) -> str:
-    """What waits, and for how long."""
+    """Return the text of a waiting operation, with the time until its deadline."""
     return f"watch {operation(op)} for {duration(op.deadline_ms - now_ms)}"
 
 
 def event(happened: Any) -> str:
-    """What a delayed operation turned into."""
+    """Return the text of a delayed operation's event."""
     member_id = getattr(happened, "member_id", "")
     return f"{type(happened).__name__} {member_id}".rstrip()
 
@@ -74,13 +74,13 @@ def _name(member: Any) -> str:
 
 
 def note(written: Note) -> str:
-    """Why something happened."""
+    """Return the text of a note."""
     by = f" by {written.initiator}" if written.initiator else ""
     return f"note {written.kind}: {written.cause}{by} ({written.detail})"
 
 
 def record(appended: ShardRecord | None) -> str:
-    """What stands in the log now."""
+    """Return the text of an appended record."""
     match appended:
         case GroupMetadata():
             members = " ".join(f"{_name(m)}={text(m.assignment)}" for m in appended.members)
@@ -115,7 +115,7 @@ def record(appended: ShardRecord | None) -> str:
 
 
 def marker(appended: TransactionEnded | None) -> str:
-    """What ends a transaction in the log."""
+    """Return the text of a transaction's marker."""
     assert appended is not None
     return f"marker: producer {appended.producer_id} {'commits' if appended.is_committed else 'aborts'}"
 

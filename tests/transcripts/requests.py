@@ -1,4 +1,4 @@
-"""What the clients of a transcript send: the words of a command as a message."""
+"""Requests of a transcript's clients: the words of a command as a message."""
 
 import re
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def milliseconds(words: str) -> int:
 
 
 class Client:
-    """What the client at the other end knows."""
+    """Knowledge of the client at the other end."""
 
     def __init__(self, name: str, link: Link) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Client:
 
 
 class Names(Protocol):
-    """Who knows what stands for which member id."""
+    """Maps the names in a transcript to member ids."""
 
     def id_of(self, word: str) -> str: ...
 

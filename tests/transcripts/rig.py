@@ -73,7 +73,7 @@ class Rig:
         self.config = config
         self.now_ms = 0
         self.wall_ms = WALL_MS
-        """What the wall clock showed, or would have, when `now_ms` was 0."""
+        """Wall time at `now_ms` 0."""
         self.holds_disk = False
         self.fails: AppendError | None = None
         self._told, self._answered = told, answered
@@ -348,7 +348,7 @@ class Rig:
     # --- the checkers ---
 
     def check(self) -> None:
-        """What holds after every step."""
+        """Check the invariants after a step."""
         core = self.node.core
         for shard in core.shards:
             for group in shard.groups.values():

@@ -29,7 +29,7 @@ from protocol.messages.groups import DescribeGroups, ListGroups
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetFetch
 from protocol.messages.topics import NO_TOPIC_ID, CreatePartitions, CreateTopics, DeleteTopics, Metadata
-from protocol.native.client import Answer, NativeClient
+from protocol.native.client import NativeAnswer, NativeClient
 from tests.groups.checks import CountingIds
 from tests.node.desk import LIMITS, WALL_MS
 from tests.simulation.disk import SimDisk
@@ -337,7 +337,7 @@ class Pair:
             self.heard[number] += [answer.reply for answer in self._clients[number].receive_data(data)]
             return
         for said in native.receive_data(data):
-            if isinstance(said, Answer):
+            if isinstance(said, NativeAnswer):
                 self.heard[number].append(said.reply)
                 self.sentences.append(said.error_message)
 

@@ -9,7 +9,13 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
-from protocol.messages.node import DescribeCluster, DescribeClusterReply, FindCoordinator, FindCoordinatorReply, Refused
+from protocol.messages.node import (
+    DescribeCluster,
+    DescribeClusterReply,
+    ErrorReply,
+    FindCoordinator,
+    FindCoordinatorReply,
+)
 from protocol.messages.topics import (
     CreatableTopic,
     CreatePartitions,
@@ -186,11 +192,11 @@ def test_what_cannot_be_handed_on_is_refused_and_what_is_not_answered_may_be_don
     pair = natively()
     assert type(message) in FORWARDED_APIS
     pair.is_cut = True
-    lost = ask(pair, Refused, message)
+    lost = ask(pair, ErrorReply, message)
     assert lost.error_code is ErrorCode.REQUEST_TIMED_OUT
     assert "may be done or not" in lost.error_message
     pair.away()
-    refused = ask(pair, Refused, message)
+    refused = ask(pair, ErrorReply, message)
     assert refused.error_code is ErrorCode.BROKER_NOT_AVAILABLE
     assert "cut" in refused.error_message
 

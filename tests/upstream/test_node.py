@@ -46,9 +46,9 @@ from protocol.messages.node import (
     ApiVersionsReply,
     DescribeNode,
     DescribeNodeReply,
+    ErrorReply,
     FindCoordinator,
     FindCoordinatorReply,
-    Refused,
 )
 from protocol.messages.offsets import (
     ListOffsets,
@@ -525,7 +525,7 @@ def test_records_are_refused_with_a_sentence_to_whoever_asks_here() -> None:
     for message in asks:
         assert type(message) in REJECTED
         reply = pair.ask_inside(message)
-        assert isinstance(reply, Refused)
+        assert isinstance(reply, ErrorReply)
         assert "brokers" in reply.error_message
 
 

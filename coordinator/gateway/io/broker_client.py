@@ -11,7 +11,7 @@ from coordinator.gateway.io.tls import Unreachable, UpstreamTls, describe_failur
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka import login as sasl
-from protocol.kafka.client import Answer, KafkaClient
+from protocol.kafka.client import KafkaAnswer, KafkaClient
 from protocol.messages import Message
 from protocol.messages.node import ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.offsets import OffsetFetch
@@ -245,7 +245,7 @@ class BrokerClient:
         finally:
             self._shut_down(reason)
 
-    async def _decode(self, data: bytes) -> list[Answer]:
+    async def _decode(self, data: bytes) -> list[KafkaAnswer]:
         self._undecoded_bytes += len(data)
         is_long = self._undecoded_bytes > _DECODE_IN_THREAD_BYTES
         answers = (
@@ -255,7 +255,7 @@ class BrokerClient:
             self._undecoded_bytes = 0
         return answers
 
-    def _resolve(self, answer: Answer) -> None:
+    def _resolve(self, answer: KafkaAnswer) -> None:
         self._reply_count += 1
         self._received_s = asyncio.get_running_loop().time()
         answered = self._in_flight.pop(answer.correlation_id, None)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.gateway.session.broker_list import replace_brokers
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import Call
+from protocol.kafka.calls import VersionCodec
 from protocol.kafka.reading import Reader, reader
 from protocol.kafka.varint import read_tags
 from protocol.messages import Message
@@ -34,7 +34,7 @@ class ReplyRewriter:
 
     def __init__(self, key: int, version: int) -> None:
         api = APIS[key]
-        self._call = Call(api, version)
+        self._call = VersionCodec(api, version)
         self._is_flexible = api.is_flexible(version)
         self._decode: Reader = reader(api.reply, version, _MAX_ENTRIES, is_answer=True)
         self._version = version

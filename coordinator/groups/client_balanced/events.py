@@ -166,7 +166,7 @@ class FetchPlanned(Message):
     items: tuple[PlannedItem, ...] = ()
 
 
-class Confirm(ClientBalancedEvent):
+class ConfirmOffsets(ClientBalancedEvent):
     """A ConfirmConsumed."""
 
     ref: RequestRef
@@ -265,7 +265,7 @@ BalancedEvent = (
     | Register
     | Unregister
     | Fetching
-    | Confirm
+    | ConfirmOffsets
     | BalancedLeave
     | Mark
     | MetaMade

@@ -2,7 +2,7 @@
 Items are carried out one by one, each with its own answer; of two with one key the second is refused."""
 
 from coordinator.groups.client_balanced.events import (
-    Confirm,
+    ConfirmOffsets,
     Fetching,
     FetchPlanned,
     PartitionOffsets,
@@ -226,7 +226,7 @@ def _settle_last(
 # --- confirm ---
 
 
-def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
+def confirm(group: BalancedGroup, event: ConfirmOffsets, out: Outcome) -> None:
     """Store the confirmed offsets; unconfirmed records are sent again. Only the owner moves a stored offset."""
     request = event.request
     _extend_lease_of(group, request.consumer_id, out)

@@ -1,4 +1,4 @@
-"""What a certificate says of when it holds (RFC 5280, section 4.1): no more of it is read than that. Pure."""
+"""Reads the period of validity from certificates (RFC 5280, section 4.1), and nothing else of them. Pure."""
 
 import re
 import ssl
@@ -10,14 +10,14 @@ _SEQUENCE, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x30, 0xA0, 0x17, 0x18
 
 
 class Validity(NamedTuple):
-    """Seconds since 1970."""
+    """Period of validity, in seconds since 1970."""
 
     begins_s: int
     ends_s: int
 
 
 def certificates_in(pem: str) -> list[bytes]:
-    """Each certificate of a PEM file, as DER, in its order. Raises ValueError for one that is none."""
+    """Return the certificates of a PEM file as DER, in order. Raises ValueError if one cannot be read."""
     found = [ssl.PEM_cert_to_DER_cert(block) for block in _PEM.findall(pem)]
     for der in found:
         validity(der)
@@ -25,7 +25,7 @@ def certificates_in(pem: str) -> list[bytes]:
 
 
 def validity(der: bytes) -> Validity:
-    """Raises ValueError for what is no certificate."""
+    """Return the period of validity. Raises ValueError if these bytes are no certificate."""
     try:
         _, _, certificate = _element(der, 0)
         _, _, signed = _element(certificate, 0)
@@ -45,7 +45,7 @@ def validity(der: bytes) -> Validity:
 
 
 def _element(data: bytes, position: int) -> tuple[int, int, bytes]:
-    """Its tag, where the next one is, and what is in it."""
+    """Return the element's tag, the position behind it, and its content."""
     tag, size = data[position], data[position + 1]
     position += 2
     if size > 0x80:
@@ -58,7 +58,8 @@ def _element(data: bytes, position: int) -> tuple[int, int, bytes]:
 
 
 def _seconds(tag: int, text: bytes) -> int:
-    """RFC 5280, section 4.1.2.5: with seconds, in UTC; of two digits for the year, 50 is 1950."""
+    """Return seconds since 1970. Times have seconds and are in UTC; two-digit years begin with 1950 (RFC 5280, section
+    4.1.2.5)."""
     digits = text.decode("ascii")
     width = {_UTC_TIME: 2, _GENERALIZED_TIME: 4}.get(tag, 0)
     if not width or not re.fullmatch(rf"[0-9]{{{width + 10}}}Z", digits):

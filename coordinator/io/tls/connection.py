@@ -1,17 +1,17 @@
-"""EDGE: a client's connection with TLS beneath. To the protocol above it is a transport as any other is."""
+"""EDGE: a client's connection over TLS. To the protocol above it is a transport like any other."""
 
 import asyncio
 from collections import deque
 from typing import Any, Protocol
 
 AHEAD_BYTES = 256 * 1024
-"""What is encrypted before the socket takes it; the rest waits as it is. A loop's own TLS encrypts all it is handed at
-once, keeps room for the largest of it for ever, and does not count what it has handed on to the socket."""
+"""Bytes encrypted ahead of the socket; the rest waits unencrypted. The TLS of asyncio and uvloop encrypts all data at
+once, keeps a buffer of the largest size for ever, and does not count what it has handed on to the socket."""
 _PIECE_BYTES = 128 * 1024
 
 
 class ClientSide(Protocol):
-    """What a connection needs of the protocol above it."""
+    """Methods that a connection calls on the protocol above it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
     def get_buffer(self, sizehint: int) -> memoryview: ...
@@ -23,7 +23,7 @@ class ClientSide(Protocol):
 
 
 class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
-    """The protocol that a loop is given for a socket with TLS, and the transport that `client` is given."""
+    """A protocol to the loop's TLS transport, and a transport to `client`."""
 
     __slots__ = (
         "_client",
@@ -45,9 +45,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._high_bytes = AHEAD_BYTES
         self._is_held = self._is_paused = False
         self._is_closing = False
-        """Nothing more is written or heard; what waits still leaves."""
+        """True once nothing more is read or accepted for writing; waiting data is still sent."""
         self._is_over = False
-        """Nothing leaves either. asyncio's transport must not be asked for anything once it closes but to abort."""
+        """True once nothing is sent either. asyncio's closing transport allows no call but `abort`."""
 
     # ------------------------------------------------------------------------------------------- to the loop: protocol
 
@@ -64,7 +64,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._client.buffer_updated(nbytes)
 
     def eof_received(self) -> bool:
-        self._end()  # who says that it is done reads no answers: the loop closes now
+        self._end()  # a client that ended its TLS session reads no answers: the loop closes now
         return self._client.eof_received()
 
     def pause_writing(self) -> None:
@@ -138,7 +138,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """When what was written has been taken."""
+        """Close once the socket has taken everything written."""
         if self._is_closing:
             return
         self._is_closing = True

@@ -1,4 +1,4 @@
-"""EDGE: certificates and keys in PEM files: contexts that are made of them, and made anew when the files change."""
+"""EDGE: TLS contexts from certificates and keys in PEM files, renewed when the files change."""
 
 import os
 import ssl
@@ -16,12 +16,12 @@ _Stamp = tuple[tuple[int, ...] | None, ...]
 
 
 class TlsRefused(Exception):
-    """Files that no connection can be secured with; the text says which, and why."""
+    """Raised for unusable certificate or key files; the text says which file, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class PemFile:
-    """`setting` is the key that names it."""
+    """A PEM file, and the configuration key (`setting`) that names it."""
 
     setting: str
     path: str
@@ -35,7 +35,7 @@ class PemFile:
 
 @dataclass(frozen=True, slots=True)
 class OwnCertificate:
-    """Who we are: a chain, and its key, which may stand in the same file."""
+    """Our own identity: a certificate chain and its key, which may be in the same file."""
 
     chain: PemFile
     key: PemFile
@@ -43,7 +43,7 @@ class OwnCertificate:
     password: str | None
 
     def load_into(self, context: ssl.SSLContext) -> Validity:
-        """When the first of the chain holds. Raises TlsRefused."""
+        """Load chain and key. Return the validity of the chain's first certificate. Raises TlsRefused."""
         (own, *_) = _certificates(self.chain)
         text = _read(self.key)
         if "PRIVATE KEY-----" not in text:
@@ -66,7 +66,7 @@ class OwnCertificate:
 
 
 def trust(context: ssl.SSLContext, file: PemFile) -> None:
-    """Certificates signed by one of those in the file are believed. Raises TlsRefused."""
+    """Trust certificates that are signed by one of the file's authorities. Raises TlsRefused."""
     try:
         context.load_verify_locations(cadata=b"".join(_certificates(file)))
     except ssl.SSLError as error:
@@ -74,8 +74,8 @@ def trust(context: ssl.SSLContext, file: PemFile) -> None:
 
 
 class Renewed:
-    """A context made of files, and made anew when one of them is another, or when told to: certificates are replaced
-    while the daemon serves. Files of which none can be made leave the one before in use, and are told of once."""
+    """A context made from files, and made anew when one of them changes or `reread` is called: operators replace
+    certificates while the daemon serves. If new files are unusable, the last context stays in use, with one warning."""
 
     def __init__(self, files: tuple[PemFile, ...], make: Callable[[], ssl.SSLContext]) -> None:
         """Raises TlsRefused."""
@@ -85,14 +85,14 @@ class Renewed:
         self._context = make()
 
     def context(self) -> ssl.SSLContext:
-        """Looks at the files; what has not changed is not read."""
+        """Return the context of the files as they are now. Unchanged files are not read."""
         if _stamp_of(self._files) != self._stamp:
             self.reread()
         return self._context
 
     def reread(self) -> None:
         """Make a new context, whether the files have changed or not."""
-        self._stamp = _stamp_of(self._files)  # before they are read: what changes meanwhile is seen the next time
+        self._stamp = _stamp_of(self._files)  # taken before reading: a change meanwhile is seen the next time
         try:
             self._context = self._make()
         except TlsRefused as refused:
@@ -133,5 +133,5 @@ def _certificates(file: PemFile) -> list[bytes]:
 
 
 def in_words(error: ssl.SSLError) -> str:
-    """What OpenSSL says, without where in OpenSSL it says it."""
+    """Return OpenSSL's reason, without the place in OpenSSL's sources."""
     return (error.reason or "").replace("_", " ").lower() or str(error)

@@ -6,7 +6,7 @@ from coordinator.io.tls.listening import ListeningTls
 
 
 def listening_tls(config: Config) -> ListeningTls | None:
-    """For the listeners that speak TLS, if any does. Raises ConfigError."""
+    """Return TLS for the listeners that speak it; None without a certificate. Raises ConfigError."""
     own = own_certificate("tls", config.tls_certificate_location, config.tls_key_location, config.tls_key_password)
     if own is None:
         return None

@@ -1,4 +1,4 @@
-"""EDGE: TLS of our listeners: what handshakes are made with, how many at a time, and what becomes of failed ones."""
+"""EDGE: TLS of the listeners: contexts for handshakes, a limit on handshakes at once, and the end of failed ones."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ from coordinator.io.tls.contexts import OwnCertificate, PemFile, Renewed, in_wor
 log = structlog.get_logger()
 
 HANDSHAKE_S = 10.0
-"""How long a client may take for it."""
+"""Time limit of a handshake."""
 MOST_HANDSHAKES = 1_000
-"""Under way at once: until a handshake is over nobody has counted its connection."""
+"""Limit of handshakes under way at once: their connections are not counted otherwise until the handshake is over."""
 _MOST_LINGERING = 100
 _BACKLOG = 1024
 _SOON_S = 14 * 86_400
@@ -28,46 +28,46 @@ _NO_TLS = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBE
 
 
 class Handshakes:
-    """Those under way, and a line for those that fail: one a second and reason at most, whoever tries."""
+    """Counts handshakes under way, and logs failed ones: at most one line a second for each reason."""
 
     def __init__(self, most: int = MOST_HANDSHAKES) -> None:
         self.under_way = 0
         self.lingering = 0
-        """Failed, and perhaps not closed yet."""
+        """Failed handshakes whose connections may still be open."""
         self.count: Callable[[], None] = lambda: None
-        """Is called for each that fails."""
+        """Called for each handshake that fails."""
         self._most = most
         self._complaints = Complaints()
 
     def begin(self) -> None:
-        """Raises SSLError, which closes the connection, beyond the most."""
+        """Count a handshake that begins. Raises SSLError, which closes the connection, beyond the limit."""
         if self.under_way >= self._most:
             self.failed(f"{self._most} others are under way")
             raise ssl.SSLError("too many handshakes at once")
         self.under_way += 1
 
     def over(self) -> None:
-        """One fewer."""
+        """Count a handshake that ended."""
         self.under_way -= 1
 
     def hung_up(self, deadline: asyncio.TimerHandle) -> None:
-        """A client did, before it was over."""
+        """Count a handshake that ended because the client closed the connection."""
         deadline.cancel()
         self.over()
         self.failed("the client hung up")
 
     def gone(self) -> None:
-        """One fewer lingers."""
+        """Count a failed connection as closed."""
         self.lingering -= 1
 
     def failed(self, why: str) -> None:
-        """Tells."""
+        """Count and log a failed handshake."""
         self.count()
         self._complaints.tell("TLS handshakes failed", why)
 
 
 class _Watched(ssl.SSLObject):
-    """A connection of which nobody above hears before its handshake is over."""
+    """A TLS session whose handshake is counted and timed: the loop tells the protocol above nothing before its end."""
 
     handshakes: Handshakes
     _loop: asyncio.AbstractEventLoop
@@ -88,7 +88,7 @@ class _Watched(ssl.SSLObject):
             self._end(_why(error))
             if error.reason in _NO_TLS or not self._may_linger():
                 raise
-            # A loop that is told of a failure closes without sending what says why; so it is told later.
+            # On a failure the loop would close without sending the alert that says why, so the failure comes later.
             self._failure = error
             raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client is told why") from None
         self._end("")
@@ -99,7 +99,7 @@ class _Watched(ssl.SSLObject):
         except ssl.SSLError:
             self._is_over = True
             raise
-        # The loop closes it then. Of who hangs up before, all that is heard is that nobody holds this any more.
+        # At the deadline the loop closes the connection. If the client closes it before, only `__del__` is called.
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_late, weakref.ref(self))
 
@@ -110,7 +110,7 @@ class _Watched(ssl.SSLObject):
             one._end("the client did not finish it")  # noqa: SLF001  (its own)
 
     def __del__(self) -> None:
-        """Whatever thread that is in."""
+        """Count a client that hung up during its handshake; may run in any thread."""
         if self._deadline is not None and not self._is_over:
             self._is_over = True
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -127,7 +127,7 @@ class _Watched(ssl.SSLObject):
             self.handshakes.failed(why)
 
     def _may_linger(self) -> bool:
-        """Whether it may stay open until the client has heard why it is closed, or its time is over."""
+        """Return true if the connection may stay open until the client has read the alert, or its time is over."""
         handshakes = self.handshakes
         if handshakes.lingering >= _MOST_LINGERING:
             return False
@@ -150,8 +150,8 @@ def _why(error: ssl.SSLError) -> str:
 
 
 class _Current(ssl.SSLContext):
-    """What a listener holds on to. Each connection is made from the context of the moment, whose sessions are its own:
-    nobody goes on with one that began when others were trusted."""
+    """The context that a listener keeps. Each connection is made from the renewed context of the moment. That one has
+    sessions of its own, so no client resumes a session of a time when other authorities were trusted."""
 
     renewed: Renewed
 
@@ -167,7 +167,7 @@ class _Current(ssl.SSLContext):
 
 
 class ListeningTls:
-    """`context` is for listeners. Each connection is made with what is in the files when it comes."""
+    """TLS of the listeners. `context` is for them; each connection uses the files' content at the time it opens."""
 
     def __init__(self, own: OwnCertificate, client_ca: PemFile | None, most_handshakes: int = MOST_HANDSHAKES) -> None:
         """With `client_ca` clients must show a certificate. Raises TlsRefused."""
@@ -181,13 +181,13 @@ class ListeningTls:
         self.context.renewed = Renewed(files, self._make)
 
     def tell(self, gauges: dict[str, int], count: Callable[[str], None]) -> None:
-        """Have the node's metrics show when the certificate ends, now and when there is another, and what fails."""
+        """Publish the certificate's expiry in `gauges`, also when it is renewed, and count failed handshakes."""
         gauges.update(self._gauges)
         self._gauges = gauges
         self.handshakes.count = lambda: count("tls_handshakes_failed")
 
     def reread(self) -> None:
-        """Use what the files hold now, for connections to come."""
+        """Use the files' present content for connections to come."""
         self.context.renewed.reread()
 
     def _make(self) -> ssl.SSLContext:
@@ -199,7 +199,7 @@ class ListeningTls:
         if self._client_ca is not None:
             trust(context, self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
-            # Who goes on with an earlier session is not asked for the certificate again, which may have expired by now.
+            # A resumed session does not ask for the client's certificate again, which may have expired since.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         self._gauges["tls_certificate_expiry_timestamp_seconds"] = validity.ends_s
@@ -215,7 +215,7 @@ class ListeningTls:
 async def listen_at(
     client: Callable[[], ClientSide], host: str, port: int, tls: ListeningTls | None, *, starts: bool = True
 ) -> asyncio.Server:
-    """Bound, and accepting if it `starts`. Raises OSError."""
+    """Bind a listener, which accepts at once if it `starts`. Raises OSError."""
     loop = asyncio.get_running_loop()
     if tls is None:
         plain = cast(Callable[[], asyncio.BaseProtocol], client)

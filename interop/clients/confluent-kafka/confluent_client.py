@@ -123,7 +123,7 @@ class _Member:
 
 
 def _tell_record(message: Message) -> tuple[int, int]:
-    """Where it stands."""
+    """Print the record, and return its partition and offset."""
     partition, offset, value = message.partition(), message.offset(), message.value()
     assert partition is not None and offset is not None and value is not None
     _tell({"event": "record", "partition": partition, "offset": offset, "value": value.decode()})

@@ -42,7 +42,7 @@ class Worker:
         self._log.close()
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """What the worker answers. Raises urllib's errors: a worker in a rebalance answers 409."""
+        """Return the worker's answer. Raises urllib's errors: a worker in a rebalance answers 409."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"http://{self.address}{path}", data, headers, method=method)
@@ -50,7 +50,7 @@ class Worker:
             return json.loads(reply.read() or b"null")
 
     def running(self, connector: str) -> dict[str, str]:
-        """What of a connector runs, and where: "connector" and the numbers of its tasks -> worker."""
+        """Return the workers of a connector's running parts: "connector" and the numbers of its tasks -> worker."""
         try:
             status = self.ask("GET", f"/connectors/{connector}/status")
         except (urllib.error.URLError, ConnectionError, TimeoutError):

@@ -194,7 +194,7 @@ def _objects(line: str) -> Iterator[Any]:
 
 
 def offsets_log(options: Options) -> str:
-    """What a musterd that was stopped in good order left: every segment and index of the offsets log."""
+    """Read every segment and index of the offsets log that a musterd left after a clean stop."""
     folder = next(path.parent for path in sorted(Path(options.folder).glob("__consumer_offsets-*/*.log")))
     dump = f"{_TOOLS}.DumpLogSegments"
     offsets: list[int] = []

@@ -1,4 +1,4 @@
-"""What the library's `Cluster` is asked; each story makes its own topic and group."""
+"""Requests to the library's `Cluster`; each story makes its own topic and group."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -2,17 +2,17 @@
 
     step(event, now_ms) -> effects
 
-The application's questions come in as events with an operation's number, `OperationEnded` brings the answer; `Call`,
-`HangUp`, `Replied`, `CallFailed` and `Woke` are those of `membership.events`. No event waits for another: many threads
-may have operations open at once. Before anything else that happens at a moment, the lease is looked at: what it no
-longer covers is not handed out, whichever answer arrives in the same step.
+The application's questions come in as events with an operation's number, `OperationEnded` brings the answer;
+`SendRequest`, `HangUp`, `Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for
+another: many threads may have operations open at once. Each step checks the lease first: partitions that it no longer
+covers are not handed out, whichever answer arrives in the same step.
 """
 
 import heapq
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from membership.events import CallFailed, Effect, MemberEvent, Pushed, Replied, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, Pushed, Replied, TimePassed
 from muster.core.balancing import coordinator, delivering, joining, lease, leaving, registering
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.events import (
@@ -43,7 +43,7 @@ class BalancedMembership:
     def __init__(self, group_id: str, consumer_id: str, config: BalancedConfig) -> None:
         self._member = BalancedMemberState(config, group_id, consumer_id)
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         m = self._member
         m.now_ms = max(now_ms, m.now_ms)
         lease.check(m)
@@ -58,7 +58,7 @@ class BalancedMembership:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when `Woke` is due; None: only an event from outside will change anything."""
+        """Return when `TimePassed` is due; None: only an event from outside will change anything."""
         return min(_deadlines(self._member), default=None)
 
     @property
@@ -131,7 +131,7 @@ def _nothing(_m: BalancedMemberState, _event: MemberEvent) -> None:
 TABLE: dict[type, Callable[[BalancedMemberState, Any], None]] = {
     row.event: row.action
     for row in (
-        handle(Woke, _nothing),
+        handle(TimePassed, _nothing),
         handle(Replied, coordinator.hear),
         handle(CallFailed, coordinator.lost),
         handle(Pushed, joining.hear_push),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from muster.core.balancing.results import Result
 
 
@@ -105,12 +105,12 @@ class GaveUp(MemberEvent, frozen=True):
     operation: int
 
 
-class OperationEnded(Effect, frozen=True):
+class OperationEnded(MemberEffect, frozen=True):
     operation: int
     result: Result
 
 
-class Noted(Effect, frozen=True):
+class Noted(MemberEffect, frozen=True):
     """A word for the log of whoever runs this: what was lost, and why."""
 
     event: str

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from membership.channel import CoordinatorChannel
-from membership.events import Effect, NodeAddress
+from membership.events import MemberEffect, NodeAddress
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.events import Noted, OperationEnded
 from muster.core.balancing.keys import parsed
@@ -174,7 +174,7 @@ class BalancedMemberState:
     member_epoch: int = -1
     is_joined: bool = False
     refusal: Result | None = None
-    """Why it is not in its group; stands until it is again."""
+    """Reason for which the member is not in its group; kept until it is again."""
     is_replaced: bool = False
     session_timeout_ms: int = 0
     heartbeat_ms: int = 0
@@ -198,7 +198,7 @@ class BalancedMemberState:
     meta_version: int = -1
     meta: dict[str, bool] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why keys cannot be subscribed to."""
+    """Reason for which keys cannot be subscribed to."""
     has_meta: bool = False
     """True if the application has asked for it, and been answered."""
     meta_heard_ms: int | None = None
@@ -224,7 +224,7 @@ class BalancedMemberState:
     """Operations that have not ended."""
     readers: deque[Waiter] = field(default_factory=deque)
     expectant: list[Waiter] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[MemberEffect] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.channel = CoordinatorChannel(self.group_id, backoff_ms)

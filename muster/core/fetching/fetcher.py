@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.buffer import FailedFetch, FetchBuffer, TakenRecords, Taking
 from muster.core.fetching.leaders import Leaders
@@ -75,14 +75,14 @@ class Fetcher:
         self._asks_for_all = False
         self._now_ms = 0
         self._is_closing = False
-        self._effects: list[Effect] = []
+        self._effects: list[MemberEffect] = []
         self.grants = Grants()
         """Grants that fetches carry; none unless partitions are claimed."""
 
     # -- what the consumer calls
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """Take in an answer, or just the time (`Woke`); ask for what is wanted next."""
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+        """Take in an answer, or just the time (`TimePassed`); ask for what is wanted next."""
         self._now_ms = self._retries.now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
             sent = self._sent.pop(event.call, None)
@@ -159,7 +159,7 @@ class Fetcher:
         """Metadata that somebody else asked for."""
         self._leaders.hear(reply)
 
-    def close(self, now_ms: int) -> list[Effect]:
+    def close(self, now_ms: int) -> list[MemberEffect]:
         """One last request to each node that keeps a fetch session. Nothing else is asked any more; `step` goes on
         taking in answers, and `is_closed` says when all came, or were given up.
         """
@@ -258,9 +258,9 @@ class Fetcher:
         wait_ms = message.max_wait_ms if isinstance(message, Fetch) else 0
         deadline_ms = self._now_ms + self._settings.request_timeout_ms + wait_ms
         self._sent[self._calls_made] = _SentFetch(message, node, asked, deadline_ms)
-        self._effects.append(Call(self._calls_made, node, message))
+        self._effects.append(SendRequest(self._calls_made, node, message))
 
-    def _flush(self) -> list[Effect]:
+    def _flush(self) -> list[MemberEffect]:
         effects, self._effects = self._effects, []
         return effects
 

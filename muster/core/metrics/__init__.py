@@ -1,4 +1,4 @@
-"""What clients measure, without I/O, by the names of Kafka's metrics.
+"""Metrics of clients, without I/O, by Kafka's names.
 
 `MeasuredCore` times the requests of a core and tells an observer of them; the observers `ConsumerMetrics` and
 `ProducerMetrics` keep `Measurements`. They cost a few additions for each request, and nothing for each record; means

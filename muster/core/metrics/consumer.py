@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from membership.events import Effect
+from membership.events import MemberEffect
 from muster.core.metrics.measurements import Measurements, seconds_since
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -54,7 +54,7 @@ class ConsumerMetrics:
         elif reply is not None and kind is Heartbeat:
             self._heartbeats.record(took_ms, now_ms)
 
-    def told(self, effect: Effect) -> None:
+    def told(self, effect: MemberEffect) -> None:
         """Requests say it all."""
 
     def _step_of_rebalance(self, reply: Message | None, took_ms: int, now_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from membership.events import Call, CallFailed, Departed, Effect, MemberEvent, Replied
+from membership.events import CallFailed, Departed, MemberEffect, MemberEvent, Replied, SendRequest
 from muster.net.cores import DrivenCore
 from protocol.messages import Message
 
@@ -20,7 +20,7 @@ class Observer(Protocol):
     def answered(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
         """`reply` None: none will come."""
 
-    def told(self, effect: Effect) -> None:
+    def told(self, effect: MemberEffect) -> None:
         """Any other effect."""
 
 
@@ -32,7 +32,7 @@ class MeasuredCore:
         self._observer = observer
         self._asked: dict[int, tuple[type[Message], int]] = {}
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         if isinstance(event, Replied | CallFailed | Departed):
             asked = self._asked.pop(event.call, None)
             if asked is not None:
@@ -41,7 +41,7 @@ class MeasuredCore:
                 self._observer.answered(kind, reply, max(now_ms - sent_ms, 0), now_ms)
         effects = self._core.step(event, now_ms)
         for effect in effects:
-            if not isinstance(effect, Call):
+            if not isinstance(effect, SendRequest):
                 self._observer.told(effect)
             elif (kind := type(effect.message)) in self._observer.kinds:
                 self._asked[effect.call] = (kind, now_ms)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from membership.events import Effect
+from membership.events import MemberEffect
 from muster.core.metrics.measurements import Measurements
 from muster.core.producing.effects import Delivered, Undelivered
 from protocol.messages import Message
@@ -35,7 +35,7 @@ class ProducerMetrics:
             self._requests.record(took_ms, now_ms)
             self._throttles.record(reply.throttle_time_ms, now_ms)
 
-    def told(self, effect: Effect) -> None:
+    def told(self, effect: MemberEffect) -> None:
         if isinstance(effect, Delivered):
             self._sent += len(effect.handles)
         elif isinstance(effect, Undelivered):

@@ -7,7 +7,7 @@ from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import ProduceReply
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 
 
 class ProduceAnswer(NamedTuple):
@@ -34,7 +34,7 @@ def answers_of(reply: Message | None) -> Callable[[TopicPartition], ProduceAnswe
             for one in topic.partition_responses
         }
         return lambda one: said.get(one, _UNSAID)
-    if isinstance(reply, Refused):
+    if isinstance(reply, ErrorReply):
         whole = ProduceAnswer(reply.error_code, sentence=reply.error_message)
         return lambda _one: whole
     return lambda _one: LOST

@@ -6,7 +6,7 @@ from operator import index
 import msgspec
 
 from membership.checks import check_name
-from membership.events import Call, CallFailed, Departed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.events import CallFailed, Departed, HangUp, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from muster.core.producing.answers import ProduceAnswer, answers_of
 from muster.core.producing.batch import NOBODY, Pending, ProducerBatch, ProducerId, size_of
@@ -88,7 +88,7 @@ class Producing:
         self._calls_made = 0
         self._now_ms = 0
         self._due_ms: int | None = None
-        self._effects: list[Effect] = []
+        self._effects: list[MemberEffect] = []
 
     # -- records in
 
@@ -148,8 +148,8 @@ class Producing:
 
     # -- driving
 
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """Take in an answer, or just the time (`Woke`); send what is ready."""
+    def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+        """Take in an answer, or just the time (`TimePassed`); send what is ready."""
         self._now_ms = max(now_ms, self._now_ms)
         self.wants_step = False
         if isinstance(event, Replied | CallFailed):
@@ -292,7 +292,7 @@ class Producing:
         self._calls_made += 1
         deadline_ms = self._now_ms + self._settings.request_timeout_ms
         self._sent[self._calls_made] = _SentProduce(type(message), node, deadline_ms, picked)
-        self._effects.append(Call(self._calls_made, node, message))
+        self._effects.append(SendRequest(self._calls_made, node, message))
 
     # -- hearing
 

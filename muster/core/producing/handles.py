@@ -6,7 +6,7 @@ from typing import Literal, Protocol, cast
 import msgspec
 
 from membership.checks import MOST_64, check_name, check_number
-from membership.events import Effect
+from membership.events import MemberEffect
 from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Undelivered
 from muster.core.producing.batch import Pending
 from muster.errors import BufferFull, CannotConnect, MusterError, RequestTimedOut
@@ -99,7 +99,7 @@ def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((check_name("a header", name), _content(f"header {name!r}", content)) for name, content in pairs)
 
 
-def hand_over(effect: Effect, explained: Callable[[MusterError], MusterError]) -> Sequence[Handle]:
+def hand_over(effect: MemberEffect, explained: Callable[[MusterError], MusterError]) -> Sequence[Handle]:
     """Tell the records of a batch what became of it; those that failed. `explained` adds what the edge knows of the
     reason.
     """

@@ -17,15 +17,15 @@ from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed
 from muster.net.dialects.kafka import KafkaClientSession, Logins, no_login
 from muster.net.dialects.native import NativeClientSession
 from protocol.messages import Message
-from protocol.native.client import Answer, Push
+from protocol.native.client import NativeAnswer, Push
 
 __all__ = [
     "MAX_FRAME_BYTES",
-    "Answer",
     "ClientSession",
-    "Dialect",
+    "ClientDialect",
     "HandshakeRefused",
     "LoginFailed",
+    "NativeAnswer",
     "Push",
     "dialect_of",
     "open_session",
@@ -35,7 +35,7 @@ MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 """The most that a server may send: fetches of 50 MiB and rosters of large groups fit."""
 
 
-class Dialect(enum.Enum):
+class ClientDialect(enum.Enum):
     """The protocol that a server speaks. So do the nodes that it tells of, unless it says otherwise of one
     (`dialect_of`).
     """
@@ -45,17 +45,17 @@ class Dialect(enum.Enum):
 
     @property
     def default_port(self) -> int:
-        return 9390 if self is Dialect.NATIVE else 9092
+        return 9390 if self is ClientDialect.NATIVE else 9092
 
     @property
     def answers_in_order(self) -> bool:
         """A request that the server holds back then holds up every later one of its connection."""
-        return self is Dialect.KAFKA
+        return self is ClientDialect.KAFKA
 
     @property
     def advice(self) -> str:
         """Return what to look at when nobody can be reached."""
-        if self is Dialect.NATIVE:
+        if self is ClientDialect.NATIVE:
             return (
                 "Is musterd running there, with its native listener at that address? (Of a Kafka listener it is "
                 "kafka://HOST:PORT.)"
@@ -75,9 +75,9 @@ class ClientSession(Protocol):
         `now_ms`, of a clock that goes on, a login that ends is known.
         """
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         """Return what the server said, and the session itself of requests that cannot be said to this server: those are
-        answered `Refused`, without the server having seen them, and no data is needed to hear of them.
+        answered `ErrorReply`, without the server having seen them, and no data is needed to hear of them.
 
         Raises ProtocolViolation for bytes that no server of this dialect sends, `HandshakeRefused` where it lets
         nobody in, `LoginFailed` where not us.
@@ -91,21 +91,21 @@ class ClientSession(Protocol):
         """True if nothing waits for the greeting's answer, or for that to a login."""
 
 
-def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
+def dialect_of(node: NodeAddress, bootstrap: ClientDialect) -> ClientDialect:
     """Return the dialect of a node, where the bootstrap speaks that: brokers beside musterd speak Kafka's protocol."""
-    return Dialect.KAFKA if node.speaks == Dialect.KAFKA.value else bootstrap
+    return ClientDialect.KAFKA if node.speaks == ClientDialect.KAFKA.value else bootstrap
 
 
 def open_session(
-    dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
+    dialect: ClientDialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
 ) -> ClientSession:
     """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed, which only
     Kafka's protocol has.
     """
     match dialect:
-        case Dialect.NATIVE:
+        case ClientDialect.NATIVE:
             return NativeClientSession(client_id, max_frame_bytes)
-        case Dialect.KAFKA:
+        case ClientDialect.KAFKA:
             return KafkaClientSession(client_id, max_frame_bytes, logins)
         case _:
             assert_never(dialect)

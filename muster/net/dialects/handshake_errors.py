@@ -4,7 +4,7 @@ from typing import Final
 
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 
 _TLS_ALERT: Final = b"\x15\x03"
 
@@ -46,6 +46,6 @@ def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
     return "the server closed the connection"
 
 
-def unsayable(message: Message, reason: Exception) -> Refused:
+def unsayable(message: Message, reason: Exception) -> ErrorReply:
     """The answer to a request that could not be encoded: the server never saw it."""
-    return Refused(ErrorCode.INVALID_REQUEST, f"{type(message).__name__} cannot be sent: {reason}")
+    return ErrorReply(ErrorCode.INVALID_REQUEST, f"{type(message).__name__} cannot be sent: {reason}")

@@ -21,8 +21,8 @@ from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.kafka.login import Login, LoginRefused
 from protocol.messages import Message
-from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, Refused
-from protocol.native.client import Answer, Push
+from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, ErrorReply
+from protocol.native.client import NativeAnswer, Push
 
 _ITSELF: Final = BY_MESSAGE[ApiVersions]
 _SOFTWARE: Final = ("muster-python", "0.1.0")
@@ -71,7 +71,7 @@ class KafkaClientSession:
         self._sent: dict[int, _SentRequest] = {}
         """By the wire's own number, which the greetings have too."""
         self._waiting: list[tuple[int, Message]] = []
-        self._refused: list[Answer | Push] = []
+        self._refused: list[NativeAnswer | Push] = []
         self._next_number = 0
         self._greet(_ITSELF.request.newest)
 
@@ -92,14 +92,14 @@ class KafkaClientSession:
             self._say(number, message, self._offered)
         return number, self.take_data()
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
-        said: list[Answer | Push] = []
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
+        said: list[NativeAnswer | Push] = []
         for correlation_id, reply in self._client.receive_data(data):
             sent = self._sent.pop(correlation_id)
             if sent.number == _OF_US:
                 self._hear_ourselves(sent, reply)
             else:
-                said.append(Answer(sent.number, in_full(sent.message, sent.version, reply), _sentence(reply)))
+                said.append(NativeAnswer(sent.number, in_full(sent.message, sent.version, reply), _sentence(reply)))
         said += self._refused
         self._refused.clear()
         return said
@@ -168,12 +168,12 @@ class KafkaClientSession:
         try:
             self._send(_SentRequest(number, message, choose(message, offered)))
         except CannotBeSaid as cannot:
-            self._refuse(number, Refused(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
+            self._refuse(number, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
         except Exception as reason:  # noqa: BLE001  (as in `Exchange.say`: whatever the encoder trips over)
             self._refuse(number, unsayable(message, reason))
 
-    def _refuse(self, number: int, refusal: Refused) -> None:
-        self._refused.append(Answer(number, refusal, refusal.error_message))
+    def _refuse(self, number: int, refusal: ErrorReply) -> None:
+        self._refused.append(NativeAnswer(number, refusal, refusal.error_message))
 
     def _send(self, sent: _SentRequest) -> None:
         awaited = self._client.unanswered

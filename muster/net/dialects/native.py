@@ -6,7 +6,7 @@ from muster.net.dialects.handshake_errors import HandshakeRefused
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import Hello
-from protocol.native.client import Answer, NativeClient, Push
+from protocol.native.client import NativeAnswer, NativeClient, Push
 
 
 class NativeClientSession:
@@ -24,7 +24,7 @@ class NativeClientSession:
         number, data = self._client.encode_request(message)
         return number, self.take_data() + data
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         said = self._client.receive_data(data)
         return [one for one in said if not self._is_welcome(one)]
 
@@ -32,8 +32,8 @@ class NativeClientSession:
         data, self._greeting = self._greeting, b""
         return data
 
-    def _is_welcome(self, said: Answer | Push) -> bool:
-        if not isinstance(said, Answer) or said.number != self._hello:
+    def _is_welcome(self, said: NativeAnswer | Push) -> bool:
+        if not isinstance(said, NativeAnswer) or said.number != self._hello:
             return False
         self._hello = -1
         code = getattr(said.reply, "error_code", ErrorCode.NONE)

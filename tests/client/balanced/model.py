@@ -260,7 +260,7 @@ class Model:
             for key, log in self.configured.items()
         )
         members = tuple(
-            b.BalancedMember(
+            b.BalancedMemberView(
                 one,
                 None,
                 "",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from membership.events import Effect, MemberEvent
+from membership.events import MemberEffect, MemberEvent
 from muster.balanced import BalancedConfig, ClientBalancedConsumer
 from muster.core.balancing.events import OperationEnded
 from muster.net.cores import Driven
@@ -37,7 +37,7 @@ class _SimDriver(SimMember):
         if self in self.world.players:
             self.world.players.remove(self)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: MemberEffect) -> None:
         before = len(self.notes)
         if not isinstance(effect, OperationEnded):
             super()._carry_out(effect)

@@ -1,5 +1,5 @@
-"""Why nothing comes (docs/spec/client-balanced-groups.md#5.6), and applications that keep their own offsets (7 and
-10)."""
+"""Reasons for which nothing comes (docs/spec/client-balanced-groups.md#5.6), and applications that keep their own
+offsets (7 and 10)."""
 
 from functools import partial
 

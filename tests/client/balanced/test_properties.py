@@ -75,7 +75,7 @@ class Play:
         self.ends = dict.fromkeys(KEYS, 0)
         self.confirmed = dict.fromkeys(KEYS, 0)
         self.grants: dict[str, dict[int, int]] = {key: {} for key in KEYS}
-        """When the first batch came of each grant."""
+        """Time of the first batch of each grant."""
         for app in self.apps:
             assert app.player.start().ok
             assert app.player.meta().ok

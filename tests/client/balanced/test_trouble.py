@@ -2,14 +2,14 @@
 
 import pytest
 
-from membership.events import Call, CallFailed, Replied
+from membership.events import CallFailed, Replied, SendRequest
 from muster.core.balancing import BalancedConfig, coordinator
 from muster.core.balancing.events import MetaAsked
 from muster.core.balancing.member import BalancedMemberState, Phase
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from tests.client.balanced.rigs import ModelRig
 from tests.client.balanced.world import SimMember
 
@@ -109,7 +109,7 @@ def test_connecting_is_tried_twice_and_no_more(world: ModelRig) -> None:
 
 def test_a_refusal_of_the_whole_request_is_an_answer_too(world: ModelRig) -> None:
     one = reader(world, K0)
-    refusal = Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
+    refusal = ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
     world.model.instead = lambda message: refusal if type(message).__name__ == "RegisterPartitions" else None
     assert one.disconnect(K0).ok
     said = one.connect(K0)
@@ -132,7 +132,7 @@ def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> No
     def called() -> list[tuple[int, Message]]:
         coordinator.settle(member)
         effects, member.effects = member.effects, []
-        return [(one.call, one.message) for one in effects if isinstance(one, Call)]
+        return [(one.call, one.message) for one in effects if isinstance(one, SendRequest)]
 
     pauses = []
     for _ in range(3):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, Pushed, Replied, Woke
+from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, Pushed, Replied, SendRequest, TimePassed
 from muster.core.balancing import BalancedConfig, BalancedMembership, Batch, Result
 from muster.core.balancing.events import (
     ConfirmAsked,
@@ -78,7 +78,7 @@ class SimMember:
         """Kinds of requests that do not get through, though the others do."""
         self.sent: list[tuple[int, Message]] = []
         self.notes: list[Noted] = []
-        self.waiting: dict[int, Call] = {}
+        self.waiting: dict[int, SendRequest] = {}
         self._asked: dict[int, Question] = {}
 
     # -- asking
@@ -197,9 +197,9 @@ class SimMember:
             self._carry_out(effect)
         self.world.look()
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: MemberEffect) -> None:
         match effect:
-            case Call():
+            case SendRequest():
                 self.sent.append((self.world.now_ms, effect.message))
                 self.waiting[effect.call] = effect
                 self.world.send(self, effect)
@@ -214,7 +214,7 @@ class SimMember:
                     if call.node == effect.node:
                         self.world.after(0, partial(self.hear, call.call, None))
 
-    def loses(self, call: Call) -> bool:
+    def loses(self, call: SendRequest) -> bool:
         return self.is_cut or type(call.message).__name__ in self.cut_kinds
 
     def hear(self, call: int, reply: Message | None) -> None:
@@ -316,7 +316,7 @@ class World:
         for player in self.players:
             at_ms = player.core.next_deadline_ms
             if at_ms is not None:
-                due.append((at_ms, 1, partial(player.feed, Woke())))
+                due.append((at_ms, 1, partial(player.feed, TimePassed())))
         at_ms, _, happens = min(due, key=lambda one: one[:2])
         return at_ms, happens
 
@@ -325,7 +325,7 @@ class World:
 
     # -- the network
 
-    def send(self, player: SimMember, call: Call) -> None:
+    def send(self, player: SimMember, call: SendRequest) -> None:
         if player.late_ms:
             self.after(self.latency_ms, partial(player.hear, call.call, None))
             self.after(player.late_ms, partial(self._arrive_late, call))
@@ -336,15 +336,15 @@ class World:
             return
         self.after(self.latency_ms, partial(self._arrive, player, call))
 
-    def _arrive_late(self, call: Call) -> None:
+    def _arrive_late(self, call: SendRequest) -> None:
         self.coordinator.answer(call.message, self.now_ms)
 
-    def _arrive(self, player: SimMember, call: Call) -> None:
+    def _arrive(self, player: SimMember, call: SendRequest) -> None:
         if player.loses(call) or call.call not in player.waiting:
             return
         reply = self.coordinator.answer(call.message, self.now_ms)
         self.after(self.latency_ms, partial(self._come_back, player, call, reply))
 
-    def _come_back(self, player: SimMember, call: Call, reply: Message) -> None:
+    def _come_back(self, player: SimMember, call: SendRequest, reply: Message) -> None:
         if not player.loses(call):
             player.hear(call.call, reply)

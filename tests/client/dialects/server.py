@@ -8,7 +8,7 @@ from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
 from protocol.messages import Message
 from protocol.messages.node import ApiVersion, ApiVersionsReply
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 
 ALL = {api.message for api in APIS.values()}
 MAX_FRAME_BYTES = 1 << 20
@@ -52,13 +52,13 @@ class Server:
         return out + self._session.take_data()
 
 
-def converse(session: KafkaClientSession, server: Server, *messages: Message) -> list[Answer]:
+def converse(session: KafkaClientSession, server: Server, *messages: Message) -> list[NativeAnswer]:
     """All that is asked at once, until everything is answered."""
     data = b"".join(session.encode_request(message)[1] for message in messages)
-    answers: list[Answer] = []
+    answers: list[NativeAnswer] = []
     while len(answers) < len(messages):
         said = session.receive_data(server.receive(data))
         data = session.take_data()
         assert said or data, "nobody has anything to say"
-        answers += [one for one in said if isinstance(one, Answer)]
+        answers += [one for one in said if isinstance(one, NativeAnswer)]
     return answers

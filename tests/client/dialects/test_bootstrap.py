@@ -2,19 +2,19 @@ import pytest
 
 from membership.events import NodeAddress
 from muster.net.bootstrap import Bootstrap, parse_bootstrap
-from muster.net.dialects import Dialect
+from muster.net.dialects import ClientDialect
 
 
 @pytest.mark.parametrize(
     ("text", "dialect", "expected"),
     [
-        ("one:1", None, Bootstrap((NodeAddress("one", 1),), Dialect.NATIVE)),
-        ("native://one", None, Bootstrap((NodeAddress("one", 9390),), Dialect.NATIVE)),
-        ("kafka://one:1, two", None, Bootstrap((NodeAddress("one", 1), NodeAddress("two", 9092)), Dialect.KAFKA)),
-        ("kafka://[::1]:7", None, Bootstrap((NodeAddress("::1", 7),), Dialect.KAFKA)),
-        ("one", "kafka", Bootstrap((NodeAddress("one", 9092),), Dialect.KAFKA)),
-        ("kafka://one:1", "kafka", Bootstrap((NodeAddress("one", 1),), Dialect.KAFKA)),
-        ("one:1", Dialect.NATIVE, Bootstrap((NodeAddress("one", 1),), Dialect.NATIVE)),
+        ("one:1", None, Bootstrap((NodeAddress("one", 1),), ClientDialect.NATIVE)),
+        ("native://one", None, Bootstrap((NodeAddress("one", 9390),), ClientDialect.NATIVE)),
+        ("kafka://one:1, two", None, Bootstrap((NodeAddress("one", 1), NodeAddress("two", 9092)), ClientDialect.KAFKA)),
+        ("kafka://[::1]:7", None, Bootstrap((NodeAddress("::1", 7),), ClientDialect.KAFKA)),
+        ("one", "kafka", Bootstrap((NodeAddress("one", 9092),), ClientDialect.KAFKA)),
+        ("kafka://one:1", "kafka", Bootstrap((NodeAddress("one", 1),), ClientDialect.KAFKA)),
+        ("one:1", ClientDialect.NATIVE, Bootstrap((NodeAddress("one", 1),), ClientDialect.NATIVE)),
     ],
 )
 def test_the_bootstrap_says_which_dialect_unless_the_setting_does(

@@ -2,35 +2,35 @@
 
 import pytest
 
-from membership.events import Call, Departed, MemberEvent, Replied
-from muster.net.dialects import Dialect, open_session
+from membership.events import Departed, MemberEvent, Replied, SendRequest
+from muster.net.dialects import ClientDialect, open_session
 from muster.net.exchange import Exchange
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from tests.client.dialects.server import Server, versions
 
 
-def silent(call: int, records: bytes = b"x") -> Call:
-    return Call(call, None, Produce((ProduceTopic("t", (ProducePartition(0, records),)),), acks=0))
+def silent(call: int, records: bytes = b"x") -> SendRequest:
+    return SendRequest(call, None, Produce((ProduceTopic("t", (ProducePartition(0, records),)),), acks=0))
 
 
-def beat(call: int) -> Call:
-    return Call(call, None, Heartbeat("g", 1, "m"))
+def beat(call: int) -> SendRequest:
+    return SendRequest(call, None, Heartbeat("g", 1, "m"))
 
 
-def opened(dialect: Dialect) -> Exchange:
+def opened(dialect: ClientDialect) -> Exchange:
     """Greetings are over."""
     exchange = Exchange(open_session(dialect, "c"))
-    if dialect is Dialect.KAFKA:
+    if dialect is ClientDialect.KAFKA:
         exchange.take_data()
         exchange.hear(versions((0, 0, 13), (12, 0, 4)))
     return exchange
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_what_is_never_answered_is_over_when_its_last_byte_has_left(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", ClientDialect)
+def test_what_is_never_answered_is_over_when_its_last_byte_has_left(dialect: ClientDialect) -> None:
     exchange = opened(dialect)
     first, second = exchange.say(silent(1)), exchange.say(silent(2))
     assert exchange.departed(len(first) + len(second)) == []
@@ -43,7 +43,7 @@ def test_what_is_never_answered_is_over_when_its_last_byte_has_left(dialect: Dia
 
 
 def test_what_waits_for_the_greeting_has_not_left() -> None:
-    exchange = Exchange(open_session(Dialect.KAFKA, "c"))
+    exchange = Exchange(open_session(ClientDialect.KAFKA, "c"))
     assert exchange.say(silent(1))  # the greeting
     assert exchange.departed(0) == []
     assert exchange.owes
@@ -54,19 +54,19 @@ def test_what_waits_for_the_greeting_has_not_left() -> None:
 
 
 def test_what_the_server_could_not_understand_is_refused_here() -> None:
-    exchange = opened(Dialect.KAFKA)
-    exchange = Exchange(open_session(Dialect.KAFKA, "c"))
+    exchange = opened(ClientDialect.KAFKA)
+    exchange = Exchange(open_session(ClientDialect.KAFKA, "c"))
     exchange.say(silent(1))
     (event,) = exchange.hear(versions((12, 0, 4)))
     assert isinstance(event, Replied)
-    assert isinstance(event.reply, Refused)
+    assert isinstance(event.reply, ErrorReply)
     assert (event.call, event.reply.error_code) == (1, ErrorCode.UNSUPPORTED_VERSION)
     exchange.take_data()
     assert exchange.departed(0) == []
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_a_lost_connection_loses_what_was_not_answered_and_what_had_not_left(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", ClientDialect)
+def test_a_lost_connection_loses_what_was_not_answered_and_what_had_not_left(dialect: ClientDialect) -> None:
     exchange = opened(dialect)
     exchange.say(silent(1))
     exchange.departed(0)
@@ -78,7 +78,7 @@ def test_a_lost_connection_loses_what_was_not_answered_and_what_had_not_left(dia
 
 
 def test_answers_belong_to_their_calls_whatever_left_silently_between_them() -> None:
-    exchange, server = Exchange(open_session(Dialect.KAFKA, "c")), Server(lambda _: HeartbeatReply())
+    exchange, server = Exchange(open_session(ClientDialect.KAFKA, "c")), Server(lambda _: HeartbeatReply())
     data = exchange.say(beat(1)) + exchange.say(silent(2)) + exchange.say(beat(3))
     events: list[MemberEvent] = []
     for _ in range(3):
@@ -88,13 +88,13 @@ def test_answers_belong_to_their_calls_whatever_left_silently_between_them() -> 
     assert events == [Departed(2), Replied(1, HeartbeatReply()), Replied(3, HeartbeatReply())]
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", ClientDialect)
+def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: ClientDialect) -> None:
     exchange = opened(dialect)
-    assert exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m"))) == b""
+    assert exchange.say(SendRequest(1, None, Heartbeat("\ud800", 1, "m"))) == b""
     (event,) = exchange.hear(b"")
     assert isinstance(event, Replied)
-    assert isinstance(event.reply, Refused)
+    assert isinstance(event.reply, ErrorReply)
     assert (event.call, event.reply.error_code) == (1, ErrorCode.INVALID_REQUEST)
     assert event.reply.error_message.startswith("Heartbeat cannot be sent: ")
     assert exchange.hear(b"") == []
@@ -103,8 +103,8 @@ def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: 
 
 
 def test_what_no_bytes_can_say_is_refused_also_after_it_waited_for_the_greeting() -> None:
-    exchange = Exchange(open_session(Dialect.KAFKA, "c"))
-    exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m")))
+    exchange = Exchange(open_session(ClientDialect.KAFKA, "c"))
+    exchange.say(SendRequest(1, None, Heartbeat("\ud800", 1, "m")))
     exchange.say(beat(2))
     (event,) = exchange.hear(versions((12, 0, 4)))
     assert isinstance(event, Replied)

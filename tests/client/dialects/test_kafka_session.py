@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.net.dialects import Answer, Dialect, HandshakeRefused, Push, open_session
+from muster.net.dialects import ClientDialect, HandshakeRefused, NativeAnswer, Push, open_session
 from muster.net.dialects.kafka import KafkaClientSession
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -23,7 +23,7 @@ from protocol.messages.groups import (
     JoinProtocol,
     ListNotes,
 )
-from protocol.messages.node import ApiVersion, ApiVersionsReply, FindCoordinator, Refused
+from protocol.messages.node import ApiVersion, ApiVersionsReply, ErrorReply, FindCoordinator
 from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
@@ -56,7 +56,7 @@ def refuse(message: Message) -> Message:
 
 
 def test_the_first_request_brings_the_question_for_versions_and_waits_for_its_answer() -> None:
-    session = open_session(Dialect.KAFKA, "c")
+    session = open_session(ClientDialect.KAFKA, "c")
     assert session.encode_request(BEAT) == (0, GREETING)
     was_ready = session.is_ready
     assert session.encode_request(BEAT) == (1, b"")
@@ -67,8 +67,8 @@ def test_the_first_request_brings_the_question_for_versions_and_waits_for_its_an
     assert session.encode_request(BEAT) == (2, HEARTBEAT_4.replace(b"\0\0\0\1", b"\0\0\0\3", 1))
     ok = bytes.fromhex("00 00000000 0000 00")
     assert session.receive_data(frame(1, ok) + frame(2, ok)) == [
-        Answer(0, HeartbeatReply()),
-        Answer(1, HeartbeatReply()),
+        NativeAnswer(0, HeartbeatReply()),
+        NativeAnswer(1, HeartbeatReply()),
     ]
 
 
@@ -86,7 +86,7 @@ def test_who_does_not_know_the_newest_question_is_asked_an_older_one(
     offered = ApiVersionsReply(api_keys=(ApiVersion(12, 0, 1),))
     assert session.receive_data(frame(1, writer(APIS[18].reply, asked_again)(offered))) == []
     assert session.take_data()[4:12] == b"\x00\x0c\x00\x01\x00\x00\x00\x02"
-    assert session.receive_data(frame(2, bytes(6))) == [Answer(number, HeartbeatReply())]
+    assert session.receive_data(frame(2, bytes(6))) == [NativeAnswer(number, HeartbeatReply())]
 
 
 def test_who_knows_no_version_of_the_question_at_all_is_left() -> None:
@@ -115,7 +115,7 @@ def test_what_the_server_cannot_be_asked_is_refused_here_and_never_sent() -> Non
     number, data = session.encode_request(several)
     sentence = "OffsetFetch (API 9) is needed in versions 8 to 9, and the server offers 0 to 7"
     assert (number, data) == (0, b"")
-    refused = [Answer(0, Refused(ErrorCode.UNSUPPORTED_VERSION, sentence), sentence)]
+    refused = [NativeAnswer(0, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, sentence), sentence)]
     assert session.receive_data(b"") == refused
     assert session.receive_data(b"") == []
     assert session.encode_request(BEAT)[1] == HEARTBEAT_4
@@ -126,7 +126,7 @@ def test_so_is_what_waited_for_the_versions() -> None:
     session.encode_request(ListNotes("g"))
     assert session.receive_data(b"") == []
     (answer,) = session.receive_data(versions((12, 0, 4)))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NativeAnswer)
     assert answer.number == 0
     assert answer.error_message.startswith("Kafka's protocol has no ListNotes")
 
@@ -137,7 +137,7 @@ def test_a_produce_that_wants_no_answer_gets_none_and_holds_nothing_up() -> None
     number, data = session.encode_request(silent)
     assert (number, data[4:8]) == (0, b"\x00\x00\x00\x0c")
     session.encode_request(BEAT)
-    assert session.receive_data(frame(2, bytes.fromhex("00 00000000 0000 00"))) == [Answer(1, HeartbeatReply())]
+    assert session.receive_data(frame(2, bytes.fromhex("00 00000000 0000 00"))) == [NativeAnswer(1, HeartbeatReply())]
 
 
 def test_a_reply_to_nothing_is_no_kafka() -> None:
@@ -176,14 +176,14 @@ def test_answers_may_be_cut_anywhere(cuts: list[int]) -> None:
     session = KafkaClientSession("c", MAX_FRAME_BYTES)
     asked = OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("t", (0,)),)),))
     data = session.encode_request(asked)[1]
-    said: list[Answer | Push] = []
+    said: list[NativeAnswer | Push] = []
     while not said:
         out = server.receive(data)
         edges = sorted({0, len(out), *(cut for cut in cuts if cut < len(out))})
         for start, end in pairwise(edges):
             said += session.receive_data(out[start:end])
         data = session.take_data()
-    assert said == [Answer(0, OffsetFetchReply((OffsetFetchGroupReply("g", (topic,)),)))]
+    assert said == [NativeAnswer(0, OffsetFetchReply((OffsetFetchGroupReply("g", (topic,)),)))]
 
 
 def test_the_server_is_told_the_version_of_the_client() -> None:

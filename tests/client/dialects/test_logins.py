@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from membership.events import Call, CallFailed, MemberEvent, Replied
-from muster.net.dialects import Dialect, LoginFailed, open_session
+from membership.events import CallFailed, MemberEvent, Replied, SendRequest
+from muster.net.dialects import ClientDialect, LoginFailed, open_session
 from muster.net.dialects.handshake_errors import HandshakeRefused
 from muster.net.dialects.kafka import KafkaClientSession
 from muster.net.exchange import Exchange, heard
@@ -25,7 +25,7 @@ from protocol.messages.node import (
     SaslHandshake,
     SaslHandshakeReply,
 )
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 
 MAX_FRAME_BYTES = 1 << 20
 BEAT = Heartbeat("g", 1, "m")
@@ -67,11 +67,11 @@ class Broker:
         return [type(message).__name__ for message, _ in self.asked]
 
 
-def talk(session: KafkaClientSession, broker: Broker, data: bytes) -> list[Answer]:
+def talk(session: KafkaClientSession, broker: Broker, data: bytes) -> list[NativeAnswer]:
     """Until nobody has anything more to say."""
-    answers: list[Answer] = []
+    answers: list[NativeAnswer] = []
     while data:
-        answers += [one for one in session.receive_data(broker.receive(data)) if isinstance(one, Answer)]
+        answers += [one for one in session.receive_data(broker.receive(data)) if isinstance(one, NativeAnswer)]
         data = session.take_data()
     return answers
 
@@ -96,7 +96,7 @@ def test_requests_wait_until_we_are_let_in() -> None:
     session, broker = session_of(), Broker(OFFER, IN)
     number, data = session.encode_request(BEAT)
     was_ready = session.is_ready
-    assert talk(session, broker, data) == [Answer(number, HeartbeatReply())]
+    assert talk(session, broker, data) == [NativeAnswer(number, HeartbeatReply())]
     assert (was_ready, session.is_ready) == (False, True)
     assert broker.asked == [
         (ApiVersions("muster-python", "0.1.0"), 4),
@@ -184,29 +184,29 @@ def test_without_a_login_there_is_none() -> None:
 
 
 def test_an_exchange_says_when_it_is_let_in_and_what_was_asked_in_vain() -> None:
-    exchange, broker = Exchange(open_session(Dialect.KAFKA, "c", logins=plain)), Broker(OFFER, IN)
-    data = exchange.say(Call(1, None, BEAT), 5)
+    exchange, broker = Exchange(open_session(ClientDialect.KAFKA, "c", logins=plain)), Broker(OFFER, IN)
+    data = exchange.say(SendRequest(1, None, BEAT), 5)
     was_let_in = exchange.is_let_in
     assert converse(exchange, broker, data) == [Replied(1, HeartbeatReply(), "")]
     assert (was_let_in, exchange.is_let_in) == (False, True)
-    refused = Exchange(open_session(Dialect.KAFKA, "c", logins=plain))
-    data = refused.say(Call(1, None, BEAT), 5)
+    refused = Exchange(open_session(ClientDialect.KAFKA, "c", logins=plain))
+    data = refused.say(SendRequest(1, None, BEAT), 5)
     broker = Broker(OFFER, NO)
     with pytest.raises(LoginFailed):
         converse(refused, broker, data)
     assert refused.lost() == [CallFailed(1, is_unreached=True)]
 
 
-@pytest.mark.parametrize("dialect", list(Dialect))
-def test_a_listener_with_tls_is_known_by_its_alert(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", list(ClientDialect))
+def test_a_listener_with_tls_is_known_by_its_alert(dialect: ClientDialect) -> None:
     session = open_session(dialect, "c")
     session.encode_request(BEAT)
     with pytest.raises(ProtocolViolation, match="speaks TLS: the security protocol SSL is wanted"):
         heard(session, bytes.fromhex("15030300020246"))
 
 
-@pytest.mark.parametrize("dialect", list(Dialect))
-def test_other_nonsense_is_told_as_it_is(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", list(ClientDialect))
+def test_other_nonsense_is_told_as_it_is(dialect: ClientDialect) -> None:
     session = open_session(dialect, "c")
     session.encode_request(BEAT)
     with pytest.raises(ProtocolViolation) as raised:

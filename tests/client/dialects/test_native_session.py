@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.net.dialects import Answer, ClientSession, Dialect, HandshakeRefused, Push, open_session
+from muster.net.dialects import ClientSession, ClientDialect, HandshakeRefused, NativeAnswer, Push, open_session
 from muster.net.dialects.native import NativeClientSession
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply, RebalanceStarted
@@ -13,7 +13,7 @@ BEAT = Heartbeat("g", 5, "m")
 
 
 def test_hello_goes_out_with_the_first_request_and_its_answer_is_kept_to_itself() -> None:
-    session: ClientSession = open_session(Dialect.NATIVE, "c")
+    session: ClientSession = open_session(ClientDialect.NATIVE, "c")
     assert session.is_ready
     number, data = session.encode_request(BEAT)
     hello = data[: -len(codec.encode_request(number, BEAT))]
@@ -30,7 +30,7 @@ def test_answers_and_pushes_come_in_any_order() -> None:
     greeting = codec.encode_result(0, HelloReply("musterd", "0", 1, (), {}))
     late, early = (codec.encode_result(number, HeartbeatReply()) for number in numbers)
     said = session.receive_data(early + codec.encode_push(push) + greeting + late)
-    assert said == [Answer(2, HeartbeatReply()), Push(push), Answer(1, HeartbeatReply())]
+    assert said == [NativeAnswer(2, HeartbeatReply()), Push(push), NativeAnswer(1, HeartbeatReply())]
 
 
 def test_a_door_that_stays_shut_is_an_error_with_its_sentence() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from muster.net.dialects.versions import NEWEST_BY_NAME, CannotBeSaid, choose
 from protocol.apis import APIS, BY_MESSAGE
-from protocol.kafka.fields import NEWEST, Group, Inline, Many
+from protocol.kafka.fields import NEWEST, FieldGroup, Inline, Many
 from protocol.messages import Message
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import (
@@ -42,7 +42,7 @@ def leave(*instances: str | None) -> LeaveGroup:
     return LeaveGroup("g", tuple(LeavingMember("m", one) for one in instances))
 
 
-def names_topics_by_id_alone(group: Group, version: int) -> bool:
+def names_topics_by_id_alone(group: FieldGroup, version: int) -> bool:
     """Tell whether some struct of this version has a topic's id, and its name in older versions only."""
     here = {row.name for row in group.rows if row.since <= version <= row.until}
     gone = {row.name for row in group.rows if row.until < version and row.until != NEWEST}
@@ -52,7 +52,7 @@ def names_topics_by_id_alone(group: Group, version: int) -> bool:
     groups = (
         kind.item if isinstance(kind, Many) else kind.group if isinstance(kind, Inline) else None for kind in inner
     )
-    return any(names_topics_by_id_alone(one, version) for one in groups if isinstance(one, Group))
+    return any(names_topics_by_id_alone(one, version) for one in groups if isinstance(one, FieldGroup))
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.message.__name__)

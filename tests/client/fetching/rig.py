@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings
 from muster.core.positions import ConsumerPositions
@@ -30,13 +30,13 @@ class FetcherRig:
             self.subscription.seek(one, offset)
         self.fetcher = Fetcher(self.subscription, FetchSettings(**settings))
         self.now_ms = 0
-        self.waiting: dict[int, Call] = {}
+        self.waiting: dict[int, SendRequest] = {}
         self.hung_up: list[NodeAddress | None] = []
         self.sent: list[tuple[NodeAddress | None, Message]] = []
 
     def feed(self, event: Any) -> "FetcherRig":
         for effect in self.fetcher.step(event, self.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self.waiting[effect.call] = effect
                 self.sent.append((effect.node, effect.message))
             else:
@@ -46,7 +46,7 @@ class FetcherRig:
 
     def wake(self, after_ms: int = 0) -> "FetcherRig":
         self.now_ms += after_ms
-        return self.feed(Woke())
+        return self.feed(TimePassed())
 
     def leaders(self, *nodes: int) -> "FetcherRig":
         """Partition n of topic t is at the n-th node given."""

@@ -7,7 +7,7 @@ from membership.events import NodeAddress
 from muster.core.fetching.leaders import Leader, Leaders
 from muster.core.positions import OffsetReset, PositionState
 from muster.errors import LogTruncated
-from muster.net.dialects import Dialect, dialect_of
+from muster.net.dialects import ClientDialect, dialect_of
 from protocol.messages.data import OffsetForLeaderEpoch
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.client.fetching.world import P0, P1, World
@@ -43,8 +43,8 @@ def test_a_leader_beside_musterd_is_one_that_speaks_kafkas_protocol() -> None:
     reply = told(0, 4)
     leaders.hear(replace(reply, brokers=tuple(replace(one, speaks="kafka") for one in reply.brokers)))
     assert leaders.at(P0) == Leader(A._replace(speaks="kafka"), 4)
-    assert dialect_of(A._replace(speaks="kafka"), Dialect.NATIVE) is Dialect.KAFKA
-    assert dialect_of(A, Dialect.NATIVE) is Dialect.NATIVE
+    assert dialect_of(A._replace(speaks="kafka"), ClientDialect.NATIVE) is ClientDialect.KAFKA
+    assert dialect_of(A, ClientDialect.NATIVE) is ClientDialect.NATIVE
 
 
 def test_a_hint_counts_if_it_is_news() -> None:

@@ -8,7 +8,16 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, Woke
+from membership.events import (
+    CallFailed,
+    HangUp,
+    MemberEffect,
+    MemberEvent,
+    NodeAddress,
+    Replied,
+    SendRequest,
+    TimePassed,
+)
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
 from muster.core.positions import ConsumerPositions
@@ -48,7 +57,7 @@ class World:
         self.others: list[Message] = []
         self.errors: list[MusterError] = []
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
-        self._parked: list[tuple[int, int, Call, int, dict[TopicPartition, FetchPartition]]] = []
+        self._parked: list[tuple[int, int, SendRequest, int, dict[TopicPartition, FetchPartition]]] = []
         self._happened = 0
         self.subscription = ConsumerPositions()
         self.fetcher = Fetcher(self.subscription, FetchSettings(**settings))
@@ -62,7 +71,7 @@ class World:
         end_ms = self.now_ms + timeout_ms
         while True:
             records = self.fetcher.take(most)
-            self.feed(Woke())
+            self.feed(TimePassed())
             if records or self.fetcher.made_progress or self.now_ms >= end_ms:
                 return records
             self.run(end_ms, until=lambda: self.fetcher.has_something)
@@ -73,9 +82,9 @@ class World:
     def feed(self, event: MemberEvent) -> None:
         self.carry_out(self.fetcher.step(event, self.now_ms))
 
-    def carry_out(self, effects: list[Effect]) -> None:
+    def carry_out(self, effects: list[MemberEffect]) -> None:
         for effect in effects:
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self._send(effect)
             else:
                 assert isinstance(effect, HangUp)
@@ -93,7 +102,7 @@ class World:
             at_ms = min(end_ms, parked_ms, self._coming[0][0] if self._coming else end_ms)
             if due_ms is not None and due_ms < at_ms:
                 self.now_ms = max(due_ms, self.now_ms)
-                self.feed(Woke())
+                self.feed(TimePassed())
                 continue
             self.now_ms = max(at_ms, self.now_ms)
             if self._coming and self._coming[0][0] <= self.now_ms:
@@ -121,14 +130,14 @@ class World:
         self.logs[one].append(count, **more)
         self._unpark()
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: SendRequest) -> None:
         delay_ms = self.slow.get(call.node, self.usual_ms)
         if self.loses(call.message):
             self.after(delay_ms, lambda: self.feed(CallFailed(call.call)))
         else:
             self.after(delay_ms, lambda: self._arrive(call))
 
-    def _arrive(self, call: Call) -> None:
+    def _arrive(self, call: SendRequest) -> None:
         message, node = call.message, self.nodes[call.node.node_id if call.node else 0]
         if isinstance(message, Fetch):
             self.requests.append((self.now_ms, node.number, message))
@@ -157,7 +166,7 @@ class World:
                 self._parked.remove(parked)
                 self._reply(call, node.answer(call.message, session_id, wanted))
 
-    def _reply(self, call: Call, reply: Message) -> None:
+    def _reply(self, call: SendRequest, reply: Message) -> None:
         if isinstance(reply, FetchReply):
             self.answers.append(reply)
         self.after(self.slow.get(call.node, self.usual_ms), lambda: self.feed(Replied(call.call, reply)))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
 from muster.core.producing.batch import Pending
@@ -130,7 +130,7 @@ class ProducerRig:
         self.brokers = Brokers(partitions)
         self.core = Producing(ProducerSettings(**settings))
         self.now_ms = 0
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, SendRequest] = {}
         self.hung_up: list[NodeAddress | None] = []
         self.offsets: dict[object, int] = {}
         self.errors: dict[object, MusterError] = {}
@@ -138,7 +138,7 @@ class ProducerRig:
 
     def feed(self, event: Any) -> "ProducerRig":
         for effect in self.core.step(event, self.now_ms):
-            if isinstance(effect, Call):
+            if isinstance(effect, SendRequest):
                 self.calls[effect.call] = effect
             elif isinstance(effect, HangUp):
                 self.hung_up.append(effect.node)
@@ -155,7 +155,7 @@ class ProducerRig:
 
     def wake(self, after_ms: int = 0) -> "ProducerRig":
         self.now_ms += after_ms
-        return self.feed(Woke())
+        return self.feed(TimePassed())
 
     def ready(self) -> "ProducerRig":
         """Leaders are known, and the producer's id."""
@@ -181,10 +181,10 @@ class ProducerRig:
             self.answer(InitProducerId)
         return self
 
-    def waiting(self, kind: type[Message] = Produce) -> list[Call]:
+    def waiting(self, kind: type[Message] = Produce) -> list[SendRequest]:
         return [call for call in self.calls.values() if isinstance(call.message, kind)]
 
-    def take(self, kind: type[Message], place: int = 0) -> Call:
+    def take(self, kind: type[Message], place: int = 0) -> SendRequest:
         return self.calls.pop(self.waiting(kind)[place].call)
 
     def answer(self, kind: type[Message] = Produce, place: int = 0) -> "ProducerRig":
@@ -237,7 +237,7 @@ class ProducerRig:
         return self.brokers.logs[TopicPartition("t", partition)].values
 
 
-def batches(call: Call) -> dict[int, tuple[int, int, int]]:
+def batches(call: SendRequest) -> dict[int, tuple[int, int, int]]:
     """Epoch, first sequence and records of each partition."""
     assert isinstance(call.message, Produce)
     found = {}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from membership.events import Call, CallFailed, Departed, NodeAddress, Replied
+from membership.events import CallFailed, Departed, NodeAddress, Replied, SendRequest
 from muster.core.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
 from muster.core.producing.batch import Pending, ProducerBatch, ProducerId, size_of
 from muster.errors import Refused, RequestTimedOut
@@ -317,7 +317,7 @@ def test_calls_are_made_before_anybody_is_told() -> None:
     stage.wake()
     call = stage.take(Produce)
     effects = stage.core.step(Replied(call.call, stage.brokers.answer(0, call.message)), stage.now_ms)
-    assert [type(effect) for effect in effects] == [Call, Delivered]
+    assert [type(effect) for effect in effects] == [SendRequest, Delivered]
 
 
 # --- bytes ---

@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from membership.events import Call, CallFailed, Replied
+from membership.events import CallFailed, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from muster.errors import Refused, RequestTimedOut
 from protocol.errors import ErrorCode
@@ -20,9 +20,9 @@ class Net:
 
     def __init__(self, stage: ProducerRig) -> None:
         self.stage = stage
-        self.arriving: dict[int, list[Call]] = {}  # by node, in order
-        self.answers: list[tuple[Call, Message]] = []
-        self.late: list[list[Call]] = []
+        self.arriving: dict[int, list[SendRequest]] = {}  # by node, in order
+        self.answers: list[tuple[SendRequest, Message]] = []
+        self.late: list[list[SendRequest]] = []
 
     def carry(self) -> None:
         for number, call in tuple(self.stage.calls.items()):
@@ -55,7 +55,7 @@ class Net:
                 self.stage.brokers.answer(node_of(call), call.message)
 
 
-def node_of(call: Call) -> int:
+def node_of(call: SendRequest) -> int:
     return 0 if call.node is None else call.node.port
 
 

@@ -9,7 +9,7 @@ from muster.errors import ClientClosed, Refused, RequestTimedOut
 from partition_log.producers.expiration import ProducerExpiration
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
-from protocol.messages.node import Refused as Refusal
+from protocol.messages.node import ErrorReply as Refusal
 from protocol.messages.topics import Metadata
 from tests.client.producing.rig import NODES, P0, ProducerRig, batches
 

@@ -24,7 +24,7 @@ MAY_FOLLOW: dict[str, set[str]] = {
 
 
 def check_order(log: Iterable[Happened]) -> int:
-    """How many rebalances there were in the log of one connector. AssertionError where one strays."""
+    """Count the rebalances in the log of one connector. AssertionError where one strays."""
     last, ended, rebalances = Happened(0, "", ""), False, 0
     steps = [one for one in log if one.what in MAY_FOLLOW or one.what == "end"]
     for one, after in zip(steps, [*steps[1:], None], strict=False):

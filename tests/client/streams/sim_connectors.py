@@ -15,7 +15,7 @@ import pytest
 from coordinator.groups.ownership import Owners
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
-from membership.events import Call, Effect, Woke
+from membership.events import MemberEffect, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.buffer import TakenRecords
 from muster.net.cores import Driven
@@ -41,7 +41,7 @@ class ConnectorDriver(SimDriver):
         self.still_until_ms = 0
         self.looks = 0
 
-    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+    def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
         if self.is_killed:
             return
         if self.rig.now_ms < self.still_until_ms:
@@ -336,10 +336,10 @@ class SimConnectors(ConnectorRig):
         if self._due and (self._due[0][0], 2) < best[:2]:
             at_ms, _, hand, _, driven = self._due[0]
             self.touch(hand)
-            best = (at_ms, 2, partial(hand.feed, driven, Woke()))
+            best = (at_ms, 2, partial(hand.feed, driven, TimePassed()))
         return best[0], best[2]
 
-    def _arrive(self, hand: SimDriver, which: int, call: Call) -> None:
+    def _arrive(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         if self.is_up:
             super()._arrive(hand, which, call)
         else:
@@ -350,6 +350,6 @@ class SimConnectors(ConnectorRig):
             hand.connections = {}
         super().left(hand)
 
-    def send(self, hand: SimDriver, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         if hand in self._hands:
             super().send(hand, which, call)

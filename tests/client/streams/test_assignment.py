@@ -1,4 +1,4 @@
-"""Which thread gets which partition: docs/spec/consumer-client.md#D7, #G and #H.71 to #H.73."""
+"""Assignment of partitions to threads: docs/spec/consumer-client.md#D7, #G and #H.71 to #H.73."""
 
 import pytest
 from hypothesis import given

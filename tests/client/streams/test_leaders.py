@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from membership.events import Call, NodeAddress
+from membership.events import NodeAddress, SendRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply, OffsetForLeaderEpoch
@@ -27,7 +27,7 @@ class MovingLeaders(ConnectorRig):
         self.fetched_at: list[tuple[NodeAddress | None, Fetch]] = []
         super().__init__(patch)
 
-    def send(self, hand: SimDriver, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
         message = call.message
         if isinstance(message, Metadata):
             reply = self.node.ask_inside(message, call=93)
@@ -53,7 +53,7 @@ class MovingLeaders(ConnectorRig):
         )
         return replace(reply, brokers=(*reply.brokers, OTHER), topics=topics)
 
-    def _is_served(self, call: Call, message: Fetch) -> bool:
+    def _is_served(self, call: SendRequest, message: Fetch) -> bool:
         self.fetched_at.append((call.node, message))
         is_other = call.node is not None and call.node.host == OTHER.host
         named = {part.partition for topic in message.topics for part in topic.partitions}
@@ -74,7 +74,7 @@ class MovingLeaders(ConnectorRig):
             )
         )
 
-    def _answer(self, hand: SimDriver, which: int, call: Call, reply: MetadataReply | FetchReply | None) -> None:
+    def _answer(self, hand: SimDriver, which: int, call: SendRequest, reply: MetadataReply | FetchReply | None) -> None:
         self.write(hand.who, f"answered {type(call.message).__name__}", call.message)
         self.after(2 * LATENCY_MS, partial(hand.hear, which, call.call, reply))
 

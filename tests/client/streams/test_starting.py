@@ -18,7 +18,7 @@ AROUND_MS = 10 * LATENCY_MS
 
 
 def _fetched(fetches: list[Happened]) -> dict[TopicPartition, int]:
-    """When each partition was asked for first."""
+    """Time of the first fetch of each partition."""
     first: dict[TopicPartition, int] = {}
     for one in fetches:
         for topic in one.about.topics:

@@ -8,7 +8,7 @@ from select import select
 
 import pytest
 
-from membership.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
+from membership.events import CallFailed, MemberEffect, MemberEvent, Replied, SendRequest, TimePassed
 from muster import RangeReader
 from muster.blocking import ClusterClient
 from muster.net.bootstrap import parse_bootstrap
@@ -73,15 +73,15 @@ def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, top
     class Core:
         next_deadline_ms = None
 
-        def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
             part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
             silent = Produce((ProduceTopic(topic, (part,)),), acks=0)
-            return [Call(1, None, silent)] if isinstance(event, Woke) else []
+            return [SendRequest(1, None, silent)] if isinstance(event, TimePassed) else []
 
     background = ThreadDriver(parse_bootstrap(where.kafka), "test")
     driven = Driven(Core(), lambda _: None)
     background.add(driven)
-    background.feed(driven, Woke())
+    background.feed(driven, TimePassed())
     background.stop()
     with RangeReader(where.kafka, topic, 0, 0, 1) as reader:
         assert [record.value for record in reader.records()] == [b"quiet"]
@@ -99,14 +99,14 @@ def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytes
         class Core:
             next_deadline_ms = None
 
-            def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+            def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
                 heard.append(event)
-                return [Call(len(heard), None, BEAT)] if isinstance(event, Woke | CallFailed) else []
+                return [SendRequest(len(heard), None, BEAT)] if isinstance(event, TimePassed | CallFailed) else []
 
         background = ThreadDriver(parse_bootstrap("kafka://some-name:1"), "test")
         driven = Driven(Core(), lambda _: None)
         background.add(driven)
-        background.feed(driven, Woke())
+        background.feed(driven, TimePassed())
         assert within(5, lambda: len(heard) == 3)
         background.stop()
-    assert heard == [Woke(), CallFailed(1, is_unreached=True), Replied(2, HeartbeatReply())]
+    assert heard == [TimePassed(), CallFailed(1, is_unreached=True), Replied(2, HeartbeatReply())]

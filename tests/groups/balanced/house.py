@@ -210,7 +210,7 @@ class Guest:
 
 
 def numbers(got: FetchedPartition) -> list[int]:
-    """Of the records from its position on."""
+    """Return the numbers of the records from its position on."""
     found: list[int] = []
     at = 0
     while at < len(got.records):

@@ -164,7 +164,7 @@ class AnyHistory(RuleBasedStateMachine):
         return None if entry is None else (entry.owner.member_id, entry.epoch)
 
     def _owner(self, partition: int) -> str | None:
-        """Who owns it and lives, by the clock, looked at or not."""
+        """Return the owner whose lease has not expired by the clock, even if no event has noticed."""
         group = self._group()
         member = None if group is None else group.owner(("demo", partition))
         return member.consumer_id if member and member.deadline_ms > self.house.desk.now_ms else None

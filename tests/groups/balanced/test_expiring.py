@@ -1,4 +1,4 @@
-"""What of a client-balanced group expires, and when."""
+"""Expiry of client-balanced groups."""
 
 import pytest
 

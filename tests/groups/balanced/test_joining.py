@@ -1,4 +1,4 @@
-"""Who becomes a member, and who does not (docs/spec/client-balanced-groups.md#6, #12): raw requests against a node."""
+"""Joining, and its refusals (docs/spec/client-balanced-groups.md#6, #12): raw requests against a node."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ def owning_all(house: House, consumer_id: str) -> Guest:
 
 
 def check_restart(house: House) -> None:
-    """What lives is what the log says."""
+    """Check that the live state equals the state loaded from the log."""
     live = house.desk.node.core.shard_of("g")
     check_balanced(live.balanced["g"], house.desk.node.core.purgatory)
     house.restart()

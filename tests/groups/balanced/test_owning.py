@@ -1,4 +1,4 @@
-"""Who owns a partition and where it begins to read (docs/spec/client-balanced-groups.md#7, #8, #11): raw requests
+"""Owners of partitions, and their first positions (docs/spec/client-balanced-groups.md#7, #8, #11): raw requests
 against a node."""
 
 from typing import Any

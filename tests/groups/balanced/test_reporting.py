@@ -1,4 +1,4 @@
-"""What members report, what they are told, and what operators see
+"""Reports of members, their replies, and views for operators
 (docs/spec/client-balanced-groups.md#9, #13, #14, #15.5): raw requests against a node."""
 
 from typing import Any

@@ -25,7 +25,7 @@ from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
-from protocol.messages.node import ApiVersions, Refused
+from protocol.messages.node import ApiVersions, ErrorReply
 from protocol.native import codec
 from protocol.native.client import NativeClient
 from protocol.native.methods import METHODS
@@ -99,7 +99,7 @@ def _kafka_session() -> Run:
             for piece in (data[:cut], data[cut:]):
                 session.receive_data(piece)
                 while (request := session.next_request()) is not None:
-                    session.encode_reply(request.number, Refused(ErrorCode.NOT_COORDINATOR, "no"))
+                    session.encode_reply(request.number, ErrorReply(ErrorCode.NOT_COORDINATOR, "no"))
             session.take_data()
 
         expect(feed, ProtocolViolation, data)
@@ -145,7 +145,7 @@ def _native() -> Run:
             for piece in (data[:cut], data[cut:]):
                 session.receive_data(piece)
                 while (request := session.next_request()) is not None:
-                    session.encode_reply(request.number, Refused(ErrorCode.NOT_COORDINATOR, "no"))
+                    session.encode_reply(request.number, ErrorReply(ErrorCode.NOT_COORDINATOR, "no"))
             session.take_data()
 
         expect(feed, ProtocolViolation, data)
@@ -252,7 +252,7 @@ TARGETS: Final[dict[str, Callable[[], Run]]] = {
 
 
 def fuzz(name: str, inputs: int, seed: int, most_findings: int = 10) -> list[Finding]:
-    """What went wrong with the first `inputs` inputs that the seed makes for this target."""
+    """Return the findings of the first `inputs` inputs that the seed makes for this target."""
     random = Random(f"{name} {seed}")
     run = TARGETS[name]()
     findings: list[Finding] = []

@@ -57,7 +57,7 @@ _ELSEWHERE: dict[tuple[type[Message], str], Callable[[Any], Any]] = {
     (InitProducerIdReply, "ongoing_txn_producer_id"): lambda m: -1,
     (InitProducerIdReply, "ongoing_txn_producer_epoch"): lambda m: -1,
 }
-"""What our messages call otherwise, or do not have and always say."""
+"""Fields that our messages name otherwise, or lack and always send."""
 
 _INLINE: dict[type[Message], str] = {
     LeaveGroup: "members",

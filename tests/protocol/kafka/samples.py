@@ -7,22 +7,35 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS, WireApi
 from protocol.errors import ErrorCode
-from protocol.kafka.fields import ERROR, UUID, Absent, Fixed, Group, Inline, Many, Maybe, Row, SameAs, Schema, Sized
+from protocol.kafka.fields import (
+    ERROR,
+    UUID,
+    Absent,
+    Field,
+    FieldGroup,
+    Fixed,
+    Inline,
+    Many,
+    Maybe,
+    SameAs,
+    Schema,
+    Sized,
+)
 from protocol.kafka.source import default, present
 from protocol.messages import Message
 
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 
 KAFKAS = [code for code in ErrorCode if code < ErrorCode.BAD_REQUEST]
-"""Those that Kafka has as well; its clients never meet the others."""
+"""Error codes of Kafka; its clients never get the others."""
 
 
 class Case(NamedTuple):
     """One side of one version of one API."""
 
-    api: Api
+    api: WireApi
     version: int
     schema: Schema
 
@@ -47,7 +60,7 @@ CASES = [
 
 
 class Choices(Protocol):
-    """Who chooses what a field holds."""
+    """Chooses values of fields."""
 
     def integer(self, bits: int) -> int: ...
     def flag(self) -> bool: ...
@@ -96,7 +109,7 @@ class Filled:
 
 
 class Chosen:
-    """What an instance of `random.Random` chooses."""
+    """Values chosen by an instance of `random.Random`."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -169,14 +182,14 @@ def sample(case: Case, choices: Choices) -> Message:
     return _group(case.schema.group, case.version, choices)
 
 
-def _group(group: Group, version: int, choices: Choices) -> Message:
+def _group(group: FieldGroup, version: int, choices: Choices) -> Message:
     values = {row.name: _value(row, version, choices) for row in present(group, version)}
     values.pop("", None)
     return group.message(**(_absent(group, version, values) | values))
 
 
-def _absent(group: Group, version: int, values: dict[str, Any]) -> dict[str, Any]:
-    """Of the fields that this version does not have, and the facts of it."""
+def _absent(group: FieldGroup, version: int, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of fields that this version lacks, and of its facts."""
     rows = {row.name: row for row in group.rows}
     lacking: dict[str, Any] = {}
     for field in msgspec.structs.fields(group.message):
@@ -192,7 +205,7 @@ def _absent(group: Group, version: int, values: dict[str, Any]) -> dict[str, Any
     return lacking
 
 
-def _value(row: Row, version: int, choices: Choices) -> Any:
+def _value(row: Field, version: int, choices: Choices) -> Any:
     kind = row.type
     value: Any
     if row.nullable <= version and not row.read_as and choices.is_null():
@@ -203,7 +216,11 @@ def _value(row: Row, version: int, choices: Choices) -> Any:
         value = None if choices.is_null() else _group(kind.group, version, choices)
     elif isinstance(kind, Many):
         item = kind.item
-        make = (lambda: _group(item, version, choices)) if isinstance(item, Group) else (lambda: _scalar(item, choices))
+        make = (
+            (lambda: _group(item, version, choices))
+            if isinstance(item, FieldGroup)
+            else (lambda: _scalar(item, choices))
+        )
         value = tuple(make() for _ in range(choices.count()))
     else:
         value = _scalar(kind, choices)
@@ -220,8 +237,8 @@ def _scalar(kind: Fixed | Sized, choices: Choices) -> Any:
     return choices.flag() if kind.code == "?" else choices.integer(_BITS[kind.code])
 
 
-def carried(group: Group, message: Any, version: int) -> Message:
-    """What is left of a message once a version has carried it."""
+def carried(group: FieldGroup, message: Any, version: int) -> Message:
+    """Return the message as it is after a trip in this version."""
     values = {
         row.name: _carried_value(row, getattr(message, row.name), version)
         for row in present(group, version)
@@ -230,7 +247,7 @@ def carried(group: Group, message: Any, version: int) -> Message:
     return group.message(**(_absent(group, version, values) | values))
 
 
-def _carried_value(row: Row, value: Any, version: int) -> Any:
+def _carried_value(row: Field, value: Any, version: int) -> Any:
     kind = row.type
     if value is None:
         if row.nullable <= version or isinstance(kind, Maybe):
@@ -242,7 +259,7 @@ def _carried_value(row: Row, value: Any, version: int) -> Any:
         return (carried(kind.group, value[0], version),)
     if isinstance(kind, Maybe):
         return carried(kind.group, value, version)
-    if isinstance(kind, Many) and isinstance(kind.item, Group):
+    if isinstance(kind, Many) and isinstance(kind.item, FieldGroup):
         item = kind.item
         return tuple(carried(item, one, version) for one in value)
     if row.read_as and isinstance(kind, Fixed):

@@ -3,7 +3,7 @@
 from struct import pack
 
 from protocol.apis import APIS
-from protocol.kafka.client import Answer, KafkaClient
+from protocol.kafka.client import KafkaAnswer, KafkaClient
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, JoinGroup
@@ -35,8 +35,8 @@ def framed(body: bytes) -> bytes:
     return pack(">i", len(body)) + body
 
 
-def asked(session: KafkaSession, message: Message, version: int, number: int = 7) -> list[Answer]:
-    """What the session itself answers to this request."""
+def asked(session: KafkaSession, message: Message, version: int, number: int = 7) -> list[KafkaAnswer]:
+    """Return the session's own replies to this request."""
     client = KafkaClient(None, FRAME_BYTES)
     client._next_number = number
     session.receive_data(client.encode_request(message, version)[1])

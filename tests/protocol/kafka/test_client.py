@@ -6,7 +6,7 @@ import pytest
 
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import Call
+from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.messages import Message
 from protocol.messages.data import Produce
@@ -21,7 +21,7 @@ BEAT = Heartbeat("g", 1, "m")
 
 
 def answered(client: KafkaClient, *asked: tuple[Message, int]) -> bytes:
-    """What a server says to these requests, one after the other."""
+    """Return a server's replies to these requests, one after the other."""
     session = opened(EVERYTHING)
     said = b""
     for message, version in asked:
@@ -132,7 +132,7 @@ def test_as_many_entries_are_read_as_it_was_made_for() -> None:
     for most, fits in ((100, False), (1_000, True)):
         client = KafkaClient("c", 1 << 20, most)
         number, _ = client.encode_request(Metadata(), 9)
-        data = Call(APIS[3], 9).frame(number, reply)
+        data = VersionCodec(APIS[3], 9).frame(number, reply)
         if fits:
             assert client.receive_data(data) == [(number, reply)]
         else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS, WireApi
 from protocol.kafka.client import encode_request
 from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
@@ -18,7 +18,7 @@ each_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.req
 each_judge = pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES.keys())
 
 
-def cases_of(api: Api, judge: Judge | None = None) -> Iterator[Case]:
+def cases_of(api: WireApi, judge: Judge | None = None) -> Iterator[Case]:
     yield from some(case for case in CASES if case.api is api and (judge is None or judge.knows(case)))
 
 
@@ -44,7 +44,7 @@ def test_a_reply_has_the_versions_of_its_request() -> None:
 
 @each_judge
 @each_api
-def test_what_we_write_is_what_the_judge_writes(judge: Judge, api: Api) -> None:
+def test_what_we_write_is_what_the_judge_writes(judge: Judge, api: WireApi) -> None:
     for case in cases_of(api, judge):
         for choices in contents():
             message = sample(case, choices)
@@ -53,7 +53,7 @@ def test_what_we_write_is_what_the_judge_writes(judge: Judge, api: Api) -> None:
 
 @each_judge
 @each_api
-def test_what_the_judge_writes_is_read_as_the_same_message(judge: Judge, api: Api) -> None:
+def test_what_the_judge_writes_is_read_as_the_same_message(judge: Judge, api: WireApi) -> None:
     for case in cases_of(api, judge):
         for choices in contents():
             message = sample(case, choices)
@@ -61,7 +61,7 @@ def test_what_the_judge_writes_is_read_as_the_same_message(judge: Judge, api: Ap
 
 
 @each_api
-def test_tagged_fields_that_nobody_knows_are_read_over_in_every_struct(api: Api) -> None:
+def test_tagged_fields_that_nobody_knows_are_read_over_in_every_struct(api: WireApi) -> None:
     judge = KafkaPython()
     flexible = [case for case in cases_of(api, judge) if case.is_flexible]
     for case in flexible:
@@ -75,7 +75,7 @@ def test_tagged_fields_that_nobody_knows_are_read_over_in_every_struct(api: Api)
 
 @each_judge
 @each_api
-def test_a_whole_request_is_what_the_judge_makes_of_it(judge: Judge, api: Api) -> None:
+def test_a_whole_request_is_what_the_judge_makes_of_it(judge: Judge, api: WireApi) -> None:
     for case in cases_of(api, judge):
         if not case.is_request:
             continue
@@ -88,7 +88,7 @@ def test_a_whole_request_is_what_the_judge_makes_of_it(judge: Judge, api: Api) -
 
 @each_judge
 @each_api
-def test_a_whole_reply_is_what_the_judge_makes_of_it(judge: Judge, api: Api) -> None:
+def test_a_whole_reply_is_what_the_judge_makes_of_it(judge: Judge, api: WireApi) -> None:
     dialect = KafkaDialect(1 << 20, {api.message})
     for case in cases_of(api, judge):
         if case.is_request:
@@ -102,7 +102,7 @@ def test_a_whole_reply_is_what_the_judge_makes_of_it(judge: Judge, api: Api) -> 
 
 
 @each_api
-def test_what_a_version_lacks_is_left_unsaid(api: Api) -> None:
+def test_what_a_version_lacks_is_left_unsaid(api: WireApi) -> None:
     for case in cases_of(api):
         newest = sample(Case(case.api, case.schema.newest, case.schema), Filled(entries=1))
         left = carried(case.schema.group, newest, case.version)

@@ -1,11 +1,11 @@
-"""Where one version of Kafka's wire says something its own way."""
+"""Replies that differ in single versions of Kafka's wire."""
 
 from typing import Any
 
 import pytest
 
 from coordinator.handlers.table import HANDLERS
-from protocol.apis import APIS, BY_MESSAGE, Api
+from protocol.apis import APIS, BY_MESSAGE, WireApi
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.kafka.quirks import ADAPT
@@ -31,7 +31,7 @@ from protocol.messages.groups import (
     LeftMember,
     SyncGroup,
 )
-from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
+from protocol.messages.node import ApiVersions, ErrorReply, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.offsets import (
     ListOffsets,
     OffsetCommit,
@@ -56,7 +56,7 @@ SPOKEN = [api for api in APIS.values() if api.message in REFUSE]
 
 
 def told(message: Message, version: int, reply: Message) -> Any:
-    """What a client that asked this in this version is told when the core answers so."""
+    """Return the reply that a client gets in this version if the core gives this one."""
     client = KafkaClient("c", FRAME_BYTES)
     session = KafkaDialect(FRAME_BYTES, {type(message)}).open()
     number, data = client.encode_request(message, version)
@@ -67,7 +67,7 @@ def told(message: Message, version: int, reply: Message) -> Any:
 
 
 def heard(message: Message, version: int) -> Any:
-    """What the core is given of it."""
+    """Return the message that the core gets."""
     api = BY_MESSAGE[type(message)]
     return reader(api.request, version)(writer(api.request, version)(message), 0)
 
@@ -98,23 +98,23 @@ def test_every_request_that_is_served_can_be_refused() -> None:
 
 
 @pytest.mark.parametrize("api", SPOKEN, ids=lambda api: api.request.name)
-def test_a_refused_request_is_told_so_in_its_own_reply_in_every_version(api: Api) -> None:
+def test_a_refused_request_is_told_so_in_its_own_reply_in_every_version(api: WireApi) -> None:
     for case in (case for case in CASES if case.api is api and case.is_request):
         request = sample(case, Filled(entries=2))
         if isinstance(request, Produce) and case.version < 3:
             continue  # nobody but the session sees those
-        reply = told(request, case.version, Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no"))
+        reply = told(request, case.version, ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no"))
         assert type(reply) is api.reply.group.message
         assert ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes_in(reply), case
 
 
 @pytest.mark.parametrize("api", SPOKEN, ids=lambda api: api.request.name)
-def test_an_empty_request_can_be_refused_as_well(api: Api) -> None:
+def test_an_empty_request_can_be_refused_as_well(api: WireApi) -> None:
     for case in (case for case in CASES if case.api is api and case.is_request):
         if api.message is Produce and case.version < 3:
             continue
         for choices in (Filled(entries=0), Filled(entries=0, nulls=True)):
-            reply = told(sample(case, choices), case.version, Refused(ErrorCode.NOT_CONTROLLER))
+            reply = told(sample(case, choices), case.version, ErrorReply(ErrorCode.NOT_CONTROLLER))
             assert type(reply) is api.reply.group.message
 
 
@@ -300,7 +300,7 @@ def test_records_that_are_null_are_no_records() -> None:
 @pytest.mark.parametrize("version", range(4, 19))
 def test_a_refused_fetch_says_so_of_each_partition_that_has_a_topic_s_name(version: int) -> None:
     fetch = Fetch((FetchTopic("t", (FetchPartition(1, 0), FetchPartition(2, 0))),))
-    reply = told(fetch, version, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    reply = told(fetch, version, ErrorReply(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert reply.error_code is (ErrorCode.NOT_LEADER_OR_FOLLOWER if version >= 7 else ErrorCode.NONE)
     said = [
         (topic.topic, part.partition_index, part.error_code) for topic in reply.responses for part in topic.partitions

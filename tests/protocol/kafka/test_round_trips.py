@@ -1,4 +1,4 @@
-"""What holds for every message of every version, and for bytes that are none."""
+"""Properties of every message in every version, and of invalid bytes."""
 
 import tracemalloc
 from contextlib import suppress
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, BY_MESSAGE, Api
+from protocol.apis import APIS, BY_MESSAGE, WireApi
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES, reader
 from protocol.kafka.varint import MAX_TAGS, read_tags, read_uvarint, write_tags, write_uvarint
@@ -25,7 +25,7 @@ each_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.req
 PEAK_BYTES = 1 << 20
 
 
-def cases_of(api: Api) -> list[Case]:
+def cases_of(api: WireApi) -> list[Case]:
     return [case for case in CASES if case.api is api]
 
 
@@ -87,7 +87,7 @@ def test_a_bent_body_is_a_message_or_a_violation(drawn: tuple[Case, Message], da
 
 
 @each_api
-def test_a_body_cut_short_at_any_length_is_a_violation(api: Api) -> None:
+def test_a_body_cut_short_at_any_length_is_a_violation(api: WireApi) -> None:
     for case in cases_of(api):
         whole = write(case, sample(case, Filled()))
         for length in range(len(whole)):
@@ -136,7 +136,7 @@ def test_a_count_of_billions_takes_no_memory(case: Case, data: bytes) -> None:
 
 @pytest.mark.parametrize(("case", "data"), huge_counts(), ids=lambda one: str(one) if isinstance(one, Case) else "")
 def test_a_count_within_the_bound_is_paid_for_with_bytes(case: Case, data: bytes) -> None:
-    """Where the promised elements do not come, nothing is made for them."""
+    """Nothing is allocated for announced elements that do not come."""
     count = MAX_ENTRIES - 100
     plain, compact = b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07"
     lying = data.replace(plain, pack(">i", count)).replace(compact, write_uvarint(count + 1))
@@ -271,6 +271,6 @@ def test_tagged_fields_count_among_the_entries_of_a_request() -> None:
 
 
 def test_messages_that_many_make_are_no_larger_than_they_must_be() -> None:
-    """What a reader makes is untracked by the collector: a million entries cost it nothing."""
+    """The garbage collector does not track decoded messages: a million entries cost it nothing."""
     for kind in (OffsetCommit, OffsetDelete, JoinGroup, FetchPartition):
         assert kind.__struct_config__.gc is False

@@ -13,7 +13,7 @@ from protocol.messages.data import Fetch, FetchReply, Produce, ProducePartition,
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, Heartbeat, HeartbeatReply
 from protocol.messages.node import (
     ApiVersions,
-    Refused,
+    ErrorReply,
     SaslHandshake,
 )
 from protocol.messages.offsets import (
@@ -158,7 +158,7 @@ def test_behind_an_unanswered_request_nothing_is_given_out() -> None:
     assert session.next_request() is None
     assert session.unanswered == 1
     assert session.buffered_bytes == len(encode_request(BEAT, 4, 2, "c")) * 2
-    session.encode_reply(1, Refused(ErrorCode.NOT_COORDINATOR))
+    session.encode_reply(1, ErrorReply(ErrorCode.NOT_COORDINATOR))
     assert session.next_request() == (2, BEAT)
     assert session.next_request() is None
     session.encode_reply(2, HeartbeatReply())
@@ -194,7 +194,7 @@ def test_a_connection_is_behind_while_more_than_a_mebibyte_waits_for_an_answer()
     for piece in (many[:MAX_WAITING_BYTES], many[MAX_WAITING_BYTES:]):
         session.receive_data(piece)
         behind.append(session.is_behind)
-    session.encode_reply(1, Refused(ErrorCode.NOT_COORDINATOR))
+    session.encode_reply(1, ErrorReply(ErrorCode.NOT_COORDINATOR))
     behind.append(session.is_behind)
     assert session.next_request() is not None
     session.receive_data(beat * 2)
@@ -212,7 +212,7 @@ def test_a_large_request_that_is_still_coming_counts_too() -> None:
     session.next_request()
     session.receive_data(pack(">i", FRAME_BYTES) + bytes(MAX_WAITING_BYTES))
     assert session.is_behind
-    session.encode_reply(1, Refused(ErrorCode.NOT_COORDINATOR))
+    session.encode_reply(1, ErrorReply(ErrorCode.NOT_COORDINATOR))
     assert not session.is_behind  # the rest of it has to come
 
 
@@ -338,7 +338,7 @@ def test_a_heartbeat_with_megabytes_behind_it_is_answered_and_not_kept() -> None
     session.receive_data(framed(encode_request(BEAT, 4, 1, "c")[4:] + bytes(1 << 20)))
     assert session.next_request() == (1, BEAT)
     session.encode_reply(1, HeartbeatReply())
-    assert session._asked is None
+    assert session._kept_request is None
 
 
 def test_a_session_that_has_answered_keeps_no_bytes() -> None:
@@ -347,7 +347,7 @@ def test_a_session_that_has_answered_keeps_no_bytes() -> None:
     session.next_request()
     session.encode_reply(1, FetchReply())
     kept: list[Any] = [getattr(session, name) for name in ("_frames", "_chunks", "_own")]
-    assert kept == [[], [], []] and session._request is None and session._asked is None
+    assert kept == [[], [], []] and session._request is None and session._kept_request is None
 
 
 def commits_answered(*codes: ErrorCode) -> OffsetCommitReply:

@@ -1,4 +1,4 @@
-"""What a Kafka session answers by itself, and what is never answered."""
+"""Requests that a Kafka session answers by itself, and requests that are never answered."""
 
 from struct import pack
 
@@ -14,8 +14,8 @@ from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
     ApiVersionsReply,
+    ErrorReply,
     FindCoordinator,
-    Refused,
     SaslAuthenticate,
     SaslAuthenticateReply,
     SaslHandshake,
@@ -110,7 +110,7 @@ def test_a_produce_that_wants_no_answer_gets_none_when_it_is_refused() -> None:
     session = opened()
     session.receive_data(encode_request(batch_for(0), 9, 1, "c"))
     assert session.next_request() is not None
-    assert session.encode_reply(1, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == b""
+    assert session.encode_reply(1, ErrorReply(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == b""
     assert session.unanswered == 0
 
 

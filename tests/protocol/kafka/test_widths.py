@@ -1,4 +1,4 @@
-"""What a native request may hold, Kafka's protocol can say: beside brokers some of it is handed on to them."""
+"""Kafka's wire can carry all values of native requests: in front of brokers some of them are forwarded."""
 
 from collections.abc import Iterator
 from types import UnionType
@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from protocol.apis import APIS
-from protocol.kafka.fields import Fixed, Group, Inline, Many, Maybe
+from protocol.kafka.fields import FieldGroup, Fixed, Inline, Many, Maybe
 
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 
 
-def _numbers(group: Group) -> Iterator[tuple[str, str, Any]]:
+def _numbers(group: FieldGroup) -> Iterator[tuple[str, str, Any]]:
     """Each field that holds whole numbers: its name, the width on the wire, and what the message promises."""
     hints = get_type_hints(group.message, include_extras=True)
     for row in group.rows:
@@ -22,14 +22,14 @@ def _numbers(group: Group) -> Iterator[tuple[str, str, Any]]:
             kind = kind.item
         if isinstance(kind, Inline | Maybe):
             kind = kind.group
-        if isinstance(kind, Group):
+        if isinstance(kind, FieldGroup):
             yield from _numbers(kind)
         elif isinstance(kind, Fixed) and kind.code in _BITS and row.name and not row.write_as:
             yield f"{group.message.__name__}.{row.name}", kind.code, hints[row.name]
 
 
 def _ranges(hint: Any) -> Iterator[tuple[float, float]]:
-    """Of every kind of number in it."""
+    """Yield the range of every kind of number in the type."""
     if get_origin(hint) is Annotated:
         kind, *metas = get_args(hint)
         if kind is int:

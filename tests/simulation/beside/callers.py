@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -18,7 +18,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
-from protocol.native.client import Answer
+from protocol.native.client import NativeAnswer
 from protocol.record_batch import encode_batch
 from tests.simulation.beside.broker import PHOENIX
 from tests.simulation.beside.port import Port
@@ -56,7 +56,7 @@ class Pulse:
         self._looks = self._offset = 0
         self._is_met = False
         self.hindered_ms = 0
-        """When the node was last held up itself."""
+        """Last time at which the node itself was held up."""
 
     def look(self) -> None:
         world = self._world
@@ -115,7 +115,7 @@ class Pulse:
 
     def _received(self, data: bytes) -> None:
         for item in self._wire.receive_data(data):
-            if isinstance(item, Answer):
+            if isinstance(item, NativeAnswer):
                 message = self._asked.pop(item.number)
                 self._world.seen.add("beats answered")
                 if isinstance(message, OffsetCommit):
@@ -123,7 +123,7 @@ class Pulse:
 
     def _committed(self, message: OffsetCommit, reply: Any) -> None:
         self._world.checkers.heard(self, message, reply)  # type: ignore[arg-type]
-        is_refused = isinstance(reply, Refused)
+        is_refused = isinstance(reply, ErrorReply)
         error = reply.error_code if is_refused else reply.topics[0].partitions[0].error_code
         self._is_met = self._is_met or not error
         self._world.seen.add(f"beats: {error.name}")
@@ -145,7 +145,7 @@ class Keeper:
         self._offset = 0
         self.is_stopped = False
         self._in_doubt: set[int] = set()
-        """What nobody answered: it may be stored at any time, behind newer ones too."""
+        """Unanswered commits: they may be stored at any time, after newer ones too."""
         self._stored = -1
 
     def act(self) -> None:

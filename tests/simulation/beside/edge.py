@@ -127,7 +127,7 @@ class OwnLink:
         self.close("the broker closed the connection")
 
     def close(self, reason: str) -> None:
-        """Whatever is under way fails."""
+        """Fail everything under way."""
         if not self.is_open:
             return
         self.is_open = False
@@ -140,7 +140,7 @@ class OwnLink:
 
 
 class _Frames:
-    """How many whole ones have gone by."""
+    """Count of whole frames that have gone by."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -169,7 +169,7 @@ class UpstreamConnection:
 
     @property
     def is_full(self) -> bool:
-        """Whether the client is not to be read."""
+        """Return whether the client is not to be read."""
         return sum(map(len, self._pending)) > UNSENT_BYTES
 
     def send(self, data: bytes) -> None:
@@ -241,7 +241,7 @@ class UpstreamConnection:
 
 
 class Edge:
-    """Of one life of the node."""
+    """State of one life of the node."""
 
     def __init__(self, front: "Front", between: Between, random: Random) -> None:
         self.front, self.between = front, between

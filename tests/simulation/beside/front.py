@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SLOWEST_SYNC_MS = 1_500
 READ_BYTES = 64 * 1024
-"""As many as a socket gives at once."""
+"""Bytes that a socket gives at once."""
 
 
 class Front(Daemon):
@@ -32,7 +32,7 @@ class Front(Daemon):
     watch: "Watch"
     edge: Edge | None = None
     has_authorizer = False
-    """Whether the brokers are asked what each client may do; they permit everything."""
+    """True if the brokers are asked for each client's permissions; they permit everything."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -46,7 +46,7 @@ class Front(Daemon):
 
     @property
     def node_beside(self) -> Gateway | None:
-        """As the type that it has."""
+        """Return the object as its own type."""
         assert self.node is None or isinstance(self.node, Gateway)
         return self.node
 
@@ -74,7 +74,7 @@ class Front(Daemon):
 
     @property
     def is_hindered(self) -> bool:
-        """Whether nobody can ask it to be quick."""
+        """True if nothing can hurry it."""
         now_ms = self._clock.now_ms
         slow_until_ms = max(self.loop_time.slow_until_ms, self.loop_time.still_until_ms) + SLOWEST_SYNC_MS
         return self.node is None or now_ms < max(self.paused_until_ms, slow_until_ms) or self.disk.is_full
@@ -115,7 +115,7 @@ class Front(Daemon):
             self.edge.finish(number)
 
     def may_pass(self, number: int) -> bool:
-        """Whether bytes of the broker can go to the client without the node: not while the process stands still."""
+        """Return whether bytes can be spliced to the client: not while the process stands still."""
         link = self.links.get(number)
         return link is not None and link.open and not self._stands_still
 

@@ -1,4 +1,4 @@
-"""What befalls the brokers, and what lies between them and the node."""
+"""Faults of the brokers and of the network between them and the node."""
 
 from collections.abc import Callable, Mapping
 from random import Random

@@ -1,4 +1,4 @@
-"""What lies between a node and the brokers: connections that take a while, break, or swallow what they are given."""
+"""The network between a node and the brokers: its connections are slow, break, or lose bytes."""
 
 from collections.abc import Callable
 from random import Random
@@ -14,7 +14,7 @@ OPEN, AWAY, SILENT = "open", "away", "silent"
 
 
 class Dialler(Protocol):
-    """Whoever wants a connection to a broker."""
+    """Owner of a connection to a broker."""
 
     link: Link | None
     dialect: Dialect
@@ -38,7 +38,7 @@ class Between:
         self._links: list[tuple[int, Link]] = []
 
     def is_open(self, broker: int) -> bool:
-        """Whether a connection to it can be had now."""
+        """Return whether the broker can be connected to now."""
         return self._modes.get(broker) == OPEN and self._world.broker.node is not None
 
     def dial(self, who: Dialler, broker: int, timeout_ms: int) -> None:
@@ -65,7 +65,7 @@ class Between:
     # --- what goes wrong ---
 
     def links(self, brokers: tuple[int, ...] | None = None) -> list[Link]:
-        """Those that live."""
+        """The live connections."""
         self._links = [(broker, link) for broker, link in self._links if link.open]
         return [link for broker, link in self._links if brokers is None or broker in brokers]
 

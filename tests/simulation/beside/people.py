@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from membership.events import Call, CallFailed, Fatal, MemberEvent, Polled, Replied
+from membership.events import CallFailed, Fatal, MemberEvent, Polled, Replied, SendRequest
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -84,7 +84,7 @@ class Reader(SimMember):
             self.port.ask(message)
         else:
             self._data_call -= 1
-            self._call(Call(self._data_call, None, message))
+            self._call(SendRequest(self._data_call, None, message))
 
     def _question(self, wanted: dict[TopicPartition, int]) -> Message:
         topics = sorted({partition.topic for partition in wanted})

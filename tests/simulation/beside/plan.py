@@ -1,4 +1,4 @@
-"""What a seed decides of a world beside brokers."""
+"""Decisions of a seed in a world beside brokers."""
 
 from random import Random
 
@@ -29,7 +29,7 @@ def draw_beside(seed: int, on: tuple[str, ...] | None = None) -> Plan:
 
 
 def _old(random: Random) -> list[Decision]:
-    """Who is a member at the brokers; sometimes nobody ever was."""
+    """Draw the members at the brokers; sometimes there are none."""
     found = []
     for number in range(random.choice((0, 1, 1, 2))):
         who, at_ms = f"o{number + 1}", random.randrange(100)

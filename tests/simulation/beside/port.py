@@ -23,7 +23,7 @@ class Port:
         self.asked_ms: int | None = None
         self.message: Message | None = None
         self.arrives_ms = 0
-        """When what was asked last is there."""
+        """Time at which the last requested bytes are there."""
         self._clock, self._connect, self._heard = clock, connect, heard
         self._wire = dialect.connect(name)
 
@@ -41,7 +41,7 @@ class Port:
             self.arrives_ms = self._clock.now_ms + self.link.to_daemon.arrives_in_ms
 
     def look(self) -> None:
-        """Whether it is time to give up."""
+        """Return whether it is time to give up."""
         if self.asked_ms is not None and self._clock.now_ms - self.asked_ms > GIVE_UP_MS:
             self.close()
 

@@ -1,4 +1,4 @@
-"""What must hold of a node beside brokers, besides what holds of any node."""
+"""Invariants of a node beside brokers, besides those of any node."""
 
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from coordinator.node.events import Event, Received
 from coordinator.node.node import AnyNode
 from membership.topic_partition import TopicPartition
 from protocol.messages.groups import DescribeGroupsReply
-from protocol.messages.node import Refused
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.messages.topics import MetadataReply
 from tests.simulation.beside.edge import FRONT_HOST
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOVED = "moved"
 """The group that was at the brokers before."""
 _MOST_FRAME = 1 << 17
-"""Of what these worlds send; and so much may wait for its other half."""
+"""Longest frame of these worlds, and the most that may wait for its other half."""
 MOST_UNFINISHED = READ_BYTES + _MOST_FRAME
 
 
@@ -43,10 +43,10 @@ class Watch(Checkers):
         self.most_held = 0
         """Bytes that may be held for one connection."""
         self._members = 0
-        """Of the group, as the brokers told the node last."""
+        """The group's offsets as the brokers last answered the node."""
         self._has_members_there = False
         self._offsets_then: dict[TopicPartition, int] | None = None
-        """What the group had at the brokers when it came here; None before, or if nobody could look."""
+        """The group's offsets at the brokers when it was migrated; None before, or if unknown."""
         self._has_moved = False
 
     # --- records ---
@@ -79,7 +79,7 @@ class Watch(Checkers):
         super().begins(member, partition, offset)
 
     def _at_broker(self, group_id: str, partition: TopicPartition) -> int | None:
-        """What the group had committed there, where that is to count."""
+        """Return the group's offsets at the brokers, where they count."""
         return self._offsets_then.get(partition) if group_id == MOVED and self._offsets_then is not None else None
 
     def was_read(self, group_id: str, partition: TopicPartition, up_to: int) -> None:
@@ -91,9 +91,9 @@ class Watch(Checkers):
         return self._read_to[group_id, partition]
 
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
-        if isinstance(reply, Refused) and isinstance(message, OffsetCommit):
+        if isinstance(reply, ErrorReply) and isinstance(message, OffsetCommit):
             reply = OffsetCommitReply(refused_topics(message.topics, reply.error_code))
-        if not isinstance(reply, Refused):
+        if not isinstance(reply, ErrorReply):
             super().heard(member, message, reply)
 
     def answered(self, reply: Any) -> None:
@@ -169,5 +169,5 @@ class AtBroker:
 
 
 def _has_upstream(front: Front, connection: int) -> bool:
-    """Whether the connection has another side by now: a request waited behind a question of ours, which is lost."""
+    """Return whether the connection has another upstream by now: the one of the lost request is gone."""
     return front.edge is not None and connection in front.edge.upstreams

@@ -1,4 +1,4 @@
-"""What clients in front of brokers speak: groups and records on one connection, in versions that are offered there."""
+"""The wire of clients of the proxied listeners: groups and records on one connection, in offered versions."""
 
 from random import Random
 from typing import Any
@@ -10,7 +10,7 @@ from protocol.messages.groups import JoinGroup
 from protocol.messages.node import ApiVersions
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
-from protocol.native.client import Answer, Push
+from protocol.native.client import NativeAnswer, Push
 from tests.simulation.errors import Broken
 from tests.simulation.wires import Dialect, KafkaWire, Wire
 
@@ -26,9 +26,9 @@ _MOST_NUMBER = 1 << 30
 
 
 class _Wire(KafkaWire):
-    """What comes must be the answer to what was asked."""
+    """Check that each reply answers its request."""
 
-    def receive_data(self, data: bytes) -> list[Answer | Push]:
+    def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         try:
             return super().receive_data(data)
         except ProtocolViolation as violation:
@@ -36,8 +36,8 @@ class _Wire(KafkaWire):
 
 
 class BesideDialect(Dialect):
-    """Of Kafka's. Each client counts its requests from a number of its own, so that an answer to another one is seen to
-    be that."""
+    """A client of Kafka's protocol. It numbers its requests from a start of its own, so that a reply to another one
+    is noticed."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ def with_records(dialect: Dialect, random: Random) -> Dialect:
 
 
 def draw_versions(random: Random) -> dict[type[Message], int]:
-    """Those of records and topics."""
+    """Requests about records and topics."""
     versions: dict[type[Message], Any] = {
         message: random.randint(oldest, newest) for message, (oldest, newest) in _RECORDS.items()
     }

@@ -50,7 +50,7 @@ from tests.simulation.world import World
 _BROKER_SEED = 1_000_000
 _SILENCE_MS = 4_000
 PROMISE_MS = _SILENCE_MS + 3_500
-"""How long a client in front of a broker waits for a sign of life, and what looking takes."""
+"""Time for which a client of a proxied listener waits for a reply, and the time to check."""
 _AGAIN_MS, _REST_MS = 2_000, 15_000
 _ASK_MS = (500, 1_500)
 _MOVES_AFTER_MS = 1_500

@@ -8,7 +8,7 @@ from coordinator.gateway.session.replies import Addresses
 from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
 from protocol.apis import APIS
-from protocol.kafka.calls import Call
+from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import encode_request
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
@@ -58,7 +58,7 @@ def answer(number: int, body: bytes) -> bytes:
 
 def told(key: int, version: int, number: int, reply: Message) -> bytes:
     """A reply as a broker writes it."""
-    return Call(APIS[key], version).frame(number, reply)
+    return VersionCodec(APIS[key], version).frame(number, reply)
 
 
 def at_our_addresses(version: int, number: int, reply: MetadataReply, here: Addresses = HERE) -> bytes:
