@@ -21,8 +21,8 @@ from protocol.native.client import NativeAnswer, Push
 
 __all__ = [
     "MAX_FRAME_BYTES",
-    "ClientSession",
     "ClientDialect",
+    "ClientSession",
     "HandshakeRefused",
     "LoginFailed",
     "NativeAnswer",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.net.dialects import ClientSession, ClientDialect, HandshakeRefused, NativeAnswer, Push, open_session
+from muster.net.dialects import ClientDialect, ClientSession, HandshakeRefused, NativeAnswer, Push, open_session
 from muster.net.dialects.native import NativeClientSession
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply, RebalanceStarted
