@@ -9,28 +9,16 @@ from tests.simulation.world import World
 
 FIRST, AT_MOST = 1_000, 60
 PINS = {
-    "delay": 1001,
-    "a request sent again on a new connection": 1001,
-    "one-way cut, towards the daemon": 1001,
-    "one-way cut, towards the member": 1001,
-    "half-open connection": 1001,
-    "stale commit": 1001,
-    "duplicate instance id": 1013,
-    "join storm": 1001,
-    "leader dies before its sync": 1004,
-    "member never syncs": 1003,
+    "leader dies before its sync": 1005,
     "foreign assignment": 1005,
-    "oversized assignment": 1005,
-    "torn batch": 1001,
-    "power failure inside a checkpoint": 1007,
-    "power failure inside a swap of compaction": 1010,
-    "power failure inside a start": 1022,
-    "power failure inside a clean stop": 1022,
-    "sync that fails, ENOSPC and EDQUOT included": 1001,
-    "bit flip that damages": 1005,
-    "bit flip where nobody reads": 1007,
+    "oversized assignment": 1014,
+    "torn batch": 1030,
+    "power failure inside a checkpoint": 1016,
+    "power failure inside a swap of compaction": 1030,
+    "power failure inside a start": 1009,
+    "power failure inside a clean stop": 1009,
+    "bit flip that damages": 1001,
     "clock jumps back": 1001,
-    "commit of very many partitions": 1009,
 }
 """By the fault's name; the others have `FIRST`."""
 
