@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
-from coordinator.groups.classic import loading
+from coordinator.groups.classic import applying
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import decide
-from coordinator.groups.client_balanced import loading as balanced_loading
+from coordinator.groups.client_balanced import applying as balanced_applying
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.outcome import Answer, IdSource, Outcome
 from coordinator.groups.ownership import Owners
@@ -290,9 +290,9 @@ class Shard:
         elif isinstance(record, GroupMetadata):
             known = self.groups.get(record.group_id)
             group = known or self.adopt(group or self.new_group(record.group_id))
-            loading.apply(group, record, live=not self.is_replaying)
+            applying.apply(group, record, live=not self.is_replaying)
         elif isinstance(record, MemberReplaced) and record.group_id in self.groups:
-            loading.replace_member(self.groups[record.group_id], record)
+            applying.replace_member(self.groups[record.group_id], record)
         elif isinstance(record, GroupTombstone):
             self.remove(record.group_id)
         elif isinstance(record, Ownership):
@@ -302,7 +302,7 @@ class Shard:
         elif isinstance(record, BalancedMetadata):
             one = happened if isinstance(happened, BalancedGroup) else self.balanced_group(record.group_id)
             self.balanced[record.group_id] = one
-            balanced_loading.apply(one, record)
+            balanced_applying.apply(one, record)
         elif isinstance(record, BalancedTombstone):
             self.balanced.pop(record.group_id, None)
         if type(record) in _RULING and record.group_id in self.groups:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from coordinator.clock import Moment
-from coordinator.groups.classic import loading
+from coordinator.groups.classic import applying
 from coordinator.groups.classic.events import Client, GroupEvent, Leave, Sync, joined
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import answer
@@ -207,7 +207,7 @@ class Bench:
             self.rebalances += state is GroupState.PREPARING
             become(group, state, wall_ms)
 
-        apply = loading.apply
+        apply = applying.apply
 
         def applied(group: Group, record: Any, *, live: bool) -> None:
             before = group.state
@@ -215,7 +215,7 @@ class Bench:
             if live:
                 self.moves.append((before, group.state))
 
-        return _Both(patch.object(Group, "become", watched), patch.object(loading, "apply", applied))
+        return _Both(patch.object(Group, "become", watched), patch.object(applying, "apply", applied))
 
     def check(self) -> None:
         check_counts(self.shard)

@@ -7,7 +7,7 @@ _CHECKS = f"{_BALANCED}/checks.py"
 _EVENTS = f"{_BALANCED}/events.py"
 _GRANTS = f"{_BALANCED}/grants.py"
 _GUARDS = f"{_BALANCED}/guards.py"
-_LOADING = f"{_BALANCED}/loading.py"
+_APPLYING = f"{_BALANCED}/applying.py"
 _MEMBERS = f"{_BALANCED}/members.py"
 _META = f"{_BALANCED}/meta.py"
 _REGISTERING = f"{_BALANCED}/registering.py"
@@ -70,7 +70,7 @@ MUTANTS = (
         "CB13",
         "An object that starts again keeps its first number",
         Edit(
-            _LOADING,
+            _APPLYING,
             "    known.instance_id, known.node_id, known.consume_position = "
             "line.instance_id, line.node_id, line.consume_position\n",
             "    known.instance_id, known.consume_position = line.instance_id, line.consume_position\n",
@@ -273,7 +273,7 @@ MUTANTS = (
     without(
         "CB53",
         "After a restart nobody has a lease",
-        Edit(_LOADING, "        watch_lease(group, member, out)\n", "        member.heard_ms = 0\n"),
+        Edit(_APPLYING, "        watch_lease(group, member, out)\n", "        member.heard_ms = 0\n"),
     ),
     without(
         "CB54",

@@ -297,7 +297,7 @@ MUTANTS = (
         "Members that a restarted node knows from its log are never found missing",
         (
             Edit(
-                f"{_CLASSIC}/loading.py",
+                f"{_CLASSIC}/applying.py",
                 "    for member in group.members.values():\n        restart_session(group, member, out)\n",
                 "",
             ),

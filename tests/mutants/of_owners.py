@@ -96,7 +96,7 @@ MUTANTS = (
         "After a crash nobody waits for the lease of an owner that was no member any more",
         (
             Edit(
-                "coordinator/groups/classic/loading.py",
+                "coordinator/groups/classic/applying.py",
                 "    resume_leases(group, out)\n    if len(group.members)",
                 "    if len(group.members)",
             ),
@@ -108,7 +108,7 @@ MUTANTS = (
         "The end of a grant that the disk had no room for is never tried again",
         (
             Edit(
-                "coordinator/groups/classic/loading.py",
+                "coordinator/groups/classic/applying.py",
                 "        retry_end_of_ownership(group, failed, out)\n",
                 "        pass\n",
             ),

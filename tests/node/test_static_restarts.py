@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coordinator.groups.classic import loading
+from coordinator.groups.classic import applying
 from coordinator.groups.classic.state import Group, GroupSettings
 from coordinator.node.events import Call, Stopping
 from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
@@ -114,9 +114,9 @@ GROUP = GroupMetadata("g", "consumer", 4, "range", "old", 7, (LINE, MemberRecord
 
 def loaded(*records: MemberReplaced) -> Group:
     group = Group("g", GroupSettings())
-    loading.apply(group, GROUP, live=False)
+    applying.apply(group, GROUP, live=False)
     for record in records:
-        loading.replace_member(group, record)
+        applying.replace_member(group, record)
         group.check()
     return group
 
@@ -137,5 +137,5 @@ def test_a_record_of_another_generation_or_instance_is_overtaken() -> None:
     for record in (replaced(3), replaced(5), replaced(instance_id="j")):
         assert loaded(record).stored == GROUP
     fresh = Group("g", GroupSettings())
-    loading.replace_member(fresh, replaced())
+    applying.replace_member(fresh, replaced())
     assert fresh.stored is None

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.groups.classic import loading, table
+from coordinator.groups.classic import applying, table
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
 from coordinator.groups.classic.state import Group, GroupState
@@ -243,7 +243,7 @@ class Rig:
         """Every transition, watched and cancelled operation, appended record, note."""
         enter = self._patches.enter_context
         enter(patch.object(shard_module, "handle", self._telling_state(table.handle)))
-        enter(patch.object(loading, "apply", self._telling_state(loading.apply)))
+        enter(patch.object(applying, "apply", self._telling_state(applying.apply)))
         enter(patch.object(Group, "become", self._counting_rebalances(Group.become)))
         self._listen_to_purgatory(node.core.purgatory)
         self._listen_to_store(node.core.store)

@@ -99,7 +99,8 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """One classic group. Only `groups/classic` changes it, and only `apply` (in `loading.py`) its hard state."""
+    """One classic group. Only `groups/classic` changes it. `apply` and `replace_member` (in `applying.py`), called by
+    `Shard.apply` alone, change its hard state; the shard itself applies records of `owners`."""
 
     group_id: str
     settings: GroupSettings

@@ -3,7 +3,7 @@ how), and `make table` prints it."""
 
 from typing import get_args
 
-from coordinator.groups.classic import actions, loading, offsets, owning, static
+from coordinator.groups.classic import actions, applying, offsets, owning, static
 from coordinator.groups.classic.events import (
     AppendFailed,
     AssignmentStored,
@@ -170,16 +170,16 @@ _ROWS: tuple[Row, ...] = (
         stable=offsets.expire_unsubscribed,
         dead=ignore,
     ),
-    on(Loaded)(empty=loading.loaded, preparing=ignore, completing=ignore, stable=loading.loaded, dead=ignore),
+    on(Loaded)(empty=applying.loaded, preparing=ignore, completing=ignore, stable=applying.loaded, dead=ignore),
     on(Unloaded)(
-        empty=loading.unload,
-        preparing=loading.unload,
-        completing=loading.unload,
-        stable=loading.unload,
+        empty=applying.unload,
+        preparing=applying.unload,
+        completing=applying.unload,
+        stable=applying.unload,
         dead=ignore,
     ),
     on(AppendFailed)(
-        empty=loading.undo, preparing=loading.undo, completing=loading.undo, stable=loading.undo, dead=ignore
+        empty=applying.undo, preparing=applying.undo, completing=applying.undo, stable=applying.undo, dead=ignore
     ),
     read_only_on(Heartbeat)(
         guards=(is_member, is_current_generation),

@@ -90,8 +90,8 @@ class BalancedGroupMember:
 
 @dataclass(slots=True, eq=False)
 class BalancedGroup:
-    """One client-balanced group. Only `groups/client_balanced` changes it, and only `apply` (in `loading.py`) its hard
-    state."""
+    """One client-balanced group. Only `groups/client_balanced` changes it, and only `apply` (in `applying.py`), called
+    by `Shard.apply` alone, its hard state."""
 
     group_id: str
     owners: Owners

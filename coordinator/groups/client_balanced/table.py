@@ -3,7 +3,7 @@ says how), and `make table` prints it."""
 
 from typing import get_args
 
-from coordinator.groups.client_balanced import grants, loading, members, meta, registering, reporting
+from coordinator.groups.client_balanced import applying, grants, members, meta, registering, reporting
 from coordinator.groups.client_balanced.events import (
     Admitted,
     AskMeta,
@@ -68,9 +68,9 @@ _ROWS: tuple[Row, ...] = (
     on(PositionsStored)(empty=ignore, online=grants.positions_stored, dead=ignore),
     on(Admitted)(empty=ignore, online=members.admitted, dead=ignore),
     on(LeaseOverdue)(empty=ignore, online=members.expire, dead=ignore),
-    on(BalancedLoaded)(empty=ignore, online=loading.loaded, dead=ignore),
-    on(BalancedUnloaded)(empty=loading.unload, online=loading.unload, dead=ignore),
-    on(BalancedAppendFailed)(empty=loading.undo, online=loading.undo, dead=ignore),
+    on(BalancedLoaded)(empty=ignore, online=applying.loaded, dead=ignore),
+    on(BalancedUnloaded)(empty=applying.unload, online=applying.unload, dead=ignore),
+    on(BalancedAppendFailed)(empty=applying.undo, online=applying.undo, dead=ignore),
     read_only_on(MemberHeartbeat)(
         guards=(is_not_replaced, is_member),
         empty=reject(ErrorCode.NO_NODE),

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced import members, registering, reporting
+from coordinator.groups.client_balanced.applying import apply, undo
 from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
 from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
 from coordinator.groups.client_balanced.events import (
@@ -19,7 +20,6 @@ from coordinator.groups.client_balanced.events import (
     Start,
 )
 from coordinator.groups.client_balanced.guards import filters_of, replaced_by, topics_of
-from coordinator.groups.client_balanced.loading import apply, undo
 from coordinator.groups.client_balanced.notes import BalancedCause, partitions
 from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, BalancedGroupMember, BalancedState
 from coordinator.groups.client_balanced.table import TABLE, answer, handle

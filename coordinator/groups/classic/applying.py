@@ -1,5 +1,5 @@
-"""Records applied to a group: `apply` is the only mutator of hard state, live and at load alike. Also load, unload, and
-the recovery from a failed append."""
+"""Records applied to a group, live and at load alike: `apply` and `replace_member`, called by `Shard.apply` alone,
+change hard state. Also load, unload, and the recovery from a failed append."""
 
 import msgspec
 
