@@ -1,4 +1,5 @@
-"""`Node`: the whole service minus its I/O. `step_many(events, moment) -> effects` is the one method that matters.
+"""`Node`: the whole service minus its I/O. Edges call `step(event, moment) -> effects`; `step_many` is the same for
+several events.
 
 It never awaits, reads no clock and opens no socket; a step runs to completion and nothing interleaves. That sentence
 replaces the group lock and the class of races in which expiry and heartbeat meet.
@@ -122,12 +123,11 @@ class Node:
         return not self.loads
 
     def step(self, event: Event, moment: Moment) -> list[Effect]:
-        """Handle one event; see `step_many`."""
+        """Handle the event and all its consequences; return the effects, in order."""
         return self.step_many((event,), moment)
 
     def step_many(self, events: Sequence[Event], moment: Moment) -> list[Effect]:
-        """Handle the events in order, and all their consequences. Return the effects, in order. The events share the
-        budget of one step."""
+        """Do the same as `step` for several events, in order. They share the budget of one step."""
         core = self.core
         core.budget.refill(len(core.outbox.ready))
         for event in events:
