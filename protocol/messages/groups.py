@@ -249,7 +249,7 @@ class MemberRemoved(Message):
 
 
 class CoordinatorMoved(Message):
-    """Pushed when this node no longer serves the group."""
+    """Pushed when the node stops serving the group; clients look for its coordinator again."""
 
     group_id: str
     node_id: int

@@ -105,7 +105,8 @@ def loaded(group: Group, event: Loaded, out: Outcome) -> None:
 
 
 def unload(group: Group, event: Unloaded, out: Outcome) -> None:
-    """Answer every parked request: another node serves the group from now on (docs/spec/group-protocol.md#5.4)."""
+    """Answer every parked request: the node stops serving the group, and clients look for its coordinator again
+    (docs/spec/group-protocol.md#5.4)."""
     for member in group.members.values():
         ref = group.take_join(member)
         if ref is not None:

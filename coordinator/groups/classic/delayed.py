@@ -1,4 +1,4 @@
-"""Delayed operations of a classic group: four of members and phases, one of a pending id; each with its condition,
+"""Delayed operations of a classic group: of phases, members' sessions, leases and pending ids; each with its condition,
 completion and expiry (docs/spec/group-protocol.md#3.2).
 
 A group has at most one phase operation (join or sync), watched under a `PhaseKey`. Its condition is checked after every

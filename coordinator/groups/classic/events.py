@@ -281,7 +281,7 @@ class Loaded(ClassicEvent):
 
 
 class Unloaded(ClassicEvent):
-    """This node no longer serves the group."""
+    """The node stops serving the group; clients look for its coordinator again."""
 
     group_id: str
 

@@ -146,7 +146,7 @@ def resume_leases(group: Group, out: Outcome) -> None:
 
 
 def drop_leases(group: Group, out: Outcome) -> None:
-    """Cancel the leases: another node serves the group."""
+    """Cancel the leases: the node stops serving the group."""
     for member_id in group.owners.members if group.owners is not None else ():
         if member_id not in group.members:
             out.cancel(LeaseKey(group.group_id, member_id))

@@ -246,7 +246,7 @@ class BalancedLoaded(ClientBalancedEvent):
 
 
 class BalancedUnloaded(ClientBalancedEvent):
-    """This node no longer serves the group."""
+    """The node stops serving the group; clients look for its coordinator again."""
 
     group_id: str
 
