@@ -6,8 +6,8 @@ import msgspec
 from protocol.messages import LONGEST_GROUP_ID
 
 
-class AdvertisedNode(msgspec.Struct, frozen=True):
-    """A node, and its address for clients of one dialect."""
+class AdvertisedAddress(msgspec.Struct, frozen=True):
+    """Address of a node for clients of one dialect."""
 
     node_id: int
     host: str
@@ -29,7 +29,7 @@ def java_string_hash(text: str) -> int:
 
 
 class Placement:
-    """The default of the table: one node serves every shard and every topic partition."""
+    """One node serves every shard and every topic partition."""
 
     def __init__(self, node_id: int, shards: int, addresses: dict[str, tuple[str, int]]) -> None:
         self.node_id = node_id
@@ -48,8 +48,8 @@ class Placement:
         """Return true if this node serves the shard."""
         return 0 <= shard < self.shards
 
-    def node_of_shard(self, shard: int, dialect: str) -> AdvertisedNode:
-        """Node of the shard, with its address for clients of the dialect."""
+    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress:
+        """Coordinator of the groups of the shard, with its address for clients of the dialect."""
         return self._self(dialect)
 
     def leader_of(self, topic: str, partition: int) -> int:
@@ -61,10 +61,10 @@ class Placement:
         """Ids of all nodes."""
         return (self.node_id,)
 
-    def nodes(self, dialect: str) -> tuple[AdvertisedNode, ...]:
+    def nodes(self, dialect: str) -> tuple[AdvertisedAddress, ...]:
         """All nodes, with their addresses for clients of the dialect."""
         return (self._self(dialect),)
 
-    def _self(self, dialect: str) -> AdvertisedNode:
+    def _self(self, dialect: str) -> AdvertisedAddress:
         host, port = self.addresses.get(dialect) or next(iter(self.addresses.values()), ("", -1))
-        return AdvertisedNode(self.node_id, host, port)
+        return AdvertisedAddress(self.node_id, host, port)

@@ -4,7 +4,7 @@ import msgspec
 
 from coordinator.gateway.session.router import Reachability, Router
 from coordinator.gateway.session.session import ProxySession
-from coordinator.placement import AdvertisedNode, Placement
+from coordinator.placement import AdvertisedAddress, Placement
 from protocol.messages.node import ApiVersionsReply
 
 _NO_LISTENER = (
@@ -99,19 +99,19 @@ class GatewayPlacement(Placement):
         super().__init__(placement.node_id, placement.shards, placement.addresses)
         self._brokers = brokers
 
-    def node_of_shard(self, shard: int, dialect: str) -> AdvertisedNode:
+    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress:
         """Return the coordinator: Kafka clients need a broker id that Metadata told them, at its address there."""
         known = self._brokers.by_id
         if dialect != "kafka" or not known:
-            return super().node_of_shard(shard, dialect)
+            return super().coordinator_of(shard, dialect)
         return _address(known[shard % len(known)])
 
-    def nodes(self, dialect: str) -> tuple[AdvertisedNode, ...]:
+    def nodes(self, dialect: str) -> tuple[AdvertisedAddress, ...]:
         """Return the brokers' listeners for Kafka clients; this node for others."""
         if dialect != "kafka":
             return super().nodes(dialect)
         return tuple(_address(broker) for broker in self._brokers.by_id)
 
 
-def _address(broker: Broker) -> AdvertisedNode:
-    return AdvertisedNode(broker.node_id, broker.advertised_host, broker.advertised_port)
+def _address(broker: Broker) -> AdvertisedAddress:
+    return AdvertisedAddress(broker.node_id, broker.advertised_host, broker.advertised_port)

@@ -139,6 +139,6 @@ class ProxiedConnections:
         coordinated = (
             group
             for group in reply.groups
-            if placement.node_of_shard(placement.shard_of(group.group_id), "kafka").node_id == broker
+            if placement.coordinator_of(placement.shard_of(group.group_id), "kafka").node_id == broker
         )
         return ListGroupsReply(reply.error_code, tuple(coordinated))

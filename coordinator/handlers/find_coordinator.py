@@ -30,6 +30,6 @@ def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, mome
             text = f"a group id has at most {LONGEST_GROUP_ID} characters, not {len(key)}"
             found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_GROUP_ID, error_message=text))
             continue
-        node = core.placement.node_of_shard(core.placement.shard_of(key), dialect)
+        node = core.placement.coordinator_of(core.placement.shard_of(key), dialect)
         found.append(FoundCoordinator(key, node.node_id, node.host, node.port))
     core.outbox.send(ref, FindCoordinatorReply(tuple(found)))

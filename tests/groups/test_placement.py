@@ -36,7 +36,7 @@ def test_one_node_serves_every_shard_there_is() -> None:
 
 
 def test_clients_are_told_the_address_of_their_dialect_or_else_one_there_is() -> None:
-    assert PLACEMENT.node_of_shard(3, "http").port == 2
-    assert PLACEMENT.node_of_shard(3, "kafka").host == "here"
+    assert PLACEMENT.coordinator_of(3, "http").port == 2
+    assert PLACEMENT.coordinator_of(3, "kafka").host == "here"
     assert [node.node_id for node in PLACEMENT.nodes("native")] == [7]
-    assert Placement(7, 50, {}).node_of_shard(0, "native").port == -1
+    assert Placement(7, 50, {}).coordinator_of(0, "native").port == -1

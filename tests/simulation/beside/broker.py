@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from coordinator.node.node import AnyNode, Node
-from coordinator.placement import AdvertisedNode, Placement
+from coordinator.placement import AdvertisedAddress, Placement
 from coordinator.topics.registry import Topic
 from partition_log.store.log_store import LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -28,18 +28,18 @@ class Spread(Placement):
     def leader_of(self, topic: str, partition: int) -> int:
         return self.brokers[partition % len(self.brokers)]
 
-    def node_of_shard(self, shard: int, dialect: str) -> AdvertisedNode:
+    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress:
         return self._address(self.brokers[shard % len(self.brokers)])
 
     @property
     def node_ids(self) -> tuple[int, ...]:
         return self.brokers
 
-    def nodes(self, dialect: str) -> tuple[AdvertisedNode, ...]:
+    def nodes(self, dialect: str) -> tuple[AdvertisedAddress, ...]:
         return tuple(map(self._address, self.brokers))
 
-    def _address(self, broker: int) -> AdvertisedNode:
-        return AdvertisedNode(broker, BROKER_HOST, BROKER_PORTS + broker)
+    def _address(self, broker: int) -> AdvertisedAddress:
+        return AdvertisedAddress(broker, BROKER_HOST, BROKER_PORTS + broker)
 
 
 class Brokers(Daemon):
