@@ -127,7 +127,8 @@ class _KeptRequest:
 
 
 class KafkaSession:
-    """The server's side of one connection. An idle one keeps no buffer."""
+    """The server's side of one connection. An idle one keeps no receive buffer, only its last repeated request and its
+    last commit reply, 1 KiB each at most."""
 
     __slots__ = (
         "_kept_request",
