@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from coordinator.config.config import Address
 from coordinator.config.keys import Ports
 from coordinator.gateway.io.broker_client import BrokerClient, BrokerLogin, RequestFailed
-from coordinator.gateway.io.proxied_connection import SEND_BACKLOG_BYTES
+from coordinator.gateway.io.proxied_sockets import SEND_BACKLOG_BYTES
 from coordinator.gateway.io.supervisor import GatewayPlan
 from protocol.apis import APIS
 from protocol.errors import ErrorCode

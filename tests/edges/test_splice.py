@@ -19,7 +19,7 @@ import uvloop
 
 from coordinator.gateway.events import Spliced
 from coordinator.gateway.io import splice
-from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol
+from coordinator.gateway.io.proxied_sockets import ProxiedClientProtocol
 from coordinator.gateway.io.splice import PIPE_BYTES, PipePool, SpliceTransfer, can_splice, start_splice
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server, read_clock

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from coordinator.gateway.events import UpstreamLost
-from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol, UpstreamProtocol
+from coordinator.gateway.io.proxied_sockets import ProxiedClientProtocol, UpstreamProtocol
 from coordinator.io.server import Server
 from coordinator.node.events import Event
 from tests.edges.tcp import tcp_server

@@ -21,7 +21,7 @@ from coordinator.gateway.io.broker_client import BrokerClient, BrokerLogin, Host
 from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.listeners import Listeners
-from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol
+from coordinator.gateway.io.proxied_sockets import ProxiedClientProtocol
 from coordinator.gateway.io.splice import PipePool
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
