@@ -15,7 +15,7 @@ from coordinator.io.allocator import keep_large_buffers
 from coordinator.io.complaints import Complaints
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
-from coordinator.io.fsync import FlushRunner, JobThreadRunner
+from coordinator.io.job_runners import FlushRunner, JobThreadRunner
 from coordinator.io.patient_disk import patient
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at

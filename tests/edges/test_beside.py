@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.io.fsync import JobThread, KernelFlush, kernel_flush
+from coordinator.io.job_runners import JobThread
+from coordinator.io.kernel_flush import KernelFlush, kernel_flush
 from partition_log.wal.write_ahead_log import BlockWrite
 
 

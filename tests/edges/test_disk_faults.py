@@ -48,7 +48,7 @@ SHARDS = "offsets.topic.num.partitions=2"
 # A daemon on a disk that fails: what `os` does with a file of that path, once the file `armed` is there.
 FAILING = """
 import os, sys
-from coordinator.io import fsync
+from coordinator.io import job_runners
 from coordinator.__main__ import main
 
 name, code, word, armed = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -62,7 +62,7 @@ def failing(handle, *arguments):
     return real(handle, *arguments)
 
 setattr(os, name, failing)
-fsync.kernel_flush = lambda loop: None
+job_runners.kernel_flush = lambda loop: None
 main()
 """
 

@@ -50,7 +50,7 @@ def test_what_is_written_is_answered_when_it_is_synced_by_the_kernel_or_in_a_thr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_kernel: bool
 ) -> None:
     if not by_kernel:
-        monkeypatch.setattr("coordinator.io.fsync.kernel_flush", lambda loop: None)
+        monkeypatch.setattr("coordinator.io.job_runners.kernel_flush", lambda loop: None)
 
     async def story() -> None:
         server, _port = await _serving(tmp_path / "data", 1 << 20)

@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 # A daemon whose files take no change, from whichever thread, while the file `frozen` is there.
 STANDS_STILL = """
 import os, sys, time
-from coordinator.io import fsync as beside
+from coordinator.io import job_runners
+from coordinator.io.kernel_flush import KernelFlush
 from coordinator.__main__ import main
 
 frozen, by_kernel = sys.argv[1], sys.argv[2] == "kernel"
@@ -36,9 +37,9 @@ def waits(real, concerns=lambda *arguments: True):
 for name in ("pwrite", "ftruncate", "fdatasync", "fsync", "replace", "remove", "makedirs"):
     setattr(os, name, waits(getattr(os, name)))
 os.open = waits(os.open, lambda path, flags, *mode: flags & (os.O_CREAT | os.O_RDWR | os.O_WRONLY))
-beside.KernelFlush.begin = waits(beside.KernelFlush.begin)
+KernelFlush.begin = waits(KernelFlush.begin)
 if not by_kernel:
-    beside.kernel_flush = lambda loop: None
+    job_runners.kernel_flush = lambda loop: None
 main()
 """
 

@@ -1,9 +1,7 @@
-"""EDGE: threads and kernel calls that run disk jobs outside the loop, and call back in the loop when a job is done.
+"""EDGE: a flush of the write-ahead log by Linux's native AIO.
 
-A thread takes the interpreter's lock several times a job, and each time the loop and the thread wait for each other:
-that was a quarter of the cost of a commit. The loop must not write by itself either (`disk_jobs.py`). So where the
-kernel offers native AIO, a thread submits a flush with one call, in which the write may block. The kernel then syncs by
-itself and notifies the loop by an eventfd (`KernelFlush`).
+A thread submits it with one call, in which the write may block. The kernel then syncs by itself and notifies the loop
+by an eventfd. That saves the thread's turns at the interpreter's lock (`job_runners.py`).
 """
 
 import asyncio
@@ -12,89 +10,11 @@ import errno
 import os
 import platform
 import sys
-import threading
 from collections.abc import Callable
-from queue import SimpleQueue
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from coordinator.io.exit import exit_on_error
-from partition_log.disk.disk import Disk
-from partition_log.store.jobs import FlushJob
 from partition_log.wal.write_ahead_log import BlockWrite
-
-
-class JobThread(threading.Thread):
-    """Runs jobs outside the loop, one at a time, in order. An executor would make an unused future for each."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.submit = self._jobs.put
-        self.start()
-
-    def run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-    def finish(self) -> None:
-        """Return when all jobs are done."""
-        self._jobs.put(None)
-        self.join()
-
-
-class JobThreadRunner:
-    """Runs jobs in a thread of its own. A job that fails ends the process."""
-
-    def __init__(self, what: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._what = what
-        self._loop = loop
-        self._thread = JobThread(what)
-
-    def run(self, job: Any, disk: Disk, done: Callable[[], None]) -> None:
-        """See `disk_jobs.JobRunner`."""
-
-        def attempt() -> None:
-            with exit_on_error(self._what):
-                job.run(disk)
-            self._loop.call_soon_threadsafe(done)
-
-        self._thread.submit(attempt)
-
-    def finish(self) -> None:
-        """Return when all jobs are done."""
-        self._thread.finish()
-
-
-class FlushRunner(JobThreadRunner):
-    """Runs flushes: one of a single write, as nearly all are, by the kernel where it can; others in the thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__("flush", loop)
-        self._kernel = kernel_flush(loop)
-
-    def run(self, job: FlushJob, disk: Disk, done: Callable[[], None]) -> None:
-        kernel = self._kernel
-        if kernel is None or len(job.writes) != 1:
-            super().run(job, disk, done)
-            return
-
-        def ended(error: OSError | None) -> None:
-            with exit_on_error(self._what):
-                if error is not None:
-                    raise OSError(error.errno, f"{error.strerror}: a flush of the write-ahead log")
-            done()
-
-        def attempt() -> None:
-            with exit_on_error(self._what):
-                kernel.begin(job.writes[0], ended)
-
-        self._thread.submit(attempt)
-
-    def finish(self) -> None:
-        super().finish()
-        if self._kernel is not None:
-            self._kernel.close()
 
 
 class _Calls(NamedTuple):
