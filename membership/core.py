@@ -6,7 +6,7 @@
 returns the answers as events, and calls `step(TimePassed(), now_ms)` when `next_deadline_ms` has come, from one thread
 at a time.
 
-THE TABLE says what each event does in each state; a forgotten state is a type error at its row. After every event come
+`TABLE` says what each event does in each state; a forgotten state is a type error at its row. After every event come
 the "as soon as" rules of `_settle`, which send what the state asks for: a coordinator is looked up as soon as it is
 needed, JoinGroup goes out as soon as there is one, and so on. An action therefore only changes what the member knows.
 """

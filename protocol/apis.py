@@ -1,4 +1,4 @@
-"""THE TABLE of Kafka's APIs on the wire: key, request, reply, and the oldest version that is really served.
+"""Kafka's APIs on the wire, as a table: key, request, reply, and the oldest version that is really served.
 
 The reply to ApiVersions is made from it and from the set of requests that the node serves.
 """
@@ -57,7 +57,7 @@ class WireApi(NamedTuple):
         return version >= self.request.flexible
 
 
-APIS: Final = {
+WIRE_APIS: Final = {
     api.key: api
     for api in (
         WireApi(0, produce.REQUEST, produce.REPLY),
@@ -93,4 +93,4 @@ APIS: Final = {
     )
 }
 
-BY_MESSAGE: Final = {api.message: api for api in APIS.values()}
+BY_MESSAGE: Final = {api.message: api for api in WIRE_APIS.values()}

@@ -1,4 +1,4 @@
-"""THE TABLE of the scheduled tasks that a node runs in slices: each returns when its next slice is due."""
+"""Scheduled tasks that a node runs in slices: each returns when its next slice is due."""
 
 from collections.abc import Callable, Mapping
 

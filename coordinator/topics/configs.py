@@ -1,4 +1,4 @@
-"""THE TABLE of the settings a topic may carry: Kafka's names, the values allowed here, and the defaults.
+"""Settings that a topic may carry: Kafka's names, the values allowed here, and the defaults.
 
 A setting is listed if it is honoured, or if its demand is met in any case: one replica is never out of sync, and every
 acknowledged record has been synced. Any other is refused by name: a client must not rely on a setting that has no

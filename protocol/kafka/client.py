@@ -8,7 +8,7 @@ from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
-from protocol.apis import APIS, BY_MESSAGE
+from protocol.apis import BY_MESSAGE, WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
 from protocol.kafka.varint import read_tags
@@ -62,7 +62,7 @@ def _request(message: type[Message], version: int) -> tuple[int, Writer, bytes]:
 @cache
 def _reply(key: int, version: int, most_entries: int) -> tuple[Reader, bool]:
     """Return the reply's reader, and true if its header has tagged fields."""
-    api = APIS[key]
+    api = WIRE_APIS[key]
     return reader(api.reply, version, most_entries, is_answer=True), api.is_flexible(version) and key != _API_VERSIONS
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.apis import APIS, WireApi
+from protocol.apis import WIRE_APIS, WireApi
 from protocol.kafka.fields import NEWEST
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.messages.data import Produce
@@ -28,7 +28,7 @@ def fill(page: str) -> str:
 def _lines() -> Iterator[str]:
     yield "| key | API | versions | flexible from |"
     yield "|---|---|---|---|"
-    for api in APIS.values():
+    for api in WIRE_APIS.values():
         if api.advertised:
             yield f"| {api.key} | {api.message.__name__} | {_versions(api)} | {_flexible(api)} |"
 

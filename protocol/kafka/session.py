@@ -13,7 +13,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.kafka.quirks import OLDEST_PRODUCE
@@ -74,7 +74,7 @@ class KafkaDialect:
         self.name = "kafka"
         self.max_frame_bytes = max_frame_bytes
         offered = served | set(ANSWERED_BY_SESSIONS)
-        self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in offered}
+        self._served = {key: api for key, api in WIRE_APIS.items() if api.advertised and api.message in offered}
         self._calls: dict[int, VersionCodec] = {}
         self.offer = ApiVersionsReply(
             api_keys=tuple(ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items())
@@ -283,7 +283,7 @@ class KafkaSession:
 
     def _answer_unsupported(self, number: int) -> None:
         """Answer an ApiVersions of an unknown version in the oldest one, with the versions of ApiVersions itself."""
-        api = APIS[API_VERSIONS]
+        api = WIRE_APIS[API_VERSIONS]
         itself = ApiVersion(API_VERSIONS, api.request.oldest, api.request.newest)
         oldest = self._dialect.call(API_VERSIONS, 0)
         assert oldest is not None

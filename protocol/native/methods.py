@@ -1,4 +1,4 @@
-"""THE TABLE of methods, with their request and reply types. A method has its request type's name.
+"""Methods of the native protocol, with their request and reply types. A method has its request type's name.
 
 Where Kafka has a single form besides the list form, a `Wire` type accepts either and tells them apart.
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode
 from protocol.kafka.reading import reader
 from protocol.kafka.writing import writer
@@ -130,7 +130,7 @@ class _Visitor:
 
     async def _hear(self, key: int, frame: bytes) -> None:
         version = int.from_bytes(frame[6:8], "big")
-        api = APIS[key]
+        api = WIRE_APIS[key]
         is_flexible = api.is_flexible(version)
         position = 14 + int.from_bytes(frame[12:14], "big") + is_flexible
         reply = self._answer(reader(api.request, version, 100)(frame, position))

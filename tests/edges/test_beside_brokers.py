@@ -23,7 +23,7 @@ from coordinator.config.keys import Ports
 from coordinator.gateway.io.broker_client import BrokerClient, BrokerLogin, RequestFailed
 from coordinator.gateway.io.proxied_sockets import SEND_BACKLOG_BYTES
 from coordinator.gateway.io.supervisor import GatewayPlan
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode
 from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import KafkaClient, encode_request
@@ -347,7 +347,7 @@ async def test_a_client_that_comes_back_before_the_cluster_was_found_again_does_
             while True:
                 (size,) = unpack(">i", await reader.readexactly(4))
                 key, version, number = unpack_from(">hhi", await reader.readexactly(size))
-                writer.write(VersionCodec(APIS[key], version).frame(number, replies[key]))
+                writer.write(VersionCodec(WIRE_APIS[key], version).frame(number, replies[key]))
 
     first = free_port()
     async with tcp_server(say_nothing) as hung, tcp_server(tell_of_both) as port:
@@ -397,7 +397,7 @@ async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
                 )
             else:
                 reply = replies[key]
-            writer.write(VersionCodec(APIS[key], version).frame(number, reply))
+            writer.write(VersionCodec(WIRE_APIS[key], version).frame(number, reply))
 
 
 async def test_a_link_is_used_no_longer_than_its_login_holds() -> None:

@@ -20,7 +20,7 @@ from coordinator.gateway.io.listeners import Listeners
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.io.server import Server
 from coordinator.node.events import Event
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.kafka.calls import VersionCodec
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, HeartbeatReply
@@ -67,7 +67,7 @@ class Cluster:
                     continue
                 if key == self.slow:
                     await asyncio.sleep(self.delay_s)
-                held.append(VersionCodec(APIS[key], version).frame(number, self.reply(key)))
+                held.append(VersionCodec(WIRE_APIS[key], version).frame(number, self.reply(key)))
                 if key != HEARTBEAT or len(held) == self.in_bursts_of:
                     writer.write(b"".join(held))
                     held.clear()
@@ -390,7 +390,9 @@ async def test_an_answer_that_cannot_be_read_fails_who_asked_and_closes_the_link
     async def answer_badly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.read(1_000)
         writer.write(
-            VersionCodec(APIS[API_VERSIONS], 3).frame(unpack_from(">i", request, 8)[0], Cluster().reply(API_VERSIONS))
+            VersionCodec(WIRE_APIS[API_VERSIONS], 3).frame(
+                unpack_from(">i", request, 8)[0], Cluster().reply(API_VERSIONS)
+            )
         )
         request = await reader.read(1_000)
         writer.write(pack(">i", 9) + request[8:12] + b"\x7f" * 5)

@@ -1,4 +1,4 @@
-"""THE TABLE of what a decision does to a world. A decision that finds nobody to befall does nothing."""
+"""Mishaps: what each decision does to a world. A decision that finds nobody to befall does nothing."""
 
 import errno
 from collections.abc import Callable, Mapping

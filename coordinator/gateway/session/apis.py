@@ -1,4 +1,4 @@
-"""THE TABLE of proxied connections: which of Kafka's APIs are answered here, which replies of the broker are rewritten
+"""Routes of proxied connections: which of Kafka's APIs are answered here, which replies of the broker are rewritten
 because they name addresses, and which are forwarded as they are. ApiVersions follows from it.
 
 An API without a row is neither advertised nor forwarded: its replies might name a broker's own address. A client that
@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from protocol.apis import APIS, BY_MESSAGE
+from protocol.apis import BY_MESSAGE, WIRE_APIS
 from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs, ResourceType
 from protocol.messages.groups import (
@@ -138,7 +138,7 @@ def advertised_versions(broker: ApiVersionsReply) -> ApiVersionsReply:
     broker_versions = {row.api_key: row for row in broker.api_keys}
     rows = []
     for key in sorted({*broker_versions, *LOCAL_KEYS, API_VERSIONS}):
-        api = APIS.get(key)
+        api = WIRE_APIS.get(key)
         row = broker_versions.get(key)
         if api is not None and (key == API_VERSIONS or (key in LOCAL_KEYS and key not in REWRITTEN_KEYS)):
             rows.append(ApiVersion(key, api.request.oldest, api.request.newest))

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from coordinator.gateway.session.broker_list import replace_brokers
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import VersionCodec
 from protocol.kafka.reading import Reader, reader
@@ -33,7 +33,7 @@ class ReplyRewriter:
     __slots__ = ("_call", "_decode", "_is_flexible", "_rewrite_message", "_version")
 
     def __init__(self, key: int, version: int) -> None:
-        api = APIS[key]
+        api = WIRE_APIS[key]
         self._call = VersionCodec(api, version)
         self._is_flexible = api.is_flexible(version)
         self._decode: Reader = reader(api.reply, version, _MAX_ENTRIES, is_answer=True)

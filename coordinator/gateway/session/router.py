@@ -20,7 +20,7 @@ from coordinator.gateway.session.apis import (
     names_only_groups,
 )
 from coordinator.gateway.session.replies import Addresses, ReplyRewriter, reply_rewriter
-from protocol.apis import APIS, BY_MESSAGE
+from protocol.apis import BY_MESSAGE, WIRE_APIS
 from protocol.errors import ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.session import KafkaDialect, KafkaSession
@@ -126,7 +126,7 @@ class Router:
 
     def _find_route(self, key: int, version: int) -> Route:
         if key in REWRITTEN_KEYS:
-            request = APIS[key].request
+            request = WIRE_APIS[key].request
             if request.oldest <= version <= request.newest:
                 return Route(key in LOCAL_KEYS, reply_rewriter(key, version))
         elif key in LOCAL_KEYS:

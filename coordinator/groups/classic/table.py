@@ -1,4 +1,4 @@
-"""THE TABLE of a classic group: each event, and its action in each state. It runs (`coordinator.groups.table` says
+"""State table of a classic group: each event, and its action in each state. It runs (`coordinator.groups.table` says
 how), and `make table` prints it."""
 
 from typing import get_args

@@ -1,4 +1,4 @@
-"""THE TABLE of a client-balanced group: each event, and its action in each state. It runs (`coordinator.groups.table`
+"""State table of a client-balanced group: each event, and its action in each state. It runs (`coordinator.groups.table`
 says how), and `make table` prints it."""
 
 from typing import get_args

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from muster.net.dialects.kafka import KafkaClientSession
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
 from protocol.messages import Message
 from protocol.messages.node import ApiVersion, ApiVersionsReply
 from protocol.native.client import NativeAnswer
 
-ALL = {api.message for api in APIS.values()}
+ALL = {api.message for api in WIRE_APIS.values()}
 MAX_FRAME_BYTES = 1 << 20
 
 
@@ -22,7 +22,7 @@ def frame(correlation_id: int, body: bytes) -> bytes:
 def versions(*known: tuple[int, int, int]) -> bytes:
     """The answer to the first question, in its newest version: API, oldest and newest."""
     reply = ApiVersionsReply(api_keys=tuple(ApiVersion(*one) for one in known))
-    return frame(0, writer(APIS[18].reply, 4)(reply))
+    return frame(0, writer(WIRE_APIS[18].reply, 4)(reply))
 
 
 def greeted(*known: tuple[int, int, int]) -> KafkaClientSession:

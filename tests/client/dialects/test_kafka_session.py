@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster.net.dialects import ClientDialect, HandshakeRefused, NativeAnswer, Push, open_session
 from muster.net.dialects.kafka import KafkaClientSession
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.writing import writer
 from protocol.messages import Message
@@ -80,11 +80,11 @@ def test_who_does_not_know_the_newest_question_is_asked_an_older_one(
     session = KafkaClientSession("c", MAX_FRAME_BYTES)
     number, _ = session.encode_request(BEAT)
     known = (ApiVersion(*itself),) if itself else ()
-    refusal = writer(APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, known))
+    refusal = writer(WIRE_APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, known))
     assert session.receive_data(frame(0, refusal)) == []
     assert session.take_data()[4:12] == b"\x00\x12" + asked_again.to_bytes(2, "big") + b"\0\0\0\1"
     offered = ApiVersionsReply(api_keys=(ApiVersion(12, 0, 1),))
-    assert session.receive_data(frame(1, writer(APIS[18].reply, asked_again)(offered))) == []
+    assert session.receive_data(frame(1, writer(WIRE_APIS[18].reply, asked_again)(offered))) == []
     assert session.take_data()[4:12] == b"\x00\x0c\x00\x01\x00\x00\x00\x02"
     assert session.receive_data(frame(2, bytes(6))) == [NativeAnswer(number, HeartbeatReply())]
 
@@ -92,7 +92,7 @@ def test_who_does_not_know_the_newest_question_is_asked_an_older_one(
 def test_who_knows_no_version_of_the_question_at_all_is_left() -> None:
     session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.take_data()
-    refusal = writer(APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION))
+    refusal = writer(WIRE_APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION))
     session.receive_data(frame(0, refusal))
     session.take_data()
     with pytest.raises(HandshakeRefused, match="UNSUPPORTED_VERSION"):
@@ -104,7 +104,7 @@ def test_who_tells_nobody_its_versions_is_left_with_its_error() -> None:
     session.take_data()
     with pytest.raises(HandshakeRefused, match="CLUSTER_AUTHORIZATION_FAILED") as raised:
         session.receive_data(
-            frame(0, writer(APIS[18].reply, 4)(ApiVersionsReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+            frame(0, writer(WIRE_APIS[18].reply, 4)(ApiVersionsReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
         )
     assert raised.value.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

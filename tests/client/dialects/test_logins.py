@@ -9,7 +9,7 @@ from muster.net.dialects import ClientDialect, LoginFailed, open_session
 from muster.net.dialects.handshake_errors import HandshakeRefused
 from muster.net.dialects.kafka import KafkaClientSession
 from muster.net.exchange import Exchange, heard
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.login import Login
 from protocol.kafka.reading import reader
@@ -53,7 +53,7 @@ class Broker:
 
     def _answer(self, request: bytes) -> bytes:
         key, version = int.from_bytes(request[:2], "big"), int.from_bytes(request[2:4], "big")
-        api = APIS[key]
+        api = WIRE_APIS[key]
         position = 10 + int.from_bytes(request[8:10], "big") + (1 if api.is_flexible(version) else 0)
         message = reader(api.request, version, 1000)(request, position)
         self.asked.append((message, version))

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.net.dialects.kafka import KafkaClientSession
-from protocol.apis import APIS, BY_MESSAGE
+from protocol.apis import BY_MESSAGE, WIRE_APIS
 from protocol.errors import ErrorCode
 from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message
@@ -32,7 +32,7 @@ def asked(message: Message, version: int, reply: Message) -> Message:
     """Return what a client hears of `reply` when the server knows versions up to this one."""
     key = BY_MESSAGE[type(message)].key
     session: KafkaClientSession = greeted((key, 0, version))
-    server = KafkaDialect(MAX_FRAME_BYTES, {api.message for api in APIS.values()}).open()
+    server = KafkaDialect(MAX_FRAME_BYTES, {api.message for api in WIRE_APIS.values()}).open()
     server.receive_data(session.encode_request(message)[1])
     request = server.next_request()
     assert request is not None
@@ -84,7 +84,7 @@ def test_epochs_of_leaders_are_believed_from_version_9_on(version: int) -> None:
 
 def test_the_versions_themselves_can_be_asked_for_too() -> None:
     session = greeted((18, 0, 4))
-    server = KafkaDialect(MAX_FRAME_BYTES, {api.message for api in APIS.values()}).open()
+    server = KafkaDialect(MAX_FRAME_BYTES, {api.message for api in WIRE_APIS.values()}).open()
     server.receive_data(session.encode_request(ApiVersions("c", "1"))[1])
     assert server.next_request() is None
     (answer,) = session.receive_data(server.take_data())

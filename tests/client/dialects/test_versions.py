@@ -3,7 +3,7 @@
 import pytest
 
 from muster.net.dialects.versions import NEWEST_BY_NAME, CannotBeSaid, choose
-from protocol.apis import APIS, BY_MESSAGE
+from protocol.apis import BY_MESSAGE, WIRE_APIS
 from protocol.kafka.fields import NEWEST, FieldGroup, Inline, Many
 from protocol.messages import Message
 from protocol.messages.data import Fetch, Produce
@@ -27,7 +27,7 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataTopic
 
-EVERYTHING = {key: ApiVersion(key, 0, 99) for key in APIS}
+EVERYTHING = {key: ApiVersion(key, 0, 99) for key in WIRE_APIS}
 
 
 def timestamp(at: int) -> ListOffsets:
@@ -55,7 +55,7 @@ def names_topics_by_id_alone(group: FieldGroup, version: int) -> bool:
     return any(names_topics_by_id_alone(one, version) for one in groups if isinstance(one, FieldGroup))
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.message.__name__)
+@pytest.mark.parametrize("api", WIRE_APIS.values(), ids=lambda api: api.message.__name__)
 def test_in_the_newest_version_that_goes_out_topics_have_names(api: object) -> None:
     schema = BY_MESSAGE[api.message].request  # type: ignore[attr-defined]
     by_name = [n for n in range(schema.oldest, schema.newest + 1) if not names_topics_by_id_alone(schema.group, n)]

@@ -19,7 +19,7 @@ import cramjam
 from crc32c import crc32c
 
 from protocol import consumer_protocol
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.reading import reader
@@ -78,7 +78,7 @@ def _bodies(is_request: bool) -> Run:
 
 def _kafka_session() -> Run:
     spoken = [case for case in CASES if case.is_request and case.api.advertised]
-    dialect = KafkaDialect(FRAME_BYTES, {api.message for api in APIS.values()})
+    dialect = KafkaDialect(FRAME_BYTES, {api.message for api in WIRE_APIS.values()})
     frames: list[bytes] = []
 
     def run(random: Random) -> bytes:

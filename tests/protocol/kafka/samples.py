@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, WireApi
+from protocol.apis import WIRE_APIS, WireApi
 from protocol.errors import ErrorCode
 from protocol.kafka.fields import (
     ERROR,
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 CASES = [
     Case(api, version, schema)
-    for api in APIS.values()
+    for api in WIRE_APIS.values()
     for version in range(api.request.oldest, api.request.newest + 1)
     for schema in (api.request, api.reply)
 ]

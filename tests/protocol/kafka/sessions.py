@@ -2,7 +2,7 @@
 
 from struct import pack
 
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.kafka.client import KafkaAnswer, KafkaClient
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.messages import Message
@@ -16,7 +16,7 @@ from protocol.session import Request
 from tests.protocol.kafka.samples import CASES
 
 FRAME_BYTES = 4 << 20
-EVERYTHING = {api.message for api in APIS.values()}
+EVERYTHING = {api.message for api in WIRE_APIS.values()}
 SPOKEN = [case for case in CASES if case.is_request and case.api.advertised]
 ITS_OWN = {ApiVersions, SaslHandshake, SaslAuthenticate}
 BEAT = Heartbeat("g", 1, "m")

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import KafkaClient, encode_request
@@ -132,7 +132,7 @@ def test_as_many_entries_are_read_as_it_was_made_for() -> None:
     for most, fits in ((100, False), (1_000, True)):
         client = KafkaClient("c", 1 << 20, most)
         number, _ = client.encode_request(Metadata(), 9)
-        data = VersionCodec(APIS[3], 9).frame(number, reply)
+        data = VersionCodec(WIRE_APIS[3], 9).frame(number, reply)
         if fits:
             assert client.receive_data(data) == [(number, reply)]
         else:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.kafka.fields import Schema
 from protocol.kafka.reading import reader
 from protocol.kafka.writing import writer
 from tests.protocol.kafka.goldens import GOLDENS, Golden
 
-SCHEMAS = {schema.name: schema for api in APIS.values() for schema in (api.request, api.reply)}
+SCHEMAS = {schema.name: schema for api in WIRE_APIS.values() for schema in (api.request, api.reply)}
 
 
 def _schema(golden: Golden) -> Schema:

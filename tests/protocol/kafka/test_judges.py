@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.apis import APIS, WireApi
+from protocol.apis import WIRE_APIS, WireApi
 from protocol.kafka.client import encode_request
 from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
@@ -14,7 +14,7 @@ from tests.protocol.kafka.goldens import GOLDENS
 from tests.protocol.kafka.judges import JUDGES, Judge, KafkaPython
 from tests.protocol.kafka.samples import CASES, Case, Choices, Filled, carried, sample
 
-each_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.request.name)
+each_api = pytest.mark.parametrize("api", WIRE_APIS.values(), ids=lambda api: api.request.name)
 each_judge = pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES.keys())
 
 
@@ -36,8 +36,8 @@ def test_every_version_of_every_api_is_judged_by_both_or_written_by_hand() -> No
 
 
 def test_a_reply_has_the_versions_of_its_request() -> None:
-    assert len(APIS) == 30
-    for api in APIS.values():
+    assert len(WIRE_APIS) == 30
+    for api in WIRE_APIS.values():
         versions = (api.request.oldest, api.request.newest, api.request.flexible)
         assert (api.reply.oldest, api.reply.newest, api.reply.flexible) == versions, api
 

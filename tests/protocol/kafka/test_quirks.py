@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.handlers.table import HANDLERS
-from protocol.apis import APIS, BY_MESSAGE, WireApi
+from protocol.apis import BY_MESSAGE, WIRE_APIS, WireApi
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.kafka.quirks import ADAPT
@@ -52,7 +52,7 @@ from protocol.refusals import REFUSE
 from tests.protocol.kafka.samples import CASES, Filled, sample
 
 FRAME_BYTES = 1 << 20
-SPOKEN = [api for api in APIS.values() if api.message in REFUSE]
+SPOKEN = [api for api in WIRE_APIS.values() if api.message in REFUSE]
 
 
 def told(message: Message, version: int, reply: Message) -> Any:

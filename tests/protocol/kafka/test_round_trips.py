@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, BY_MESSAGE, WireApi
+from protocol.apis import BY_MESSAGE, WIRE_APIS, WireApi
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES, reader
 from protocol.kafka.varint import MAX_TAGS, read_tags, read_uvarint, write_tags, write_uvarint
@@ -21,7 +21,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetDelete
 from tests.enumerations import share_of
 from tests.protocol.kafka.samples import CASES, Case, Filled, carried, cases, sample
 
-each_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.request.name)
+each_api = pytest.mark.parametrize("api", WIRE_APIS.values(), ids=lambda api: api.request.name)
 PEAK_BYTES = 1 << 20
 
 

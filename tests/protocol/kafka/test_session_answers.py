@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from coordinator.handlers.table import HANDLERS
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import encode_request
 from protocol.messages.data import Produce, ProducePartition, ProduceReply, ProduceTopic
@@ -31,7 +31,7 @@ def test_every_served_api_is_told_of_with_its_versions() -> None:
     (answer,) = asked(opened(set(HANDLERS)), ApiVersions("rdkafka", "2.5.0-rc1"), 4)
     expected = {
         ApiVersion(api.key, api.request.oldest, api.request.newest)
-        for api in APIS.values()
+        for api in WIRE_APIS.values()
         if api.advertised and api.message in {*HANDLERS, *ITS_OWN}
     }
     assert isinstance(answer.reply, ApiVersionsReply)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from coordinator.gateway.session.replies import Addresses
 from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import encode_request
 from protocol.messages import Message
@@ -58,7 +58,7 @@ def answer(number: int, body: bytes) -> bytes:
 
 def told(key: int, version: int, number: int, reply: Message) -> bytes:
     """A reply as a broker writes it."""
-    return VersionCodec(APIS[key], version).frame(number, reply)
+    return VersionCodec(WIRE_APIS[key], version).frame(number, reply)
 
 
 def at_our_addresses(version: int, number: int, reply: MetadataReply, here: Addresses = HERE) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator.gateway.session import session
 from coordinator.gateway.session.byte_queue import FRAGMENT_BYTES, ByteQueue
-from protocol.apis import APIS
+from protocol.apis import WIRE_APIS
 from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import encode_request
 from protocol.messages.groups import HeartbeatReply
@@ -59,7 +59,9 @@ def produced(number: int, body: bytes, said: bytes) -> Asked:
 
 
 def ours(number: int, body: bytes, said: bytes) -> Asked:
-    return Asked(encode_request(BEAT, 4, number, "c"), None, VersionCodec(APIS[12], 4).frame(number, HeartbeatReply()))
+    return Asked(
+        encode_request(BEAT, 4, number, "c"), None, VersionCodec(WIRE_APIS[12], 4).frame(number, HeartbeatReply())
+    )
 
 
 def versions(number: int, body: bytes, said: bytes) -> Asked:
