@@ -15,10 +15,10 @@ from typing import Final
 
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
+from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.node import (
@@ -67,7 +67,7 @@ class KafkaDialect:
     """Kafka's wire. `served`: requests that the core answers; others of the table are not served or advertised. A
     request with more than `most_entries` elements in its arrays is a violation."""
 
-    __slots__ = ("_calls", "_most_entries", "_served", "max_frame_bytes", "name", "offer")
+    __slots__ = ("_codecs", "_most_entries", "_served", "max_frame_bytes", "name", "offer")
 
     def __init__(self, max_frame_bytes: int, served: set[type[Message]], most_entries: int = MAX_ENTRIES) -> None:
         self._most_entries = min(most_entries, MAX_ENTRIES)
@@ -75,7 +75,7 @@ class KafkaDialect:
         self.max_frame_bytes = max_frame_bytes
         offered = served | set(ANSWERED_BY_SESSIONS)
         self._served = {key: api for key, api in WIRE_APIS.items() if api.advertised and api.message in offered}
-        self._calls: dict[int, VersionCodec] = {}
+        self._codecs: dict[int, VersionCodec] = {}
         self.offer = ApiVersionsReply(
             api_keys=tuple(ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items())
         )
@@ -84,19 +84,19 @@ class KafkaDialect:
     def open(self) -> "KafkaSession":
         return KafkaSession(self)
 
-    def call(self, key: int, version: int) -> VersionCodec | None:
-        """Return the call of this version of an API; None if it is not served."""
-        return self.call_of((key & 0xFFFF) << 16 | (version & 0xFFFF))
+    def codec(self, key: int, version: int) -> VersionCodec | None:
+        """Return the codec of this version of an API; None if it is not served."""
+        return self.codec_of((key & 0xFFFF) << 16 | (version & 0xFFFF))
 
-    def call_of(self, kind: int) -> VersionCodec | None:
-        """Return the call by key and version as one number of four bytes, as in a frame."""
-        known = self._calls.get(kind)
+    def codec_of(self, kind: int) -> VersionCodec | None:
+        """Return the codec by key and version as one number of four bytes, as in a frame."""
+        known = self._codecs.get(kind)
         if known is None:
             key, version = kind >> 16, kind & 0xFFFF
             api = self._served.get(key)
             if api is None or not api.request.oldest <= version <= api.request.newest:
                 return None
-            known = self._calls[kind] = VersionCodec(api, version, self._most_entries)
+            known = self._codecs[kind] = VersionCodec(api, version, self._most_entries)
         return known
 
 
@@ -104,10 +104,10 @@ class _KeptReply:
     """Last reply to a commit, kept since the next one is mostly the same. `tail`: its bytes behind the correlation
     id."""
 
-    __slots__ = ("call", "reply", "size", "tail")
+    __slots__ = ("codec", "reply", "size", "tail")
 
-    def __init__(self, call: VersionCodec, reply: Message, frame: bytes) -> None:
-        self.call = call
+    def __init__(self, codec: VersionCodec, reply: Message, frame: bytes) -> None:
+        self.codec = codec
         self.reply = reply
         self.size = len(frame) - 4
         self.tail = frame[8:]
@@ -117,12 +117,12 @@ class _KeptRequest:
     """Last heartbeat or OffsetFetch of a connection: key and version, bytes behind the correlation id, and the decoded
     message. Members and monitoring tools repeat the same request."""
 
-    __slots__ = ("call", "kind", "message", "rest")
+    __slots__ = ("codec", "kind", "message", "rest")
 
-    def __init__(self, kind: int, rest: bytes, call: VersionCodec, message: Message) -> None:
+    def __init__(self, kind: int, rest: bytes, codec: VersionCodec, message: Message) -> None:
         self.kind = kind
         self.rest = rest
-        self.call = call
+        self.codec = codec
         self.message = message
 
 
@@ -132,7 +132,7 @@ class KafkaSession:
 
     __slots__ = (
         "_kept_request",
-        "_call",
+        "_codec",
         "_chunks",
         "_client_id_bytes",
         "_dialect",
@@ -155,8 +155,8 @@ class KafkaSession:
         self._chunks: list[bytes | bytearray] = []
         """Parts of an incomplete frame."""
         self._unfinished_bytes = 0
-        self._call: VersionCodec | None = None
-        """Call of the unanswered request."""
+        self._codec: VersionCodec | None = None
+        """Codec of the unanswered request."""
         self._request: Message | None = None
         self._kept_request: _KeptRequest | None = None
         self._kept_reply: _KeptReply | None = None
@@ -223,32 +223,32 @@ class KafkaSession:
 
     def next_request(self) -> Request | None:
         frames = self._frames
-        while frames and self._call is None:
+        while frames and self._codec is None:
             frame = frames.pop()
             self._waiting_bytes -= len(frame)
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
             kind, number, name_size = _HEAD(frame, _HEAD_AT)
-            asked = self._kept_request
-            if asked is not None and kind == asked.kind and frame[_REST_AT:] == asked.rest:
-                self._call, message = asked.call, asked.message
+            kept = self._kept_request
+            if kept is not None and kind == kept.kind and frame[_REST_AT:] == kept.rest:
+                self._codec, message = kept.codec, kept.message
             else:
-                call, position = self._read_header(frame, kind, number, name_size)
-                if call is None:
+                codec, position = self._read_header(frame, kind, number, name_size)
+                if codec is None:
                     continue
-                message = call.read(frame, position)
-                if call.answers_itself and (own := self._answer(call, message)) is not None:
-                    self._own.append(call.frame(number, own))
+                message = codec.read(frame, position)
+                if codec.answers_itself and (own := self._answer(codec, message)) is not None:
+                    self._own.append(codec.frame(number, own))
                     continue
-                self._call = call
-                if call.is_repeated and len(frame) <= _MAX_KEPT_REQUEST_BYTES:
-                    self._kept_request = _KeptRequest(kind, frame[_REST_AT:], call, message)
+                self._codec = codec
+                if codec.is_repeated and len(frame) <= _MAX_KEPT_REQUEST_BYTES:
+                    self._kept_request = _KeptRequest(kind, frame[_REST_AT:], codec, message)
             self._request = message
             return _request((number, message))
         return None
 
     def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[VersionCodec | None, int]:
-        """Return the request's call and the position of its body; None if the session has answered it."""
+        """Return the request's codec and the position of its body; None if the session has answered it."""
         position = _NAME_AT
         if size > 0:
             position += size
@@ -257,14 +257,14 @@ class KafkaSession:
                 self._name(name, size)
         elif self._client_id_bytes:
             self._name(b"", 0)
-        call = self._dialect.call_of(kind)
-        if call is None:
+        codec = self._dialect.codec_of(kind)
+        if codec is None:
             key, version = _KEY_AND_VERSION(frame, _HEAD_AT)
             if key == API_VERSIONS:
                 self._answer_unsupported(number)
                 return None, position
             raise ProtocolViolation(f"API {key} in version {version} is not served")
-        if call.is_flexible:
+        if codec.is_flexible:
             try:
                 if frame[position]:
                     position = read_tags(frame, position)[1]
@@ -272,7 +272,7 @@ class KafkaSession:
                     position += 1
             except IndexError:
                 raise ProtocolViolation("the frame ends in its header") from None
-        return call, position
+        return codec, position
 
     def _name(self, name: bytes, size: int) -> None:
         if len(name) < size:
@@ -285,60 +285,60 @@ class KafkaSession:
         """Answer an ApiVersions of an unknown version in the oldest one, with the versions of ApiVersions itself."""
         api = WIRE_APIS[API_VERSIONS]
         itself = ApiVersion(API_VERSIONS, api.request.oldest, api.request.newest)
-        oldest = self._dialect.call(API_VERSIONS, 0)
+        oldest = self._dialect.codec(API_VERSIONS, 0)
         assert oldest is not None
         self._own.append(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
 
-    def _answer(self, call: VersionCodec, message: Message) -> Message | None:
+    def _answer(self, codec: VersionCodec, message: Message) -> Message | None:
         """Return the session's own reply; None if the node must answer."""
         if isinstance(message, ApiVersions):
             software = (message.client_software_name, message.client_software_version)
-            if call.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
+            if codec.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
                 return ApiVersionsReply(ErrorCode.INVALID_REQUEST)
             return self._dialect.offer
         if isinstance(message, SaslHandshake):
             return SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE)
         if isinstance(message, SaslAuthenticate):
             return SaslAuthenticateReply(ErrorCode.ILLEGAL_SASL_STATE, _NO_AUTHENTICATION)
-        if isinstance(message, Produce) and call.version < OLDEST_PRODUCE and message.acks != 0:
+        if isinstance(message, Produce) and codec.version < OLDEST_PRODUCE and message.acks != 0:
             return REFUSE[Produce](message, ErrorCode.UNSUPPORTED_VERSION, None)
         return None
 
     # ---------------------------------------------------------------------------------------------------------- replies
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
-        call, request = self._call, self._request
-        assert call is not None and request is not None, "a reply to nothing"
-        self._call = self._request = None
+        codec, request = self._codec, self._request
+        assert codec is not None and request is not None, "a reply to nothing"
+        self._codec = self._request = None
         kind = type(reply)
-        if kind is call.plain:
-            data = call.frame(number, reply)
-        elif call.is_heartbeat and not reply.error_code:  # type: ignore[attr-defined]
-            data = reply_head(call.ready_size, number) + call.ready
+        if kind is codec.plain:
+            data = codec.frame(number, reply)
+        elif codec.is_heartbeat and not reply.error_code:  # type: ignore[attr-defined]
+            data = reply_head(codec.ready_size, number) + codec.ready
         elif kind is OffsetCommitReply:
-            data = self._commit_reply(call, number, reply)
+            data = self._commit_reply(codec, number, reply)
         elif isinstance(request, Produce) and request.acks == 0:
             data = b""
         else:
             if isinstance(reply, ErrorReply):
                 reply = REFUSE[type(request)](request, reply.error_code, reply.error_message)
-            if call.adapt is not None:
-                reply = call.adapt(call.version, request, reply)
-            data = call.frame(number, reply)
+            if codec.adapt is not None:
+                reply = codec.adapt(codec.version, request, reply)
+            data = codec.frame(number, reply)
         return self.take_data() + data if self._own else data
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
-        call = self._call
-        if call is None or call.encode_slowly is None or type(reply) is not call.plain:
+        codec = self._codec
+        if codec is None or codec.encode_slowly is None or type(reply) is not codec.plain:
             return reply
-        return Encoded((yield from call.encode_slowly(reply)))
+        return Encoded((yield from codec.encode_slowly(reply)))
 
-    def _commit_reply(self, call: VersionCodec, number: int, reply: Message) -> bytes:
+    def _commit_reply(self, codec: VersionCodec, number: int, reply: Message) -> bytes:
         kept = self._kept_reply
-        if kept is not None and kept.call is call and kept.reply == reply:
+        if kept is not None and kept.codec is codec and kept.reply == reply:
             return reply_head(kept.size, number) + kept.tail
-        data = call.frame(number, reply)
-        self._kept_reply = _KeptReply(call, reply, data) if len(data) <= _MAX_KEPT_REPLY_BYTES else None
+        data = codec.frame(number, reply)
+        self._kept_reply = _KeptReply(codec, reply, data) if len(data) <= _MAX_KEPT_REPLY_BYTES else None
         return data
 
     def encode_push(self, message: Message) -> bytes:
@@ -353,11 +353,11 @@ class KafkaSession:
 
     @property
     def unanswered(self) -> int:
-        return 0 if self._call is None else 1
+        return 0 if self._codec is None else 1
 
     @property
     def is_idle(self) -> bool:
-        return self._call is None
+        return self._codec is None
 
     @property
     def buffered_bytes(self) -> int:
@@ -370,4 +370,4 @@ class KafkaSession:
     @property
     def is_behind(self) -> bool:
         """True if so many bytes wait behind an unanswered request that no more should be read."""
-        return self._call is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES
+        return self._codec is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES

@@ -25,8 +25,8 @@ from coordinator.gateway.io.proxied_sockets import SEND_BACKLOG_BYTES
 from coordinator.gateway.io.supervisor import GatewayPlan
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode
-from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import KafkaClient, encode_request
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply

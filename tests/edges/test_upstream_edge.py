@@ -21,7 +21,7 @@ from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.io.server import Server
 from coordinator.node.events import Event
 from protocol.apis import WIRE_APIS
-from protocol.kafka.calls import VersionCodec
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersionsReply

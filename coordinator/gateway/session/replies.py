@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from coordinator.gateway.session.broker_list import replace_brokers
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import VersionCodec
 from protocol.kafka.reading import Reader, reader
 from protocol.kafka.varint import read_tags
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages import Message
 from protocol.messages.node import DescribeClusterReply, DescribedBroker, FindCoordinatorReply, FoundCoordinator
 
@@ -30,11 +30,11 @@ _BODY_POSITION: Final = 8
 class ReplyRewriter:
     """Rewriter of the replies of one version of an API."""
 
-    __slots__ = ("_call", "_decode", "_is_flexible", "_rewrite_message", "_version")
+    __slots__ = ("_codec", "_decode", "_is_flexible", "_rewrite_message", "_version")
 
     def __init__(self, key: int, version: int) -> None:
         api = WIRE_APIS[key]
-        self._call = VersionCodec(api, version)
+        self._codec = VersionCodec(api, version)
         self._is_flexible = api.is_flexible(version)
         self._decode: Reader = reader(api.reply, version, _MAX_ENTRIES, is_answer=True)
         self._version = version
@@ -48,7 +48,7 @@ class ReplyRewriter:
             decoded = self.decode(frame) if len(frame) <= DECODE_MAX_BYTES else None
             return replace_brokers(frame, self._version, addresses), decoded
         decoded = self.decode(frame)
-        return self._call.frame(correlation_id, self._rewrite_message(addresses, decoded)), decoded
+        return self._codec.frame(correlation_id, self._rewrite_message(addresses, decoded)), decoded
 
     def decode(self, frame: bytes) -> Message:
         """Decode a whole frame. Raises ProtocolViolation."""

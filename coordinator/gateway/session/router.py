@@ -130,10 +130,10 @@ class Router:
             if request.oldest <= version <= request.newest:
                 return Route(key in LOCAL_KEYS, reply_rewriter(key, version))
         elif key in LOCAL_KEYS:
-            if self._dialect.call(key, version) is not None:
+            if self._dialect.codec(key, version) is not None:
                 return _LOCAL
         elif 0 <= version <= FORWARDED_VERSIONS.get(key, -1) and (key != SASL_HANDSHAKE or version):
-            is_shared = key in SHARED_KEYS and self._dialect.call(key, version) is not None
+            is_shared = key in SHARED_KEYS and self._dialect.codec(key, version) is not None
             return _LOCAL if is_shared else _FORWARD
         raise ProtocolViolation(f"API {key} in version {version} is not offered in front of a broker")
 
@@ -143,14 +143,14 @@ class Router:
 
     def belongs_to_broker(self, key: int, version: int, frame: bytes) -> bool:
         """Return whether a request of a shared API, given as a whole frame, is the broker's."""
-        call = self._dialect.call(key, version)
-        assert call is not None
-        body = _body_position(frame, is_flexible=call.is_flexible)
+        codec = self._dialect.codec(key, version)
+        assert codec is not None
+        body = _body_position(frame, is_flexible=codec.is_flexible)
         if key == FIND_COORDINATOR:
-            request: FindCoordinator = call.read(frame, body)
+            request: FindCoordinator = codec.read(frame, body)
             return request.key_type == _TRANSACTION_KEY_TYPE
         try:
-            message = call.read(frame, body)
+            message = codec.read(frame, body)
         except ProtocolViolation:
             return True  # the broker may accept versions or fields that Muster does not
         assert isinstance(message, DescribeConfigs | AlterConfigs | IncrementalAlterConfigs)

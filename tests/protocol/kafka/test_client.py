@@ -6,8 +6,8 @@ import pytest
 
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import KafkaClient, encode_request
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.groups import Heartbeat, HeartbeatReply, ListGroups, ListGroupsReply

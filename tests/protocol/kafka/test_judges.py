@@ -93,12 +93,12 @@ def test_a_whole_reply_is_what_the_judge_makes_of_it(judge: Judge, api: WireApi)
     for case in cases_of(api, judge):
         if case.is_request:
             continue
-        call = dialect.call(api.key, case.version)
-        assert (call is None) == (not api.advertised)
-        if call is not None:
+        codec = dialect.codec(api.key, case.version)
+        assert (codec is None) == (not api.advertised)
+        if codec is not None:
             message = sample(case, Filled())
             expected = judge.frame(case, message, 0x01020304, None)
-            assert call.frame(0x01020304, message) == len(expected).to_bytes(4, "big") + expected, case
+            assert codec.frame(0x01020304, message) == len(expected).to_bytes(4, "big") + expected, case
 
 
 @each_api

@@ -294,11 +294,11 @@ def test_tagged_fields_of_a_header_are_read_over() -> None:
 def test_a_heartbeat_s_good_answer_is_the_same_bytes_however_it_is_made() -> None:
     for version in range(5):
         session = opened()
-        call = session._dialect.call(12, version)
-        assert call is not None
+        codec = session._dialect.codec(12, version)
+        assert codec is not None
         session.receive_data(encode_request(BEAT, version, 5, "c"))
         session.next_request()
-        assert session.encode_reply(5, HeartbeatReply()) == call.frame(5, HeartbeatReply())
+        assert session.encode_reply(5, HeartbeatReply()) == codec.frame(5, HeartbeatReply())
 
 
 def test_an_answer_goes_to_the_version_that_asked() -> None:

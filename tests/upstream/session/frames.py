@@ -8,8 +8,8 @@ from coordinator.gateway.session.replies import Addresses
 from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
 from protocol.apis import WIRE_APIS
-from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import encode_request
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat

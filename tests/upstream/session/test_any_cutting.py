@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from coordinator.gateway.session import session
 from coordinator.gateway.session.byte_queue import FRAGMENT_BYTES, ByteQueue
 from protocol.apis import WIRE_APIS
-from protocol.kafka.calls import VersionCodec
 from protocol.kafka.client import encode_request
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata

@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.apis import WIRE_APIS
-from protocol.kafka.calls import API_VERSIONS, VersionCodec
+from protocol.kafka.version_codec import API_VERSIONS, VersionCodec
 from protocol.messages.data import FetchPartitionReply, FetchReply, FetchTopicReply
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersionsReply
@@ -24,10 +24,10 @@ def test_a_reply_that_is_joined_once_is_as_its_pieces_say(version: int) -> None:
 
 def test_a_heartbeats_ready_answer_is_what_its_writer_says() -> None:
     for version in range(5):
-        call = VersionCodec(WIRE_APIS[HEARTBEAT], version)
-        frame = call.frame(3, HeartbeatReply())
-        assert frame[8:] == call.ready
-        assert call.ready_size == len(frame) - 4
+        codec = VersionCodec(WIRE_APIS[HEARTBEAT], version)
+        frame = codec.frame(3, HeartbeatReply())
+        assert frame[8:] == codec.ready
+        assert codec.ready_size == len(frame) - 4
 
 
 def test_what_is_asked_before_versions_are_known_is_answered_without_tags() -> None:
