@@ -120,8 +120,8 @@ Handler = Callable[[Core, RequestRef, Any, Moment], None]
 
 class Api(NamedTuple):
     """One request. `admit` finds the one group that the request names, and is called before the handler, which gets
-    its result. It is None if the handler admits by itself: for instance a request that names no group, or several, that is
-    admitted anew in each of its slices, or that is refused by partition, as a commit is."""
+    its result. It is None if the handler admits by itself: for instance a request that names no group, or several, that
+    is admitted anew in each of its slices, or that is refused by partition, as a commit is."""
 
     message: type[Message]
     admit: Admission | None
