@@ -1,9 +1,9 @@
 """Nobody who sends heartbeats in time is evicted for silence, whatever the daemon was doing when they came.
 
 In time is by the socket: a heartbeat that has arrived less than a session timeout ago, or since the daemon's last step,
-over a connection that is whole. Clients send no other one before it is answered. One exception: on a connection to
-brokers it waits behind a request that its broker has not answered, and the node has read nothing there that names the
-member.
+over a connection that is whole. Clients send no other one before it is answered. One exception: on a new
+connection to brokers it waits for its broker, behind a request or for its own permission, and nothing that was served
+there names the member yet.
 """
 
 from collections import deque
@@ -124,4 +124,5 @@ def _is_unread(node: Node, beat: Beat, session: EndedSession) -> bool:
     connection = node.core.connections.get(beat.link.number)
     if connection is None or not isinstance(connection.session, ProxySession):
         return False
-    return connection.session.has_waiting_request and session.connection != beat.link.number
+    waits_for_permission = connection.is_guarded and connection.session.unanswered > 0
+    return session.connection != beat.link.number and (waits_for_permission or connection.session.has_waiting_request)
