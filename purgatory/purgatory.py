@@ -87,10 +87,19 @@ class DelayedOperationPurgatory(Generic[E]):
         It supersedes the operation watched under its key, which ends without completing. Watching the same object again
         files it under its present deadline and the keys now given.
         """
-        self.cancel(op.key)
+        key = op.key
+        if key in self._watched:
+            self.cancel(key)
         if op.is_satisfied():
             return _events(op, was_deadline=False)
-        self._watch(op, tuple(notified_by))
+        if notified_by or self._listening:
+            self._listen(op, tuple(notified_by))
+        self._watched[key] = op
+        self._by_kind[op.kind] = self._by_kind.get(op.kind, 0) + 1
+        deadline_ms = op.deadline_ms
+        self._wheel.add(op, deadline_ms)
+        if self._soonest_ms is not None and deadline_ms <= self._soonest_ms:
+            self._soonest_ms = None
         return []
 
     def check_and_complete(self, key: Hashable) -> list[E]:
@@ -101,11 +110,11 @@ class DelayedOperationPurgatory(Generic[E]):
         listening = self._listening.get(key)
         if listening is None:
             op = self._watched.get(key)
-            return [] if op is None or not op.is_satisfied() else self._end(op, was_deadline=False)
+            return [] if op is None or not op.is_satisfied() else self._complete(op)
         events: list[E] = []
         for op in list(listening.values()):
             if op.is_satisfied():
-                events += self._end(op, was_deadline=False)
+                events += self._complete(op)
         return events
 
     def listening_to(self, key: Hashable) -> list[Hashable]:
@@ -136,7 +145,8 @@ class DelayedOperationPurgatory(Generic[E]):
             assert isinstance(op, DelayedOperation)
             deadline_ms = op.deadline_ms
             if deadline_ms <= op.filed_deadline_ms:
-                return self._end(op, was_deadline=True)
+                self._forget(op)
+                return _events(op, was_deadline=True)
             wheel.add(op, deadline_ms)
             if deadline_ms <= now_ms:  # still overdue, but others may come before it
                 wheel.advance(now_ms)
@@ -149,7 +159,7 @@ class DelayedOperationPurgatory(Generic[E]):
             self._soonest_ms = self._wheel.next_deadline_ms
         return self._soonest_ms
 
-    def _watch(self, op: DelayedOperation[E], notified_by: tuple[Hashable, ...]) -> None:
+    def _listen(self, op: DelayedOperation[E], notified_by: tuple[Hashable, ...]) -> None:
         key = op.key
         for key_of_notice in notified_by:
             listening = self._listening.setdefault(key_of_notice, {})
@@ -158,18 +168,13 @@ class DelayedOperationPurgatory(Generic[E]):
             listening[key] = op
         if notified_by:
             self._notified_by[key] = notified_by
-        if self._listening and key in self._listening:
+        if key in self._listening:
             self._listening[key][key] = op
-        self._watched[key] = op
-        self._by_kind[op.kind] = self._by_kind.get(op.kind, 0) + 1
-        self._wheel.add(op, op.deadline_ms)
-        if self._soonest_ms is not None and op.deadline_ms <= self._soonest_ms:
-            self._soonest_ms = None
 
-    def _end(self, op: DelayedOperation[E], was_deadline: bool) -> list[E]:
+    def _complete(self, op: DelayedOperation[E]) -> list[E]:
         self._forget(op)
         self._wheel.cancel(op)
-        return _events(op, was_deadline)
+        return _events(op, was_deadline=False)
 
     def _forget(self, op: DelayedOperation[E]) -> None:
         key = op.key
@@ -187,7 +192,9 @@ class DelayedOperationPurgatory(Generic[E]):
 
 def _events(op: DelayedOperation[E], was_deadline: bool) -> list[E]:
     is_overdue = was_deadline and not op.is_satisfied()
-    events = [op.completed()]
-    if is_overdue:
-        events.append(op.overdue())
-    return [event for event in events if event is not None]
+    events = []
+    if (event := op.completed()) is not None:
+        events.append(event)
+    if is_overdue and (event := op.overdue()) is not None:
+        events.append(event)
+    return events

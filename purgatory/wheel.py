@@ -25,16 +25,12 @@ class Entry:
     It can be in one wheel at a time. Its links belong to the wheel. A subclass need not call `__init__`.
     """
 
-    __slots__ = ("_deadline_ms", "_next", "_previous")
+    __slots__ = ("_next", "_previous", "filed_deadline_ms")
 
-    _deadline_ms: int
+    filed_deadline_ms: int
+    """Deadline that the entry was last added with; unset before the first `add`."""
     _next: "Entry | None"
     _previous: "Entry | None"
-
-    @property
-    def filed_deadline_ms(self) -> int:
-        """Deadline that the entry was last added with; unset before the first `add`."""
-        return self._deadline_ms
 
 
 class _Bucket(Entry):
@@ -141,7 +137,7 @@ class TimingWheel:
             self._unlink(entry)
         else:
             self._count += 1
-        entry._deadline_ms = deadline_ms
+        entry.filed_deadline_ms = deadline_ms
         tick = -((self._start_ms - deadline_ms) // self._tick_ms)  # rounded up: never early
         if tick <= self._now:
             self._add_late(entry, deadline_ms)
@@ -170,7 +166,7 @@ class TimingWheel:
             return
         self._now = now
         for entry in self._take_until(now):
-            tick = -((self._start_ms - entry._deadline_ms) // self._tick_ms)
+            tick = -((self._start_ms - entry.filed_deadline_ms) // self._tick_ms)
             if tick <= now:
                 self._make_due(entry)
             else:
@@ -217,7 +213,7 @@ class TimingWheel:
         self._late.append(entry)
 
     def _make_due(self, entry: Entry) -> None:
-        deadline_ms = entry._deadline_ms
+        deadline_ms = entry.filed_deadline_ms
         if (bucket := self._due.get(deadline_ms)) is None:
             bucket = self._due[deadline_ms] = _Bucket()
             heappush(self._due_order, deadline_ms)

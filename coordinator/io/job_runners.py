@@ -2,7 +2,7 @@
 
 A thread takes the interpreter's lock several times a job, and each time the loop and the thread wait for each other:
 that was a quarter of the cost of a commit. The loop must not write by itself either (`disk_jobs.py`). So a flush of a
-single write is the kernel's where it can do that (`kernel_flush.py`): the thread only submits it.
+single write is the kernel's where it can do that (`kernel_flush.py`): the loop submits it and no thread takes part.
 """
 
 import asyncio
@@ -78,11 +78,8 @@ class FlushRunner(JobThreadRunner):
                     raise OSError(error.errno, f"{error.strerror}: a flush of the write-ahead log")
             done()
 
-        def attempt() -> None:
-            with exit_on_error(self._what):
-                kernel.begin(job.writes[0], ended)
-
-        self._thread.submit(attempt)
+        with exit_on_error(self._what):
+            kernel.begin(job.writes[0], ended)
 
     def finish(self) -> None:
         super().finish()

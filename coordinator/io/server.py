@@ -4,14 +4,16 @@ lives here."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import structlog
 
 from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
+from coordinator.handlers.budget import BYTES_A_STEP, READS_A_STEP
 from coordinator.io.allocator import keep_large_buffers
+from coordinator.io.calls import Calls
 from coordinator.io.complaints import Complaints
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
@@ -20,10 +22,9 @@ from coordinator.io.patient_disk import patient
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
-from coordinator.node.events import Call, Ended, Event, Lost, Opened, Received, Stopping, Woke
+from coordinator.node.events import Ended, Event, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import AnyNode
 from partition_log.disk.disk import Disk
-from protocol.messages import Message
 
 log = structlog.get_logger()
 
@@ -40,6 +41,12 @@ _LONG_STALL_MS = 1_000
 def read_clock() -> Moment:
     """Read both clocks."""
     return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+def _subject(transport: asyncio.Transport | None) -> tuple[Any, ...]:
+    """Return the name in the client's certificate, as `ssl` gives it; empty without one."""
+    certificate = None if transport is None else transport.get_extra_info("peercert")
+    return certificate["subject"] if certificate else ()
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
@@ -75,7 +82,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         server = self._server
-        server.happen(Received(self.number, bytes(server.receive_buffer[:nbytes])))
+        server.received(Received(self.number, bytes(server.receive_buffer[:nbytes])))
         self.moved_ms = server.moment.monotonic_ms
 
     def eof_received(self) -> bool:
@@ -120,12 +127,14 @@ class Server:
         self.complaints = Complaints()
         self._loop = asyncio.get_running_loop()
         self._clients: dict[int, ClientProtocol] = {}
-        self._calls: dict[int, asyncio.Future[Message]] = {}
+        self.calls = Calls(self.happen)
         self._next_number = _FIRST_CONNECTION
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_ms: int | None = None
         self.moment = read_clock()
         self._clock: ActiveClock
+        self._unstepped: list[Event] = []
+        self._unstepped_bytes = 0
         self._flushing, self._working = FlushRunner(self._loop), JobThreadRunner("checkpoint", self._loop)
         self._jobs = DiskJobs(patient(disk), self._flushing, self._working, self._done)
         self._loaded = asyncio.Event()
@@ -145,7 +154,7 @@ class Server:
             Flush: self._flush,
             RunJob: self._run_job,
             LogError: self._log_error,
-            Return: self._return,
+            Return: self.calls.answer,
         }
 
     async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
@@ -179,17 +188,6 @@ class Server:
     async def until_loaded(self) -> None:
         """Wait until every shard serves its groups. Clients that connect before are told to try again."""
         await self._loaded.wait()
-
-    async def ask(self, message: Message) -> Message:
-        """Serve a request from inside the process, the way all requests are served, and return its reply."""
-        future: asyncio.Future[Message] = self._loop.create_future()
-        number = self._next_number = self._next_number + 1
-        self._calls[number] = future
-        try:
-            self.happen(Call(number, message))
-            return await future
-        finally:
-            self._calls.pop(number, None)
 
     async def stop(self) -> None:
         """Stop accepting, answer waiting requests, flush everything and close the logs."""
@@ -237,7 +235,8 @@ class Server:
             client.transport.abort()
             return number
         self._clients[number] = client
-        self.happen(Opened(number, dialect, peer[0] if peer else "unknown", broker))
+        host, port = (peer[0], peer[1]) if peer else ("unknown", -1)
+        self.happen(Opened(number, dialect, host, broker, port, _subject(client.transport)))
         client.moved_ms = self.moment.monotonic_ms
         return number
 
@@ -251,17 +250,45 @@ class Server:
 
     def lost(self, number: int) -> None:
         """Step the node with the loss of a connection, unless the node closed it."""
+        self._step_unstepped()
         if self._clients.pop(number, None) is not None:
             self.happen(Lost(number))
 
+    def received(self, event: Received) -> None:
+        """Step the node with what a client sent, together with all else that is read in this turn of the loop: the
+        sockets that are readable are read first, then one step serves them, with one look at what is overdue and one
+        flush."""
+        unstepped = self._unstepped
+        if not unstepped:
+            self._read_clock()
+            self._loop.call_soon(self._step_unstepped)
+        unstepped.append(event)
+        self._unstepped_bytes += len(event.data)
+        if len(unstepped) >= READS_A_STEP or self._unstepped_bytes >= BYTES_A_STEP:
+            self._step_unstepped()
+
+    def _step_unstepped(self) -> None:
+        if self._unstepped:
+            events, self._unstepped, self._unstepped_bytes = self._unstepped, [], 0
+            self._step(events)
+
     def happen(self, event: Event) -> None:
-        """Step the node with the event and carry out the effects. A step that fails ends the process."""
-        node, carry_out = self.node, self._effects
+        """Step the node with the event, after all that was read before it: a step answers what was read at its end,
+        and the event may be the loss of the connection."""
+        self._step_unstepped()
+        self._step((event,))
+
+    def _read_clock(self) -> None:
         now_ms = time.monotonic_ns() // 1_000_000
         if now_ms != self._clock.now_ms:  # one moment serves all steps of a millisecond
-            self.moment = Moment(self._clock.read(now_ms, node.next_deadline_ms), time.time_ns() // 1_000_000)
+            self.moment = Moment(self._clock.read(now_ms, self.node.next_deadline_ms), time.time_ns() // 1_000_000)
+
+    def _step(self, events: Sequence[Event]) -> None:
+        """Step the node and carry out the effects. A step that fails ends the process."""
+        node, carry_out = self.node, self._effects
+        self._read_clock()
         try:
-            for effect in node.step(event, self.moment):
+            for effect in node.step_many(events, self.moment):
                 carry_out[type(effect)](effect)
             deadline_ms = node.next_deadline_ms
             if deadline_ms is not None:
@@ -269,7 +296,7 @@ class Server:
                 if self._timer_ms is None or deadline_ms < self._timer_ms:
                     self._arm(deadline_ms)
         except BaseException as error:  # noqa: BLE001 - nothing is swallowed: the process ends
-            exit_process(type(event).__name__, error)
+            exit_process(type(events[-1]).__name__, error)
 
     def _stalled(self, stall_ms: int) -> None:
         self.node.core.count("stalls")
@@ -374,7 +401,3 @@ class Server:
         self.happen(event)
         if not self._under_way:
             self._idle.set()
-
-    def _return(self, effect: Return) -> None:
-        if (future := self._calls.get(effect.call_id)) is not None and not future.done():
-            future.set_result(effect.reply)

@@ -10,10 +10,11 @@ from itertools import islice
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import RetentionDue
-from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscriptions
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, is_by_subscription, rule_of
-from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
+from coordinator.runtime.group import Group
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_table import OffsetTable, Place
 from coordinator.runtime.shard import Shard, ShardState
 from partition_log.store.log_store import LogStore
 
@@ -124,16 +125,15 @@ class Expiry:
         if group is None or shard.state is not ShardState.ACTIVE:
             self._visit = None
             return _WORK_A_GROUP
-        balanced = shard.balanced.get(group.group_id)
-        if visit.subscriptions is None and is_by_subscription(group, balanced):
-            visit.subscriptions = self._subscriptions.of(group)
+        if visit.subscriptions is None and is_by_subscription(group):
+            visit.subscriptions = self._subscriptions.of(group.classic)
             visit.reading = visit.subscriptions.reading()
         work = _WORK_A_GROUP
         for cost in visit.reading:
             work += cost
             if work >= most:
                 return work
-        rule = rule_of(group, balanced, visit.subscriptions)
+        rule = rule_of(group, visit.subscriptions)
         places: list[Place] = []
         is_over = True
         if not isinstance(rule, KeepReason):
@@ -175,7 +175,7 @@ class Expiry:
         expired = dict(visit.expired)
         for topic, _partition in places:
             expired[topic] = expired.get(topic, 0) + 1
-        may_die = is_over and group.state is GroupState.EMPTY and not shard.is_balanced(group.group_id)
+        may_die = is_over and group.is_empty
         leaves_nothing = may_die and _leaves_nothing(shard.offsets, group.group_id, len(places))
         if not (places or leaves_nothing or (is_over and expired)):
             return True

@@ -5,7 +5,8 @@ from typing import NamedTuple
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite
 from partition_log.segments.file_names import cleaned_name
-from partition_log.segments.segment import Segment, SegmentWrite
+from partition_log.segments.segment import Segment
+from partition_log.segments.segment_write import SegmentWrite
 from protocol.record_batch import BatchHeader, empty_batch, extent
 from protocol.record_keys import Keyed, join_records
 

@@ -11,7 +11,8 @@ from partition_log.log.state_snapshots import StateSnapshot, read_newest_state_s
 from partition_log.producers.expiration import ProducerExpiration
 from partition_log.producers.producer_state import Producers, sequence_of
 from partition_log.segments.batch_reader import batches_of
-from partition_log.segments.segment import Segment, SegmentWrite
+from partition_log.segments.segment import Segment
+from partition_log.segments.segment_write import SegmentWrite
 from partition_log.segments.sparse_index import INDEX_INTERVAL_BYTES
 from protocol.record_batch import (
     HEADER_BYTES,

@@ -21,24 +21,15 @@ every append. They are written in one piece when they are many, and before every
 
 from collections.abc import Iterator
 
-import msgspec
-
 from partition_log.disk.open_files import OpenFiles
 from partition_log.errors import ADVICE, LogDamaged
 from partition_log.segments.file_names import file_name
 from partition_log.segments.index_files import INDEX_ENTRY, TIME_ENTRY, last_entry
+from partition_log.segments.segment_write import SegmentWrite
 from partition_log.segments.sparse_index import SparseIndex
 from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
 
 READ_AHEAD_BYTES = 8192
-
-
-class SegmentWrite(msgspec.Struct, frozen=True, gc=False):
-    """Bytes for a place in a segment's file, which is there or is made."""
-
-    path: str
-    position: int
-    data: bytes
 
 
 class Segment:

@@ -16,10 +16,10 @@ from partition_log.log.segment_swap import CleanedWrite, Swap
 from partition_log.producers.producer_state import Producers, ProducersSnapshot
 from partition_log.producers.snapshot_files import remove_snapshots, write_snapshot
 from partition_log.segments.index_files import write_indexes
-from partition_log.segments.segment import Segment, SegmentWrite
+from partition_log.segments.segment import Segment
+from partition_log.segments.segment_write import SegmentWrite
 from partition_log.wal.checkpoint import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
-from partition_log.wal.wal_segment import WalSegment, WalSegmentMaker
-from partition_log.wal.write_ahead_log import BlockWrite
+from partition_log.wal.wal_segment import BlockWrite, WalSegment, WalSegmentMaker
 
 
 class CheckpointOutcome:

@@ -8,6 +8,14 @@ from partition_log.wal.layout import segment_head, segment_path
 _ZEROS = bytes(1024 * 1024)
 
 
+class BlockWrite(msgspec.Struct, frozen=True, gc=False):
+    """Bytes for a place in a file."""
+
+    handle: int
+    position: int
+    data: bytes
+
+
 class LastBlock(msgspec.Struct, frozen=True, gc=False):
     """The last block that a recovery has read; it may be in the page cache alone.
 

@@ -1,19 +1,9 @@
 """The writing side of the write-ahead log (its format: `layout.py`). Nothing here touches the disk."""
 
-import msgspec
-
 from partition_log.wal.layout import BLOCK_HEAD, SECTOR, UINT32, block_bytes
-from partition_log.wal.wal_segment import LastBlock, WalSegment, WalSegmentMaker
+from partition_log.wal.wal_segment import BlockWrite, LastBlock, WalSegment, WalSegmentMaker
 
 _length = UINT32.pack
-
-
-class BlockWrite(msgspec.Struct, frozen=True, gc=False):
-    """Bytes for a place in a file."""
-
-    handle: int
-    position: int
-    data: bytes
 
 
 class WriteAheadLog:

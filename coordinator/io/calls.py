@@ -1,0 +1,42 @@
+"""EDGE: requests to the node from inside the process, and the answers to them."""
+
+import asyncio
+from collections.abc import Callable
+
+from coordinator.config.keys import Secret
+from coordinator.node.effects import Return
+from coordinator.node.events import Call, Event, PasswordGiven
+from protocol.messages import Message
+
+
+class Calls:
+    """Requests that wait for their `Return`."""
+
+    def __init__(self, happen: Callable[[Event], None]) -> None:
+        self._happen = happen
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._last_number = 0
+
+    async def ask(self, message: Message, principal: str = "", host: str = "") -> Message:
+        """Serve a request the way all requests are served, and return its reply. `principal`, if any, logged in for it
+        at `host`."""
+        return await self._call(lambda number: Call(number, message, principal, host))
+
+    async def log_in(self, username: str, password: str, host: str) -> Message:
+        """Check a user's password; the answer is a LoginReply."""
+        return await self._call(lambda number: PasswordGiven(number, username, Secret(password), host))
+
+    def answer(self, effect: Return) -> None:
+        """Hand over a reply, if it is still waited for."""
+        if (future := self._waiting.get(effect.call_id)) is not None and not future.done():
+            future.set_result(effect.reply)
+
+    async def _call(self, event_of: Callable[[int], Event]) -> Message:
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        number = self._last_number = self._last_number + 1
+        self._waiting[number] = future
+        try:
+            self._happen(event_of(number))
+            return await future
+        finally:
+            self._waiting.pop(number, None)
