@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from coordinator import __version__
+from coordinator import __version__, build_info
+from coordinator.accounts.records import AccountsCorrupt
 from coordinator.config.config import Address, Config, ConfigError, load_config
 from coordinator.config.help import asked, help_text
 from coordinator.gateway.gateway import Gateway
@@ -27,12 +28,15 @@ from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
+from coordinator.handlers.core import Core
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
 from coordinator.io.ids import RandomIds
+from coordinator.io.password_checks import PasswordChecks
 from coordinator.io.server import Server, read_clock
 from coordinator.io.tls.from_config import listening_tls
 from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
+from coordinator.node.effects import CheckPassword
 from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
@@ -41,6 +45,7 @@ from partition_log.disk.disk import OsDisk
 from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
 from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
 from partition_log.store.log_store import LogStore, StoreLimits
+from protocol.messages import Message
 
 log = structlog.get_logger()
 
@@ -61,7 +66,7 @@ def main() -> None:
         sys.exit(log_command.main(sys.argv[2:]))
     question = asked(sys.argv[1:])
     if question is not None:
-        print(help_text() if question == "help" else f"musterd {__version__}")
+        print(help_text() if question == "help" else _version())
         return
     try:
         config = load_config(sys.argv[1:], os.environ, lambda path: Path(path).read_bytes())
@@ -75,7 +80,7 @@ def main() -> None:
         _runner()(_serve(config))
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
-    except (LogDamaged, TopicsCorrupt, ConfigsCorrupt) as error:
+    except (LogDamaged, TopicsCorrupt, ConfigsCorrupt, AccountsCorrupt) as error:
         sys.exit(_complain(str(error), 1))
     except FolderInUse:
         advice = "stop that daemon first, or give this one a folder of its own (--data-dir)"
@@ -84,6 +89,10 @@ def main() -> None:
         sys.exit(_complain(f"cannot serve: {error}", DISK_FAILED))
     except OSError as error:
         sys.exit(_complain(f"cannot serve: {error}", 1))
+
+
+def _version() -> str:
+    return f"musterd {__version__} ({build_info.build()}, {build_info.interpreter()})"
 
 
 def _complain(sentence: str, code: int) -> int:
@@ -189,6 +198,7 @@ async def _serve(config: Config) -> None:
     node = kind(config, store, RandomIds(), addresses, read_clock())
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
+    checks = _accounts(config, server, node.core)
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
     idle.watch()
@@ -207,9 +217,7 @@ async def _serve(config: Config) -> None:
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
         gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
-        told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
-        secured = [kind for kind in bound if config.speaks_tls(kind)]
-        print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
+        _announce(config, bound)
     await stopping.wait()
     log.info("stopping")
     idle.stop()
@@ -217,10 +225,39 @@ async def _serve(config: Config) -> None:
         await stop_http()
     if beside is not None:
         await beside.stop()
+    checks.stop()
     await server.stop()
     if store.snapshots_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
+
+
+def _announce(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
+    """Print the one line of standard output."""
+    told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
+    secured = [kind for kind in bound if config.speaks_tls(kind)]
+    print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
+
+
+def _accounts(config: Config, server: Server, core: Core) -> PasswordChecks:
+    """Make the first user, if there is none, and have passwords checked beside the loop."""
+    checks = PasswordChecks(server.happen)
+    server.carry_out(CheckPassword, checks.check)
+    _make_administrator(config, core)
+    return checks
+
+
+def _make_administrator(config: Config, core: Core) -> None:
+    """Make the first user, who is durable with the first flush; not where there are users already."""
+    if config.initial_admin is None:
+        return
+    username, _, password = config.initial_admin.partition(":")
+    if core.accounts.users:
+        log.info("initial.admin is passed over: there are users", users=len(core.accounts.users))
+    elif problem := core.accounts.make_administrator(username, password, read_clock()):
+        raise ConfigError(f"initial.admin: {username} cannot be written: {problem.name}")
+    else:
+        log.info("the first user is made", user=username)
 
 
 def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Event:
@@ -248,12 +285,24 @@ async def _serve_http(
     # aiohttp takes a third of a daemon's start, and many daemons have no HTTP listener.
     from coordinator.http.app import make_app, serve
     from coordinator.http.connections import KEEPALIVE_S, HttpLimits
+    from coordinator.http.logins import Caller, of_caller
 
     keepalive_s = KEEPALIVE_S
     if config.connections_max_idle_ms >= 0:
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
+
+    def ask(message: Message, caller: Caller | None) -> Awaitable[Message]:
+        return server.calls.ask(message, *(caller or ()))
+
+    app = make_app(
+        of_caller(ask),
+        most_series=config.http_metrics_max_series,
+        hosts=_http_hosts(config),
+        log_in=server.calls.log_in if config.wants_logins else None,
+        has_open_metrics=config.http_metrics_without_login,
+    )
     return await serve(
-        make_app(server.ask, most_series=config.http_metrics_max_series, hosts=_http_hosts(config)),
+        app,
         address.host,
         address.port,
         tls if config.speaks_tls("http") else None,

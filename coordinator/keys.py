@@ -34,6 +34,20 @@ class BalancedLeaseKey(msgspec.Struct, frozen=True, gc=False):
     consumer_id: str
 
 
+class ConsumerSessionKey(msgspec.Struct, frozen=True, gc=False):
+    """Session of a member of a consumer group."""
+
+    group_id: str
+    member_id: str
+
+
+class RevocationKey(msgspec.Struct, frozen=True, gc=False):
+    """Time in which a member of a consumer group must revoke partitions."""
+
+    group_id: str
+    member_id: str
+
+
 class FetchKey(msgspec.Struct, frozen=True, gc=False):
     """A delayed fetch: the request of this number on the connection."""
 
@@ -71,15 +85,25 @@ class UpstreamKey(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
+class LoginKey(msgspec.Struct, frozen=True, gc=False):
+    """The delayed end of a failed login on the connection; `call` numbers those of HTTP."""
+
+    connection: int
+    call: int = -1
+
+
 OperationKey = (
     PhaseKey
     | MemberKey
     | LeaseKey
     | BalancedLeaseKey
+    | ConsumerSessionKey
+    | RevocationKey
     | FetchKey
     | ProduceKey
     | FlushKey
     | NewRecordsKey
     | TaskKey
     | UpstreamKey
+    | LoginKey
 )

@@ -5,6 +5,21 @@ from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import (
+    AclCreationResult,
+    AlteredUserScram,
+    AlterUserScramCredentials,
+    AlterUserScramCredentialsReply,
+    CreateAcls,
+    CreateAclsReply,
+    DeleteAcls,
+    DeleteAclsFilterResult,
+    DeleteAclsReply,
+    DescribeAcls,
+    DescribeAclsReply,
+    DescribeUserScramCredentials,
+    DescribeUserScramCredentialsReply,
+)
 from protocol.messages.configs import (
     AlterConfigs,
     AlterConfigsReply,
@@ -14,6 +29,13 @@ from protocol.messages.configs import (
     DescribedConfigs,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+)
+from protocol.messages.consumer_groups import (
+    ConsumerGroupDescribe,
+    ConsumerGroupDescribeReply,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    DescribedConsumerGroup,
 )
 from protocol.messages.data import (
     EpochEndOffset,
@@ -213,6 +235,24 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
     OffsetFetch: lambda request, error, _text: OffsetFetchReply(
         tuple(on_each_partition(one, error) for one in request.groups)
     ),
+    ConsumerGroupHeartbeat: lambda _request, error, text: ConsumerGroupHeartbeatReply(error, text),
+    ConsumerGroupDescribe: lambda request, error, text: ConsumerGroupDescribeReply(
+        tuple(DescribedConsumerGroup(group_id, error, text) for group_id in request.group_ids)
+    ),
     OffsetDelete: lambda _request, error, _text: OffsetDeleteReply(error),
+    DescribeAcls: lambda _request, error, text: DescribeAclsReply(error, text),
+    CreateAcls: lambda request, error, text: CreateAclsReply(
+        tuple(AclCreationResult(error, text) for _one in request.creations)
+    ),
+    DeleteAcls: lambda request, error, text: DeleteAclsReply(
+        tuple(DeleteAclsFilterResult(error, text) for _one in request.filters)
+    ),
+    DescribeUserScramCredentials: lambda _request, error, text: DescribeUserScramCredentialsReply(error, text),
+    AlterUserScramCredentials: lambda request, error, text: AlterUserScramCredentialsReply(
+        tuple(
+            AlteredUserScram(name, error, text)
+            for name in dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
+        )
+    ),
 }
 """Functions from request, error and sentence to the error reply."""

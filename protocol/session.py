@@ -39,6 +39,10 @@ class Session(Protocol):
     def client_id(self) -> str:
         """Name that the client gave itself; empty until it did."""
 
+    @property
+    def client_software(self) -> tuple[str, str]:
+        """Name and version of the client's software; empty until the client has named them."""
+
     def receive_data(self, data: bytes) -> None:
         """Buffer bytes that arrived, in any split. Raises ProtocolViolation for bytes no conforming client sends."""
 

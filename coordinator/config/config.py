@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 from msgspec import structs
 
+from coordinator.config.accounts import check_accounts
+from coordinator.config.consumer_groups import ConsumerGroupConfig, check_consumer_groups
 from coordinator.config.keys import (
     INT_MAX,
     LONG_MAX,
@@ -30,7 +32,7 @@ from coordinator.config.keys import (
     keys_of,
     whole,
 )
-from coordinator.config.security import SecurityConfig, check_security, security_warnings
+from coordinator.config.security import check_security, security_warnings
 from coordinator.config.sources import Given, from_arguments, from_environment, from_file, resolve, warnings_for
 
 __all__ = ["FLAGS", "KEYS", "Address", "Config", "ConfigError", "Key", "load_config"]
@@ -48,7 +50,7 @@ FLAGS: Mapping[str, str] = {
 }
 
 
-class Config(SecurityConfig, frozen=True, kw_only=True):
+class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
     """Configuration of the daemon. `Config()` has the defaults; `load_config` checks values."""
 
     # Where things are.
@@ -92,6 +94,9 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
         int, whole("How long the first rebalance of an empty group waits for more members.")
     ] = 3_000
     group_max_size: Annotated[int, whole("Members one group may have.", lowest=1)] = INT_MAX
+    server_balance_interval_ms: Annotated[
+        int, whole("How often the partitions of server-balanced groups are shared out anew.", 1_000)
+    ] = 30_000
     group_forbidden_topics: Annotated[
         Names, about("Topics that client-balanced groups may not read; a group may have a list of its own.")
     ] = Names()
@@ -370,25 +375,30 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
 
     for key, address in (("native", config.native), ("kafka", config.kafka), ("http", config.http)):
-        is_open = address is not None and not _is_loopback(address.host) and not config.asks_who(key)
+        is_open = address is not None and not _is_loopback(address.host) and not config.is_closed(key)
         if is_open and not config.open_to_network:
             raise wrong(
                 key,
-                "nobody would be asked who they are, so an address off loopback needs tls.client.ca.location, or "
-                "--open-to-network where the network is trusted",
+                "nobody would be asked who they are, so an address off loopback needs tls.client.ca.location"
+                f" or sasl.enabled.mechanisms{' with TLS' if key == 'http' else ''}, or --open-to-network where the "
+                "network is trusted",
             )
     if config.native is None and config.kafka is None and config.http is None:
         raise wrong("native", "native, kafka and http are all off; one of them must listen")
     if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
         lowest = config.group_min_session_timeout_ms
         raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")
+    if "consumer" in config.group_coordinator_rebalance_protocols.all and config.upstream_servers is not None:
+        raise wrong("group.coordinator.rebalance.protocols", "with upstream.servers only classic is allowed")
     for key, size in (
         ("offsets.topic.max.message.bytes", config.offsets_topic_max_message_bytes),
         ("message.max.bytes", config.message_max_bytes),
     ):
         if size >= config.wal_segment_bytes:
             raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
+    check_consumer_groups(config, wrong)
     check_security(config, chosen, wrong)
+    check_accounts(config, chosen, wrong, is_beside=config.upstream_servers is not None)
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
 

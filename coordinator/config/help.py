@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final, Literal
 
+from coordinator.config.accounts import AuthorizerClass
 from coordinator.config.config import KEYS, Key
 from coordinator.config.keys import Addresses, Secret, SecurityProtocol, UnguardedKinds
 
@@ -78,7 +79,9 @@ def _example(key: Key) -> str:
     if key.type is int:
         return str(key.highest)
     if key.type is Secret:
-        return '"a secret"'
+        return '"NAME:a secret"' if key.name == "initial.admin" else '"a secret"'
+    if key.type is AuthorizerClass:
+        return json.dumps(AuthorizerClass.STANDARD)
     if key.type is SecurityProtocol:
         return f'"{SecurityProtocol.SASL_SSL}"'
     if key.type is str:

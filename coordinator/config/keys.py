@@ -2,7 +2,7 @@
 text."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
@@ -18,6 +18,21 @@ HIDDEN: Final = "(hidden)"
 
 class ConfigError(Exception):
     """The start is refused; the text is one sentence for the person who started it."""
+
+
+Wrong = Callable[[str, str], ConfigError]
+"""Makes the error of a key from what is allowed for it."""
+
+
+class ParsedText(Struct, frozen=True):
+    """Base of values that are parsed from a text, which may be empty. `allowed` describes the texts."""
+
+    allowed: ClassVar[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the text; ValueError when it is not allowed."""
+        raise NotImplementedError
 
 
 class Address(Struct, frozen=True):
@@ -94,9 +109,30 @@ class ListenerKinds(Struct, frozen=True):
         return cls(found)
 
 
-class Hosts(Struct, frozen=True):
+class RebalanceProtocols(ListenerKinds, frozen=True):
+    """Kinds of groups that clients of Kafka's protocol may form; `classic` is always among them."""
+
+    choices: ClassVar[tuple[str, ...]] = ("classic", "consumer")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the names; ValueError for an unknown one, or without `classic`."""
+        found = super().parse(text)
+        if "classic" not in found.all:
+            raise ValueError(text)
+        return found
+
+
+class AssignorNames(ListenerKinds, frozen=True):
+    """Server-side assignors; the first is the default."""
+
+    choices: ClassVar[tuple[str, ...]] = ("uniform", "range")
+
+
+class Hosts(ParsedText, frozen=True):
     """Host names, with commas between them; the list may be empty."""
 
+    allowed: ClassVar[str] = "NAME[,NAME...] without ports, or nothing"
     all: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -105,7 +141,7 @@ class Hosts(Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> "Hosts":
         """Parse host names; ValueError for an invalid one, or one with a port."""
-        if not text:
+        if not text.strip():
             return cls()
         found = tuple(one.strip().lower() for one in text.split(","))
         if not all(re.fullmatch(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?", one) for one in found):
@@ -113,9 +149,10 @@ class Hosts(Struct, frozen=True):
         return cls(found)
 
 
-class Names(Struct, frozen=True):
+class Names(ParsedText, frozen=True):
     """Names with commas between them, in order, each once; there may be none."""
 
+    allowed: ClassVar[str] = "NAME[,NAME...] or nothing"
     all: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
@@ -219,10 +256,8 @@ class Key(Struct, frozen=True):
             return f"{', '.join(most)} or {last}"
         if issubclass(self.type, ListenerKinds):
             return f"some of {','.join(self.type.choices)}"
-        if self.type is Hosts:
-            return "NAME[,NAME...] without ports, or nothing"
-        if self.type is Names:
-            return "NAME[,NAME...] or nothing"
+        if issubclass(self.type, ParsedText):
+            return self.type.allowed
         if self.type is Addresses:
             return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
         if self.type is Ports:
@@ -251,10 +286,8 @@ class Key(Struct, frozen=True):
             return _ratio(raw)
         if self.type is bool:
             return _truth(raw)
-        if self.type is Hosts and isinstance(raw, str):
-            return Hosts.parse(raw.strip())
-        if self.type is Names and isinstance(raw, str):
-            return Names.parse(raw)
+        if issubclass(self.type, ParsedText) and isinstance(raw, str):
+            return self.type.parse(raw)
         if not isinstance(raw, str) or not raw.strip():
             raise ValueError(raw)
         if issubclass(self.type, str):  # a text, or one of a few

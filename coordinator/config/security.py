@@ -1,23 +1,22 @@
 """Keys of encryption and authentication: TLS of our listeners, TLS and SASL towards the brokers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from msgspec import Struct
-
+from coordinator.config.accounts import AccountsConfig
 from coordinator.config.keys import (
-    ConfigError,
     ListenerKinds,
     NameCheck,
     SaslMechanism,
     Secret,
     SecurityProtocol,
+    Wrong,
     about,
 )
 from protocol.kafka.login import check_login
 
 
-class SecurityConfig(Struct, frozen=True, kw_only=True):
+class SecurityConfig(AccountsConfig, frozen=True, kw_only=True):
     """Security keys of `Config`. Files are PEM; the start checks that they can be used, not this module."""
 
     # TLS of our listeners.
@@ -91,6 +90,10 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
         """Return true if the listener requires a client certificate."""
         return self.speaks_tls(kind) and self.tls_client_ca_location is not None
 
+    def is_closed(self, kind: str) -> bool:
+        """Return true if the listener lets in only clients that say who they are."""
+        return self.asks_who(kind) or (self.wants_logins and (kind != "http" or self.speaks_tls(kind)))
+
     @property
     def upstream_protocol(self) -> SecurityProtocol:
         """Security protocol in force towards the brokers."""
@@ -101,7 +104,6 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
 
 
 _DEFAULTS = SecurityConfig()
-Wrong = Callable[[str, str], ConfigError]
 
 
 def check_security(config: SecurityConfig, chosen: Mapping[str, Any], wrong: Wrong) -> None:

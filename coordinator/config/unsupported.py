@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Final
 
 _NO_REPLICATION: Final = "there is no replication; one node keeps its data"
-_NO_SERVER_DRIVEN: Final = "server-driven and share groups are not part of this version"
+_NO_OTHER_KINDS: Final = "share and streams groups are not part of this version"
 _NO_TRANSACTIONS: Final = "there are no transactions"
 _CLIENT_CERTIFICATES: Final = "tls.client.ca.location lets in only clients with a certificate"
-_NO_ACLS: Final = f"there are no access rules here; {_CLIENT_CERTIFICATES}"
+_NO_ACLS: Final = "use authorizer.class.name, super.users and allow.everyone.if.no.acl.found"
 _LISTENERS: Final = "use native, kafka and http; tls.certificate.location makes them speak TLS"
 _OWN_TLS: Final = (
     "use tls.certificate.location, tls.key.location and tls.client.ca.location; towards brokers upstream.ssl.*"
 )
 _OWN_SASL: Final = (
-    f"clients log in at the brokers in front of which this node stands, never at it; {_CLIENT_CERTIFICATES}; "
-    "upstream.sasl.* is this node's own login"
+    "use sasl.enabled.mechanisms; in front of brokers clients log in there, and upstream.sasl.* is this node's own "
+    "login"
 )
 _ONE_THREAD: Final = "one node is one loop; it has no thread pools"
 _NO_CLEANER_KNOBS: Final = "cleaning runs in slices of the one loop: cleaning.slice.bytes"
@@ -35,7 +35,7 @@ UNHONOURED: Final = {
     "delete.topic.enable": "topics can always be deleted",
     "group.coordinator.append.linger.ms": "what arrives during a sync shares the next one; nothing lingers",
     "group.coordinator.new.enable": "there is one coordinator",
-    "group.coordinator.rebalance.protocols": _NO_SERVER_DRIVEN,
+    "group.consumer.migration.policy": "a group changes its protocol while it has no members, and only then",
     "group.coordinator.threads": _ONE_THREAD,
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,
@@ -69,9 +69,8 @@ UNHONOURED: Final = {
 FAMILIES: Final = {
     "authorizer.": _NO_ACLS,
     "controller.": "there is no controller",
-    "group.consumer.": _NO_SERVER_DRIVEN,
-    "group.share.": _NO_SERVER_DRIVEN,
-    "group.streams.": _NO_SERVER_DRIVEN,
+    "group.share.": _NO_OTHER_KINDS,
+    "group.streams.": _NO_OTHER_KINDS,
     "log.flush.": _ONE_LOG,
     "replica.": _NO_REPLICATION,
     "sasl.": _OWN_SASL,

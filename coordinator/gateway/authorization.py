@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from coordinator.accounts.division import divide, merge_reply, permissions_for, permissions_for_reply
+from coordinator.accounts.permission import Permission
 from coordinator.clock import Moment
-from coordinator.gateway.authorized_parts import divide, merge_reply, permissions_for, permissions_for_reply
-from coordinator.gateway.permissions import Permission, PermissionCache, PermissionQuery, denied, permission_queries
+from coordinator.gateway.permissions import PermissionCache, PermissionQuery, denied, permission_queries
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode

@@ -199,7 +199,7 @@ class Gateway:
 
     def _describe_node(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Answer with the node's gauges and those of the cluster."""
-        known = describe_node(self.core)
+        known = replace(describe_node(self.core), wall_ms=moment.wall_ms)
         gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.deleted)}
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges, upstream_problem=self.brokers.reason))
 

@@ -3,7 +3,7 @@ requests for records are rejected."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from coordinator.clock import Moment
 from coordinator.gateway.cluster_topics import Place, UpstreamTopics
@@ -14,6 +14,13 @@ from coordinator.handlers.offset_delete import offset_delete
 from coordinator.handlers.offset_fetch import offset_fetch
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import (
+    AlterUserScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+    DescribeAcls,
+    DescribeUserScramCredentials,
+)
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.node import ErrorReply
@@ -38,19 +45,33 @@ def reject(core: Core, ref: RequestRef, message: Message, moment: Moment) -> Non
     )
 
 
-REJECTED: dict[type[Message], Handler] = dict.fromkeys(
-    (
-        Produce,
-        InitProducerId,
-        Fetch,
-        OffsetForLeaderEpoch,
-        DescribeTopicPartitions,
-        StartMember,
-        RegisterPartitions,
-        FetchRegistered,
-    ),
-    reject,
+def reject_accounts(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
+    """Reject a request about users or access rules."""
+    text = f"{type(message).__name__} is not served: users and access rules are the cluster's: ask its brokers"
+    core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
+
+
+_OF_BROKERS: Final[tuple[type[Message], ...]] = (
+    Produce,
+    InitProducerId,
+    Fetch,
+    OffsetForLeaderEpoch,
+    DescribeTopicPartitions,
+    StartMember,
+    RegisterPartitions,
+    FetchRegistered,
 )
+_OF_ACCOUNTS: Final[tuple[type[Message], ...]] = (
+    DescribeAcls,
+    CreateAcls,
+    DeleteAcls,
+    DescribeUserScramCredentials,
+    AlterUserScramCredentials,
+)
+REJECTED: dict[type[Message], Handler] = {
+    **dict.fromkeys(_OF_BROKERS, reject),
+    **dict.fromkeys(_OF_ACCOUNTS, reject_accounts),
+}
 
 
 def topic_handlers(topics: UpstreamTopics) -> dict[type[Message], Handler]:

@@ -113,7 +113,7 @@ def is_migrated(core: Core, group_id: str) -> bool:
     if not group_id or group_id in core.directory:
         return True
     shard = core.shard_of(group_id)
-    return shard.state is not ShardState.ACTIVE or group_id in shard.balanced or shard.offsets.holds(group_id)
+    return shard.state is not ShardState.ACTIVE or shard.offsets.holds(group_id)
 
 
 def start_lookup(group_id: str, brokers: Iterable[int] = (), *, has_offsets: bool = False) -> NextRequests:

@@ -87,7 +87,8 @@ def _append_note(shard: Shard, group_id: str, detail: str, moment: Moment) -> No
     group = shard.groups.get(group_id)
     generation, members, state = 0, 0, "Empty"
     if group is not None:
-        generation, members, state = group.generation_id, len(group.members), group.state.title
+        classic = group.classic
+        generation, members, state = classic.generation_id, len(classic.members), classic.state.title
     cause = Cause.TOPIC_DELETED.value
     shard.append_notes(
         [Note(group_id, "expired", cause, "", detail, generation, members, state, moment.wall_ms)], moment

@@ -10,6 +10,7 @@ no coordinator: Metadata tells their operations.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, Permission
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
@@ -34,30 +35,10 @@ _MAX_CACHED: Final = 10_000
 _PROBE_MEMBER_ID: Final = "muster"
 """A member id that no group of the cluster has: Kafka's end with a UUID."""
 
-CLUSTER: Final = "cluster"
-GROUP: Final = "group"
-TOPIC: Final = "topic"
-GROUP_OPERATIONS: Final = tuple(AclOperation)
-
-
-class Permission(NamedTuple):
-    """An operation on a group, a topic (by name or by id) or the cluster."""
-
-    kind: str
-    name: str | bytes
-    operation: AclOperation
-
-    @property
-    def denial(self) -> ErrorCode:
-        """Kafka's error for a principal that lacks it."""
-        return _DENIALS[self.kind]
-
-
 Decision = ErrorCode | None
 """NONE: permitted. Another code: the denial. None: unknown."""
 
 Decisions = dict[Permission, Decision]
-CodeOf = Callable[[Permission], ErrorCode]
 
 
 class PermissionQuery(NamedTuple):
@@ -158,11 +139,6 @@ _GROUP_QUERIES: Final[dict[AclOperation, Callable[[tuple[str, ...]], tuple[Messa
     ),
 }
 _ONE_NAME_PER_QUERY: Final = {(GROUP, AclOperation.READ), (GROUP, AclOperation.DELETE)}
-_DENIALS: Final = {
-    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-}
 _AUTHORIZED: Final = {
     ErrorCode.NONE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

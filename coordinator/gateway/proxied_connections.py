@@ -3,9 +3,9 @@
 They take part in a node's serving by the attributes that `coordinator.node.serving` offers for it.
 """
 
+from coordinator.accounts.requests import GROUP_REQUESTS
 from coordinator.clock import Moment
 from coordinator.gateway.authorization import Authorization
-from coordinator.gateway.authorized_parts import GUARDED
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.effects import Forward, Splice
@@ -39,7 +39,8 @@ class ProxiedConnections:
         self._effects = node.effects
         self._topics = topics
         self._unguarded = handlers
-        self._guarded: dict[type[Message], Handler] = {**handlers, **dict.fromkeys(GUARDED, self._when_permitted)}
+        guarded = dict.fromkeys(GROUP_REQUESTS, self._when_permitted)
+        self._guarded: dict[type[Message], Handler] = {**handlers, **guarded}
         self._is_guarding = False
         node.handlers |= {Forwarded: self._on_upstream, UpstreamLost: self._on_upstream, Spliced: self._on_spliced}
         node.serving.handlers = handlers

@@ -1,6 +1,6 @@
 """The outcome of one event of a group: records, replies, notes, operations to watch."""
 
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +16,11 @@ class IdSource(Protocol):
 
     def member_id(self, prefix: str) -> str:
         """Return `<prefix>-<uuid>`: a member id never handed out before."""
+
+
+Steps = Generator[Any, None, None]
+"""Work of a group that takes many steps of the node. Yields the estimated microseconds of its last piece, or an event
+of the group, which goes through the table before the next piece. Between two pieces the group may change in any way."""
 
 
 class Answer(NamedTuple):
@@ -44,6 +49,8 @@ class Outcome:
     pushes: list[tuple[int, Message]] = field(default_factory=list)
     follow_ups: list[Any] = field(default_factory=list)
     """Follow-up events: events of the same group that go through the table once the records are applied."""
+    work: list[Steps] = field(default_factory=list)
+    """Work in slices that begins once the records are applied."""
     is_splittable: bool = False
     """Permission to append the records as several batches if they are too large for one: each part is valid by itself,
     and the event can come again."""

@@ -2,10 +2,11 @@
 the newer coordinator's): group id, session timeout, then the placement and the load state of the group's shard."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from coordinator.groups.classic.state import Group
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import Group
 from coordinator.runtime.shard import Shard, ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
@@ -17,6 +18,8 @@ _SHARD_REFUSALS = {
     ShardState.ACTIVE: ErrorCode.NONE,
 }
 
+_METADATA_BYTES = attrgetter("counts.metadata_bytes")
+
 
 class Found(NamedTuple):
     """The shard and the group of an admitted request; `group` is None if it does not exist."""
@@ -24,38 +27,49 @@ class Found(NamedTuple):
     shard: Shard
     group: Group | None
 
+    def group_or_new(self, group_id: str) -> Group:
+        """Return the group, or a new one for its guards to refuse: it is added only when a record of it is applied."""
+        return self.group or self.shard.new_group(group_id)
+
 
 Admission = Callable[[Core, Any], Found | Message]
 """Checks of a request that names one group: what it found, or the reply that refuses it."""
 
 
-def to_group(reply: Callable[..., Message], *, may_be_empty: bool = False, writes: bool = False) -> Admission:
-    """Admit a request to its group; `writes`: only while the log takes records. `reply` is the type of its replies."""
+def to_group(
+    reply: Callable[..., Message], check: Callable[[Core, str], ErrorCode] | None = None, *, writes: bool = False
+) -> Admission:
+    """Admit a request to its group by `check` (default: `admit`); `writes`: only while the log takes records. `reply`
+    is the type of its replies."""
+    checked = check or admit
 
     def admission(core: Core, message: Any) -> Found | Message:
-        refused = admit(core, message.group_id, may_be_empty=may_be_empty) or (writes and admit_write(core))
+        refused = checked(core, message.group_id) or (writes and admit_write(core))
         return reply(error_code=refused) if refused else Found(*core.find(message.group_id))
 
     return admission
+
+
+def admit_any_id(core: Core, group_id: str) -> ErrorCode:
+    """Check as `admit` does; the id may be empty."""
+    return admit(core, group_id, may_be_empty=True)
 
 
 def admit(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
     """Check the group id and that this node serves the group."""
     if (not group_id and not may_be_empty) or len(group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
-    return admit_to_group(core, core.find(group_id)[0], group_id)
+    return admit_to_group(core.find(group_id)[0], group_id)
 
 
-def admit_to_group(core: Core, shard: Shard, group_id: str) -> ErrorCode:
+def admit_to_group(shard: Shard, group_id: str) -> ErrorCode:
     """Check that the shard is served here now, and that the group is not being deleted: deletion ends, as
     loading does."""
-    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group_id in shard.deleting else admit_to_shard(core, shard)
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group_id in shard.deleting else _SHARD_REFUSALS[shard.state]
 
 
-def admit_to_shard(core: Core, shard: Shard) -> ErrorCode:
+def admit_to_shard(shard: Shard) -> ErrorCode:
     """Check that the shard is served here now."""
-    if not core.placement.is_mine(shard.index):
-        return ErrorCode.NOT_COORDINATOR
     return _SHARD_REFUSALS[shard.state]
 
 
@@ -63,10 +77,7 @@ def admit_bytes(core: Core, held: int, added: int) -> ErrorCode:
     """Check the limits of metadata, of a group that holds `held` bytes and of the node, for `added` bytes more."""
     if held + added > core.config.group_max_metadata_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if (
-        added > 0
-        and sum([shard.counts.metadata_bytes for shard in core.shards]) + added > core.config.max_metadata_bytes
-    ):
+    if added > 0 and sum(map(_METADATA_BYTES, core.shards)) + added > core.config.max_metadata_bytes:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from coordinator.clock import Moment
-from coordinator.handlers.client_balanced import find
+from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.core import Core
 from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
 from coordinator.topics.rules import TopicRefusal
@@ -88,8 +88,8 @@ def _alter_group(
     """Change the settings of a group; an existing group takes them over at once."""
     name = resource.resource_name
     refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)
-    _shard, group = core.find(name)
+    group = core.find(name)[1]
     if refused is None and group is not None:
-        group.settings = core.group_configs.of(name)
-        find(core, name, moment)  # members of a client-balanced one hear what is forbidden now
+        group.classic.settings = core.group_configs.of(name)
+        refreshed(core, group, moment)  # members of a client-balanced one hear what is forbidden now
     return refused

@@ -2,18 +2,17 @@
 partitions."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from coordinator.clock import Moment
-from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, OffsetsByKey
+from coordinator.groups.client_balanced.events import BalancedEvent, BalanceDue, MetaMade, OffsetsByKey
 from coordinator.groups.client_balanced.meta import is_current
 from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.handlers.admission import Admission, Found, admit, admit_write
+from coordinator.handlers.admission import Found, admit
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.handlers.core import Core
-from coordinator.runtime.shard import Shard
+from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
-from protocol.messages import Message
 from protocol.messages.balanced import ConfirmConsumed, LeaveMember, UnregisterPartitions
 from protocol.session import RequestRef
 
@@ -31,52 +30,49 @@ def admit_client_balanced(core: Core, group_id: str) -> ErrorCode:
     return admit(core, group_id) if group_id else BAD
 
 
-def to_balanced_group(reply: Callable[..., Message], *, writes: bool = False) -> Admission:
-    """Admit a request to its client-balanced group; `writes`: only while the log takes records."""
-
-    def admission(core: Core, message: Any) -> Found | Message:
-        refused = admit_client_balanced(core, message.group_id) or (writes and admit_write(core))
-        return reply(error_code=refused) if refused else Found(*core.find(message.group_id))
-
-    return admission
+def refreshed(core: Core, group: Group, moment: Moment) -> BalancedGroup:
+    """Return the group as a client-balanced one, with its configured partitions refreshed."""
+    balanced = group.as_balanced()
+    if balanced.members and balanced.meta_as_of != as_of(core):
+        refresh(core, group, balanced, moment)
+    return balanced
 
 
-def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:
-    """Return the group, with its configured partitions refreshed."""
-    shard = core.find(group_id)[0]
-    group = shard.balanced_group(group_id)
-    if group.members and group.meta_as_of != as_of(core):
-        refresh(core, shard, group, moment)
-    return shard, group
-
-
-def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> None:
+def refresh(core: Core, group: Group, balanced: BalancedGroup, moment: Moment) -> None:
     """Refresh the group's configured partitions from the topics."""
-    topics = group.on_record.topics
+    topics = balanced.on_record.topics
     shape, now = shape_of(core, group.group_id, topics), as_of(core)
-    if not is_current(group, now, shape):
-        shard.process(
-            group, MetaMade(group.group_id, partition_states(core, group.group_id, topics), now, shape), moment
-        )
+    if not is_current(balanced, now, shape):
+        made = MetaMade(group.group_id, partition_states(core, group.group_id, topics), now, shape)
+        group.shard.process(group, made, moment)
 
 
 def topics_changed(core: Core, moment: Moment) -> None:
     """Refresh every group that has not seen the present topics, so that members are notified of changes at once."""
-    now = as_of(core)
     for shard in core.shards:
-        for group in list(shard.balanced.values()):
-            if group.members and group.meta_as_of != now:
-                refresh(core, shard, group, moment)
+        for group in list(shard.of_kind[GroupKind.CLIENT_BALANCED].values()):
+            refreshed(core, group, moment)
+
+
+def balance_groups(core: Core, moment: Moment) -> int:
+    """Run a slice of the balancing pass over server-balanced groups. Return the milliseconds to the next."""
+    for group in core.balancing.next_groups(core.shards, moment):
+        refreshed(core, group, moment)
+        group.shard.process(group, BalanceDue(group.group_id), moment)
+    return core.balancing.delay_ms(core.config.server_balance_interval_ms, moment)
 
 
 def hand_over(
     core: Core,
     ref: RequestRef,
     message: M,
+    found: Found,
     keys: list[str],
     happens: Callable[[RequestRef, M, OffsetsByKey], BalancedEvent],
     moment: Moment,
 ) -> None:
     """Hand the request to its group, with the state of the partitions that it names."""
-    shard, group = find(core, message.group_id, moment)
-    shard.process(group, happens(ref, message, places(core, shard, message.group_id, keys)), moment)
+    group = found.group_or_new(message.group_id)
+    refreshed(core, group, moment)
+    known = places(core, found.shard, message.group_id, keys)
+    found.shard.process(group, happens(ref, message, known), moment)

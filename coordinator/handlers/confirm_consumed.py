@@ -9,6 +9,6 @@ from protocol.messages.balanced import ConfirmConsumed
 from protocol.session import RequestRef
 
 
-def confirm_consumed(core: Core, ref: RequestRef, message: ConfirmConsumed, _found: Found, moment: Moment) -> None:
+def confirm_consumed(core: Core, ref: RequestRef, message: ConfirmConsumed, found: Found, moment: Moment) -> None:
     """Store the confirmed offsets of the owners."""
-    hand_over(core, ref, message, [item.key for item in message.items], ConfirmOffsets, moment)
+    hand_over(core, ref, message, found, [item.key for item in message.items], ConfirmOffsets, moment)

@@ -4,7 +4,6 @@ from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Mark, Marked
 from coordinator.handlers.admission import admit, admit_write
 from coordinator.handlers.core import INTERNAL, Core
-from coordinator.runtime.shard import EventResult
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import AcceptedGroup, ConsumeFromMax, ConsumeFromMaxReply, RefusedGroup
 from protocol.session import RequestRef
@@ -32,13 +31,12 @@ def _origin(core: Core, ref: RequestRef) -> str:
 def _mark(core: Core, ref: RequestRef, group_id: str, remark: str, moment: Moment) -> tuple[Marked, int]:
     if error := admit(core, group_id, may_be_empty=True) or admit_write(core):
         return Marked(error, error.name), 0
-    shard = core.shard_of(group_id)
-    group = shard.balanced.get(group_id)
+    shard, group = core.find(group_id)
     if group is None:
-        if group_id not in shard.groups:
-            return Marked(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"), 0
+        return Marked(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"), 0
+    if group.balanced is None:
         return Marked(ErrorCode.INCONSISTENT_MODE, f"{group_id} is not a client-balanced group"), 0
-    ran = shard.run(group, Mark(ref, group_id, _origin(core, ref), remark), moment)
-    verdicts = [one.reply for one in ran.answers if isinstance(one.reply, Marked)]
-    shard.deliver(EventResult([one for one in ran.answers if not isinstance(one.reply, Marked)], ran.position))
-    return verdicts[0], ran.position
+    answers = shard.run(group, Mark(ref, group_id, _origin(core, ref), remark), moment)
+    verdicts = [one.reply for one in answers if isinstance(one.reply, Marked)]
+    shard.deliver(group_id, [one for one in answers if not isinstance(one.reply, Marked)])
+    return verdicts[0], shard.position_of(group_id)

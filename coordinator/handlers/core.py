@@ -5,19 +5,26 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
+from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.authorizer import Decisions
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.config.principals import ANONYMOUS
 from coordinator.groups.classic.events import Client
-from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.outcome import IdSource
 from coordinator.handlers.budget import Budget
+from coordinator.handlers.closed_connections import ClosedConnections
 from coordinator.placement import Placement
+from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.refusals import RefusedRequests
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import SlicedRequests
+from coordinator.tasks.balancing import BalancingPass
 from coordinator.tasks.expiration import Expiry
 from coordinator.tasks.retention import Retention
 from coordinator.tasks.scheduled_task import ScheduledTask
@@ -30,11 +37,14 @@ from coordinator.topics.topics import Topics
 from partition_log.compaction.cleaner import Cleaner
 from partition_log.log.partition_log import PartitionLog
 from partition_log.store.log_store import LogStore
-from protocol.session import Session
+from protocol.messages.groups import Heartbeat
+from protocol.session import RequestRef, Session
 from purgatory.purgatory import DelayedOperationPurgatory
 
 INTERNAL = -1
 """The connection of a request that came from inside the process: its number is the id of the call."""
+NEVER_MS = 2**62
+"""End of a login that does not expire."""
 
 
 @dataclass(slots=True)
@@ -47,14 +57,46 @@ class Connection:
     peer_host: str
     session: Session
     broker: int | None = None
+    peer_port: int = -1
+    client: Client | None = None
+    """The client as its members keep it, made when a request needs it; a login makes it None again."""
     out: list[bytes] = field(default_factory=list)
     is_paused: bool = False
     is_heavy: bool = False
     """True if its last request cost more than a step: the next waits for its turn."""
     is_guarded: bool = False
-    """True if its heartbeats need the permission of its broker, too."""
+    """True if its heartbeats need a permission, of this node or of its broker."""
+    principal: str = ANONYMOUS
+    access: Decisions | None = None
+    """Decisions on its principal; None where nobody is held to access rules."""
+    permitted: Heartbeat | None = None
+    """Last heartbeat that was permitted, while decisions are of `permitted_epoch`."""
+    permitted_epoch: int = -1
+    session_ends_ms: int = NEVER_MS
+    """Time at which its login expires."""
     has_ended: bool = False
     """True if the client has shut down its sending side: the connection closes when all requests are answered."""
+
+    @property
+    def shown_principal(self) -> str:
+        """Principal in notes; empty without a login."""
+        return "" if self.principal == ANONYMOUS else self.principal
+
+    def may_heartbeat(self, message: Heartbeat, now_ms: int) -> bool:
+        """Return whether this heartbeat was permitted before, and nothing has changed since. Sessions hand out the same
+        object for the same bytes."""
+        access = self.access
+        return (
+            message is self.permitted
+            and access is not None
+            and access.epoch == self.permitted_epoch
+            and now_ms < self.session_ends_ms
+        )
+
+    def permit(self, message: Heartbeat) -> None:
+        """Remember that the heartbeat is permitted."""
+        if self.access is not None:
+            self.permitted, self.permitted_epoch = message, self.access.epoch
 
 
 @dataclass(slots=True)
@@ -73,21 +115,30 @@ class Core:
     shards: list[Shard]
     cluster_id: str
     started: Moment
-    directory: SortedDict[str, tuple[Shard, Group]]
+    directory: SortedDict[str, Group]
     """Every group of the node, by id."""
+    ids: IdSource
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
     cleaner: Cleaner
     own_logs: tuple[PartitionLog, ...]
-    """Compacted lists of the node: of topics, of groups' settings."""
+    """Compacted lists of the node: of topics, of groups' settings, of accounts."""
+    accounts: Accounts
+    anonymous: Decisions
+    """Decisions on requests from inside the process for which nobody logged in."""
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
+    balancing: BalancingPass = field(default_factory=BalancingPass)
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
     slices: SlicedRequests = field(default_factory=SlicedRequests)
     connections: dict[int, Connection] = field(default_factory=dict)
+    callers: dict[int, Decisions] = field(default_factory=dict)
+    """Decisions on requests from inside the process for which somebody logged in, by the id of the call."""
+    refusals: RefusedRequests = field(default_factory=RefusedRequests)
+    closed: ClosedConnections = field(default_factory=ClosedConnections)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     """Gauges reported by the edge, by the name of the metric."""
@@ -111,15 +162,28 @@ class Core:
 
     def find(self, group_id: str) -> tuple[Shard, Group | None]:
         """Return the group's shard, and the group if it exists."""
-        found = self.directory.get(group_id)
-        return found if found is not None else (self.shard_of(group_id), None)
+        group = self.directory.get(group_id)
+        return (self.shard_of(group_id), None) if group is None else (group.shard, group)
 
     def client(self, connection: int) -> Client:
         """Return the client at the other end of the connection."""
         known = self.connections.get(connection)
         if known is None:
             return Client("", "/")
-        return Client(known.session.client_id, f"/{known.peer_host}")
+        client, session = known.client, known.session
+        if client is None or (client.client_id, client.software) != (session.client_id, session.client_software):
+            listener = known.dialect if known.broker is None else f"{known.dialect} of broker {known.broker}"
+            host, port = f"/{known.peer_host}", known.peer_port
+            client = Client(session.client_id, host, port, listener, session.client_software, known.shown_principal)
+            known.client = client
+        return client
+
+    def access_of(self, ref: RequestRef) -> Decisions:
+        """Return the decisions on the sender of the request."""
+        if ref.connection == INTERNAL:
+            return self.callers.get(ref.number, self.anonymous)
+        known = self.connections.get(ref.connection)
+        return self.anonymous if known is None or known.access is None else known.access
 
     def dialect(self, connection: int) -> str:
         """Return the dialect of the connection; requests from inside the process get native addresses."""

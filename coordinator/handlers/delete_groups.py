@@ -10,10 +10,10 @@ from collections.abc import Generator
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Deleted, GroupDeleted
-from coordinator.groups.classic.state import Group, GroupState
 from coordinator.handlers.admission import admit, admit_to_shard, admit_write
 from coordinator.handlers.core import Core
-from coordinator.runtime.shard import EventResult, Shard
+from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import BLOCKED, Served, Work
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DeletedGroup, DeleteGroups, DeleteGroupsReply
@@ -56,8 +56,7 @@ def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
 
 def _is_large(shard: Shard, group: Group) -> bool:
     """Return true if the group may be deleted, and has more offsets than one step should delete."""
-    may_go = group.state is GroupState.EMPTY and not shard.is_balanced(group.group_id)
-    return may_go and shard.offsets.count_of(group.group_id) > BATCH_OFFSETS
+    return group.is_empty and shard.offsets.count_of(group.group_id) > BATCH_OFFSETS
 
 
 def _delete_offsets(core: Core, shard: Shard, group_id: str, moment: Moment) -> OffsetDeletion:
@@ -69,7 +68,7 @@ def _delete_offsets(core: Core, shard: Shard, group_id: str, moment: Moment) -> 
         for at in range(0, len(partitions), BATCH_OFFSETS):
             while _must_wait(core):
                 moment = yield BLOCKED
-            if refused := admit_to_shard(core, shard):
+            if refused := admit_to_shard(shard):
                 return refused, deleted, moment
             there = offsets.topics(group_id).get(topic, {})
             some = [partition for partition in partitions[at : at + BATCH_OFFSETS] if partition in there]
@@ -92,10 +91,10 @@ def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Mo
     shard, group = core.find(group_id)
     if group is None:
         return ErrorCode.NONE if deleted else ErrorCode.GROUP_ID_NOT_FOUND  # it has expired meanwhile
-    if shard.is_balanced(group_id):
+    if group.kind is not GroupKind.CLASSIC and not group.is_empty:
         return ErrorCode.NON_EMPTY_GROUP
-    ran = shard.run(group, Deleted(ref, group_id, tuple(shard.offsets.partitions(group_id)), deleted), moment)
-    verdicts = [answer.reply for answer in ran.answers if isinstance(answer.reply, GroupDeleted)]
-    others = [answer for answer in ran.answers if not isinstance(answer.reply, GroupDeleted)]
-    shard.deliver(EventResult(others, ran.position))
+    offsets = tuple(shard.offsets.partitions(group_id))
+    answers = shard.run(group, Deleted(ref, group_id, offsets, deleted, core.client(ref.connection)), moment)
+    verdicts = [answer.reply for answer in answers if isinstance(answer.reply, GroupDeleted)]
+    shard.deliver(group_id, [answer for answer in answers if not isinstance(answer.reply, GroupDeleted)])
     return verdicts[0].error_code

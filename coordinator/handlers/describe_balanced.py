@@ -1,15 +1,18 @@
 """Answer DescribeBalanced: the ownership table at one instant, beside the members' reports and their lag
 (docs/spec/client-balanced-groups.md#13, #14)."""
 
+from itertools import chain
+
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import PartitionOffsets
 from coordinator.groups.client_balanced.reporting import mismatches
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.handlers.admission import admit
-from coordinator.handlers.client_balanced import find
+from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.client_balanced_topics import place_of
 from coordinator.handlers.core import Core
 from coordinator.records.records import Ownership
+from coordinator.runtime.group import GroupKind
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -27,8 +30,7 @@ def describe_balanced(core: Core, ref: RequestRef, message: DescribeBalanced, mo
     """Describe members, grants and lag, of unowned partitions too; waits for the last record of each group."""
     wanted = message.groups
     if wanted is None:
-        online = [one.group_id for shard in core.shards for one in shard.balanced.values() if one.members]
-        wanted = tuple(sorted(online))
+        wanted = tuple(sorted(chain(*[shard.of_kind[GroupKind.CLIENT_BALANCED] for shard in core.shards])))
     views, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for group_id in wanted:
@@ -46,9 +48,10 @@ def describe_balanced(core: Core, ref: RequestRef, message: DescribeBalanced, mo
 
 
 def _view(core: Core, group_id: str, moment: Moment, *, with_lag: bool) -> BalancedGroupView:
-    if group_id not in core.shard_of(group_id).balanced:
+    shard, kept = core.find(group_id)
+    if kept is None or kept.balanced is None:
         return BalancedGroupView(group_id, ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
-    shard, group = find(core, group_id, moment)
+    group = refreshed(core, kept, moment)
     stored = group.on_record
     partitions = [_partition(core, shard, group, state, with_lag=with_lag) for state in group.meta.values()]
     return BalancedGroupView(
@@ -60,6 +63,7 @@ def _view(core: Core, group_id: str, moment: Moment, *, with_lag: bool) -> Balan
         meta_version=stored.meta_version,
         members=tuple([_member(group, member, moment) for member in group.members.values()]),
         partitions=tuple(partitions) if group.members else (),
+        mode=stored.mode,
     )
 
 

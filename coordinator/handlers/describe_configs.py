@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS
-from coordinator.config.keys import INT_MAX, Key
+from coordinator.config.keys import INT_MAX, Key, ListenerKinds, Names
 from coordinator.handlers.core import Core
 from coordinator.topics.configs import SETTINGS, described_config
 from coordinator.topics.rules import TopicRefusal, refuse_name
@@ -31,6 +31,18 @@ NODE_KEYS = (
     "group.max.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "group.max.size",
+    "group.coordinator.rebalance.protocols",
+    "group.consumer.session.timeout.ms",
+    "group.consumer.min.session.timeout.ms",
+    "group.consumer.max.session.timeout.ms",
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.min.heartbeat.interval.ms",
+    "group.consumer.max.heartbeat.interval.ms",
+    "group.consumer.assignment.interval.ms",
+    "group.consumer.min.assignment.interval.ms",
+    "group.consumer.max.assignment.interval.ms",
+    "group.consumer.max.size",
+    "group.consumer.assignors",
     "group.forbidden.topics",
     "group.forbidden.filters",
     "offset.metadata.max.bytes",
@@ -133,4 +145,6 @@ def _described_key(core: Core, key: Key) -> DescribedConfig:
 def _type_of(key: Key) -> ConfigType:
     if key.type is bool:
         return ConfigType.BOOLEAN
-    return ConfigType.INT if key.highest is not None and key.highest <= INT_MAX else ConfigType.LONG
+    if key.highest is not None:
+        return ConfigType.INT if key.highest <= INT_MAX else ConfigType.LONG
+    return ConfigType.LIST if issubclass(key.type, Names | ListenerKinds) else ConfigType.STRING

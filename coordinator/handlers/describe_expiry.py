@@ -7,6 +7,7 @@ from itertools import islice
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
+from coordinator.handlers.views import list_group
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetTable, Place
 from coordinator.runtime.slices import Served, Work
@@ -30,19 +31,18 @@ def _describing(core: Core, message: DescribeExpiry) -> Work:
         return Served(DescribeExpiryReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND), 0)
     retention_ms = core.expiry.retention_ms
     limit = min(max(message.limit, 0), MOST_A_PAGE)
-    balanced = shard.balanced.get(group.group_id)
     group_ms: int | KeepReason = -1
     if not message.after_topic:
-        looking = group_expires_ms(group, shard.offsets, retention_ms, balanced)
+        looking = group_expires_ms(group, shard.offsets, retention_ms)
         group_ms, moment = yield from _in_slices(looking, moment)
-    subscriptions = core.subscriptions.of(group)
-    if is_by_subscription(group, balanced):
+    subscriptions = core.subscriptions.of(group.classic)
+    if is_by_subscription(group):
         for cost in subscriptions.reading():
             moment = yield cost
-    rule = rule_of(group, balanced, subscriptions)
+    rule = rule_of(group, subscriptions)
     places = list(islice(_places_after(shard.offsets, message), limit + 1))
     reply = DescribeExpiryReply(
-        group_state=group.state.title,
+        group_state=list_group(group).group_state,
         group_expires_ms=_when(group_ms),
         group_kept_because=_why(group_ms),
         next_run_ms=moment.wall_ms + max(core.expiry.due_ms - moment.monotonic_ms, 0),

@@ -3,10 +3,12 @@
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import Group
 from coordinator.handlers.admission import admit
+from coordinator.handlers.consumer_facts import with_consumer_facts
 from coordinator.handlers.core import Core
-from coordinator.handlers.views import GROUP_OPERATIONS, describe_balanced_group, describe_group
+from coordinator.handlers.member_facts import with_facts
+from coordinator.handlers.views import GROUP_OPERATIONS, describe_group
+from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
@@ -26,17 +28,24 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
         if refused:
             described.append(DescribedGroup(group_id, error_code=refused))
         else:
-            described.append(_describe(shard, group_id, group, message))
+            described.append(_describe(core, shard, group_id, group, message, moment))
             listed += len(described[-1].members)
             position = max(position, shard.position_of(group_id))
     core.outbox.hold(position, ref, DescribeGroupsReply(tuple(described)))
 
 
-def _describe(shard: Shard, group_id: str, group: Group | None, message: DescribeGroups) -> DescribedGroup:
-    if group is not None and shard.is_balanced(group_id):
-        described = describe_balanced_group(shard.balanced[group_id], group, shard.index)
-    else:
-        described = describe_group(group_id, group, shard.index, message.absent_is_error)
+def _describe(
+    core: Core, shard: Shard, group_id: str, group: Group | None, message: DescribeGroups, moment: Moment
+) -> DescribedGroup:
+    if message.hides_consumer_groups and group is not None and group.kind is GroupKind.CONSUMER:
+        group = None
+    described = describe_group(group_id, group, shard.index, message.absent_is_error)
+    if message.with_facts and group is not None:
+        consumer = group.serving_consumer
+        if consumer is not None:
+            described = with_consumer_facts(core, consumer, described, moment)
+        else:
+            described = with_facts(core, group, described, moment)
     if message.include_authorized_operations and not described.error_code:
         return replace(described, authorized_operations=GROUP_OPERATIONS)
     return described

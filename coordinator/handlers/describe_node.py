@@ -1,5 +1,7 @@
 """Answer DescribeNode: the node's health in numbers."""
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.handlers.core import Core
 from coordinator.handlers.views import describe_node
@@ -9,4 +11,4 @@ from protocol.session import RequestRef
 
 def describe(core: Core, ref: RequestRef, message: DescribeNode, moment: Moment) -> None:
     """Answer with the node's health in numbers."""
-    core.outbox.send(ref, describe_node(core))
+    core.outbox.send(ref, replace(describe_node(core), wall_ms=moment.wall_ms))

@@ -25,7 +25,7 @@ def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, 
             held.epoch,
             held.owner.since_ms,
         )
-        for held in group.owners or ()
+        for held in group.classic.owners or ()
         if held.owner is not None and (wanted is None or held.topic in wanted)
     ]
     items.sort(key=lambda item: (item.topic, item.partition))

@@ -25,7 +25,7 @@ def end_transaction(core: Core, ref: RequestRef, message: EndTransaction, moment
         core.outbox.send(ref, EndTransactionReply(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
     shard = core.shards[message.partition_index]
-    refused = producer_error(message) or admit_to_shard(core, shard) or admit_write(core)
+    refused = producer_error(message) or admit_to_shard(shard) or admit_write(core)
     marker = TransactionEnded(
         message.producer_id, message.producer_epoch, message.is_committed, message.coordinator_epoch
     )
@@ -33,4 +33,4 @@ def end_transaction(core: Core, ref: RequestRef, message: EndTransaction, moment
     if isinstance(ended, ErrorCode):
         core.outbox.send(ref, EndTransactionReply(ErrorCode.NOT_LEADER_OR_FOLLOWER if ended in _MOVED else ended))
     else:
-        core.outbox.hold(ended, ref, EndTransactionReply())
+        core.outbox.hold(ended.position, ref, EndTransactionReply())

@@ -55,7 +55,7 @@ def lost_grants(core: Core, message: Fetch) -> dict[Key, None]:
     if not message.group_id:
         return {}
     group = core.find(message.group_id)[1]
-    owners = group.owners if group is not None else None
+    owners = group.classic.owners if group is not None else None
     return {
         (topic.topic, part.partition): None
         for topic in message.topics

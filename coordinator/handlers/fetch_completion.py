@@ -25,20 +25,17 @@ def fetch_ready(core: Core, ready: FetchReady) -> None:
 class WokenFetches:
     """Woken fetches: delayed fetches of partitions with new records, whose conditions are yet to be checked."""
 
-    __slots__ = ("_keys",)
+    __slots__ = ("keys",)
 
     def __init__(self) -> None:
-        self._keys: OrderedDict[Hashable, None] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._keys)
+        self.keys: OrderedDict[Hashable, None] = OrderedDict()
 
     def add(self, keys: Iterable[Hashable]) -> None:
-        self._keys.update(dict.fromkeys(keys))
+        self.keys.update(dict.fromkeys(keys))
 
     def continue_checks(self, core: Core) -> None:
         """Answer those that have enough now, a slice a step: many may wait for one partition, and each for many."""
-        keys, entries = self._keys, COST_A_STEP
+        keys, entries = self.keys, COST_A_STEP
         while keys and entries > 0 and not core.budget.has_read_enough:
             key, _ = keys.popitem(last=False)
             waiting = core.purgatory.get(key)

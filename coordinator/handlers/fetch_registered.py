@@ -8,11 +8,11 @@ from coordinator.groups.client_balanced.registering import next_read
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Key
 from coordinator.handlers.admission import Found, admit_operation
-from coordinator.handlers.client_balanced import admit_client_balanced, find
+from coordinator.handlers.client_balanced import admit_client_balanced, refreshed
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch import count_read, room
-from coordinator.runtime.shard import EventResult, Shard
+from coordinator.runtime.shard import Shard
 from coordinator.topics.fetch import DelayedFetch
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import FetchedPartition, FetchRegistered, FetchRegisteredReply
@@ -25,29 +25,30 @@ _WAIT_MS = 300
 """Delay before a partition that cannot be read is tried again."""
 
 
-def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, _found: Found, moment: Moment) -> None:
+def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, found: Found, moment: Moment) -> None:
     """Answer at once if the member owns none of the partitions, or names several and owns only some; else when there
     are records."""
-    shard, group = find(core, message.group_id, moment)
+    shard, kept = found.shard, found.group_or_new(message.group_id)
+    group = refreshed(core, kept, moment)
     known = places(core, shard, message.group_id, [item.key for item in message.items])
-    ran = shard.run(group, Fetching(ref, message, known), moment)
-    plans = [one.reply for one in ran.answers if isinstance(one.reply, FetchPlanned)]
-    shard.deliver(EventResult([one for one in ran.answers if not isinstance(one.reply, FetchPlanned)], ran.position))
+    answers = shard.run(kept, Fetching(ref, message, known), moment)
+    plans = [one.reply for one in answers if isinstance(one.reply, FetchPlanned)]
+    shard.deliver(message.group_id, [one for one in answers if not isinstance(one.reply, FetchPlanned)])
     if not plans:
         return
     planned = plans[0].items
     if any(item.error_code for item in planned) or not planned or admit_operation(core):
         _answer(core, ref, shard, group, message, planned)
         return
-    found = core.embedded.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
-    if not isinstance(found, DelayedFetch) or (
-        core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions
+    delayed = core.embedded.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
+    if not isinstance(delayed, DelayedFetch) or (
+        core.fetches.watched + len(delayed.notified_by) > core.config.max_watched_partitions
     ):
         _answer(core, ref, shard, group, message, planned)
         return
-    found.replace_request(message)
-    core.fetches.add(ref, len(found.notified_by))
-    core.purgatory.try_complete_else_watch(found, found.notified_by)
+    delayed.replace_request(message)
+    core.fetches.add(ref, len(delayed.notified_by))
+    core.purgatory.try_complete_else_watch(delayed, delayed.notified_by)
 
 
 def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> None:
@@ -55,8 +56,9 @@ def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> 
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, FetchRegisteredReply(refused))
         return
-    shard = core.shard_of(message.group_id)
-    group = shard.balanced_group(message.group_id)
+    found = Found(*core.find(message.group_id))
+    shard = found.shard
+    group = found.group_or_new(message.group_id).as_balanced()
     known = places(core, shard, message.group_id, [item.key for item in message.items])
     planned = [next_read(group, message.consumer_id, item, known.get(item.key)) for item in message.items]
     _answer(core, ref, shard, group, message, tuple(planned))

@@ -15,8 +15,8 @@ HEARTBEAT_OK = HeartbeatReply()
 def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply:
     """Answer on the spot, without an outcome; only an error makes a reply object (docs/spec/group-protocol.md#2.3)."""
     found = core.directory.get(message.group_id)
-    if found is not None and found[0].state is ShardState.ACTIVE:
-        error = answer(found[1], message, now_ms)
+    if found is not None and found.shard.state is ShardState.ACTIVE:
+        error = answer(found.classic, message, now_ms)
     else:
         error = admit(core, message.group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -2,9 +2,11 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import OwnershipEnded, joined
-from coordinator.groups.classic.state import Group
-from coordinator.handlers.admission import Found, admit, admit_bytes, admit_operation, admit_write
+from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.handlers.core import Core
+from coordinator.handlers.list_refusals import note_refused_join
+from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.kind_records import change_kind
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
@@ -17,55 +19,67 @@ _FORGETS_MEMBER_ID = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COOR
 
 def admit_join(core: Core, message: JoinGroup) -> Found | Message:
     """Admit a JoinGroup, with its own limits."""
-    refused = _refuse(core, message)
-    if refused:
-        kept = "" if refused in _FORGETS_MEMBER_ID else message.member_id
-        return JoinGroupReply(error_code=refused, member_id=kept)
-    return Found(*core.find(message.group_id))
+    found = Found(*core.find(message.group_id))
+    refused = _refuse(core, message, found)
+    return _reply(message, refused) if refused else found
 
 
-def _refuse(core: Core, message: JoinGroup) -> ErrorCode:
+def _reply(message: JoinGroup, refused: ErrorCode) -> JoinGroupReply:
+    return JoinGroupReply(error_code=refused, member_id="" if refused in _FORGETS_MEMBER_ID else message.member_id)
+
+
+def _refuse(core: Core, message: JoinGroup, found: Found) -> ErrorCode:
     if not message.group_id or len(message.group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
-    lowest, highest = core.group_configs.session_timeouts(message.group_id)
-    if not lowest <= message.session_timeout_ms <= highest:
+    group = found.group
+    settings = core.group_configs.of(message.group_id) if group is None else group.classic.settings
+    if not settings.min_session_timeout_ms <= message.session_timeout_ms <= settings.max_session_timeout_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
-    if refused := admit(core, message.group_id) or (admit_operation(core) if not message.member_id else ErrorCode.NONE):
+    if refused := admit_to_group(found.shard, message.group_id) or (not message.member_id and admit_operation(core)):
         return refused
-    return _admit_metadata(core, message)
-
-
-def _admit_metadata(core: Core, message: JoinGroup) -> ErrorCode:
-    added = sum(len(protocol.metadata) for protocol in message.protocols)
-    group = core.find(message.group_id)[1]
-    held = 0
+    held, added = 0, 0
+    for protocol in message.protocols:
+        added += len(protocol.metadata)
     if group is not None:
-        held = group.metadata_bytes
-        member = group.members.get(message.member_id)
-        added -= 0 if member is None else sum(len(protocol.metadata) for protocol in member.protocols)
+        held = group.classic.metadata_bytes
+        member = group.classic.members.get(message.member_id)
+        for protocol in () if member is None else member.protocols:
+            added -= len(protocol.metadata)
     return admit_bytes(core, held, added)
 
 
 def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, moment: Moment) -> None:
     """Admit a new member, or let a present one rejoin (docs/spec/group-protocol.md#2.1)."""
-    shard = found.shard
-    group = _group_to_join(core, message, found, moment)
-    if isinstance(group, ErrorCode):
-        kept = "" if group in _FORGETS_MEMBER_ID else message.member_id
-        core.outbox.send(ref, JoinGroupReply(error_code=group, member_id=kept))
-        return
-    if group.owners is not None and message.member_id in group.members and group.owners.of(message.member_id):
+    shard, group = found
+    if group is None or group.kind is not GroupKind.CLASSIC:
+        made = _group_to_join(core, message, found, moment)
+        if isinstance(made, ErrorCode):
+            core.outbox.send(ref, _reply(message, made))
+            return
+        group = made
+    classic = group.classic
+    if classic.owners is not None and message.member_id in classic.members and classic.owners.of(message.member_id):
         # A member that joins has stopped reading: this ends grants whose release was lost
         # (docs/spec/consumer-client.md#E3).
         shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)
-    shard.process(group, joined(group, ref, message, core.client(ref.connection)), moment)
+    answers = shard.run(group, joined(classic, ref, message, core.client(ref.connection)), moment)
+    for answer in answers:
+        if answer.ref == ref and answer.reply.error_code:  # type: ignore[attr-defined]
+            note_refused_join(core, ref, message, answer.reply, moment)
+    shard.deliver(group.group_id, answers)
 
 
 def _group_to_join(core: Core, message: JoinGroup, found: Found, moment: Moment) -> Group | ErrorCode:
-    if found.shard.is_balanced(message.group_id):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # one mode a group (docs/spec/client-balanced-groups.md#12)
+    """Make the group a classic one, or create it."""
     if found.group is not None:
-        return found.group
+        if not found.group.is_empty:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # one mode a group (docs/spec/client-balanced-groups.md#12)
+        # An Empty consumer group becomes a classic one (docs/spec/consumer-group-protocol.md#13.4).
+        if failed := admit_write(core) or change_kind(found.shard, found.group, moment):
+            return failed
+        present = core.find(message.group_id)[1]
+        if present is not None:
+            return present
     return ErrorCode.UNKNOWN_MEMBER_ID if message.member_id else _create(core, found.shard, message.group_id, moment)
 
 

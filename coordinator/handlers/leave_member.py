@@ -9,6 +9,6 @@ from protocol.messages.balanced import LeaveMember
 from protocol.session import RequestRef
 
 
-def leave_member(core: Core, ref: RequestRef, message: LeaveMember, _found: Found, moment: Moment) -> None:
+def leave_member(core: Core, ref: RequestRef, message: LeaveMember, found: Found, moment: Moment) -> None:
     """Remove a member."""
-    hand_over(core, ref, message, [one.key for one in message.released], BalancedLeave, moment)
+    hand_over(core, ref, message, found, [one.key for one in message.released], BalancedLeave, moment)

@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from itertools import islice
 
+from coordinator.accounts.permission import CLUSTER, GROUP
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit_to_shard
 from coordinator.handlers.core import Core
@@ -10,6 +11,7 @@ from coordinator.handlers.views import list_group
 from coordinator.runtime.slices import Served, Work
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import AclOperation
 from protocol.messages.groups import ListedGroup, ListGroups, ListGroupsReply
 from protocol.session import RequestRef
 
@@ -30,6 +32,8 @@ def _listing(core: Core, ref: RequestRef, message: ListGroups) -> Work:
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
     limit = message.limit if message.limit >= 0 else _ALL
+    access = core.access_of(ref)
+    sees_all = access.permits(CLUSTER, "", AclOperation.DESCRIBE)
     found: list[ListedGroup] = []
     after = message.after
     while True:
@@ -39,7 +43,11 @@ def _listing(core: Core, ref: RequestRef, message: ListGroups) -> Work:
         ids = list(islice(core.directory.irange(after, inclusive=(False, True)), wanted))
         found += [
             line
-            for line in [_line(core, group_id) for group_id in ids]
+            for line in [
+                _line(core, group_id)
+                for group_id in ids
+                if sees_all or access.permits(GROUP, group_id, AclOperation.DESCRIBE)
+            ]
             if (not states or line.group_state.lower() in states) and (not types or line.group_type in types)
         ]
         if len(ids) < wanted or len(found) == limit:
@@ -66,9 +74,8 @@ def _encoding(core: Core, ref: RequestRef, reply: ListGroupsReply) -> Generator[
 
 
 def _is_loading(core: Core) -> bool:
-    return any(admit_to_shard(core, shard) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for shard in core.shards)
+    return any(admit_to_shard(shard) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for shard in core.shards)
 
 
 def _line(core: Core, group_id: str) -> ListedGroup:
-    shard, group = core.directory[group_id]
-    return list_group(group, shard.balanced.get(group_id))
+    return list_group(core.directory[group_id])

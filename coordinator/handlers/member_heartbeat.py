@@ -5,16 +5,17 @@ from coordinator.groups.client_balanced.events import Beat
 from coordinator.groups.client_balanced.reporting import is_plain, keep_connection
 from coordinator.groups.client_balanced.table import answer
 from coordinator.handlers.admission import Found
-from coordinator.handlers.client_balanced import find
+from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
 from protocol.messages.balanced import MemberHeartbeat, MemberHeartbeatReply
 from protocol.session import RequestRef
 
 
-def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, _found: Found, moment: Moment) -> None:
+def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, found: Found, moment: Moment) -> None:
     """Keep the member alive; most heartbeats do nothing else (docs/spec/client-balanced-groups.md#11, #13)."""
-    shard, group = find(core, message.group_id, moment)
+    shard, kept = found.shard, found.group_or_new(message.group_id)
+    group = refreshed(core, kept, moment)
     keep_connection(group, message, ref.connection)
     if is_plain(group, message):
         error = answer(group, message, moment.monotonic_ms)
@@ -22,4 +23,4 @@ def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, _fou
         core.outbox.send(ref, MemberHeartbeatReply(error, meta_version=version))
         return
     known = places(core, shard, message.group_id, [one.key for one in message.released])
-    shard.process(group, Beat(ref, message, known), moment)
+    shard.process(kept, Beat(ref, message, known), moment)

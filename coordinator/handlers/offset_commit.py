@@ -6,10 +6,13 @@ import msgspec
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit, admit_write
+from coordinator.handlers.commit_notes import is_reset, note_reset, note_rewind, present_offsets
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import Group
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.groups import OffsetChange
 from protocol.messages.offsets import (
     EndTransaction,
     OffsetCommit,
@@ -25,10 +28,7 @@ from protocol.session import RequestRef
 
 _HIGHEST_EPOCH = 2**15 - 1
 
-
 Topics = Sequence[OffsetCommitTopic | TxnOffsetCommitTopic]
-
-
 Errors = Mapping[tuple[str, int], ErrorCode]
 
 
@@ -38,23 +38,47 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
     found = core.directory.get(message.group_id)
     if (
         found is not None
-        and found[0].state is ShardState.ACTIVE
-        and not found[0].deleting
+        and found.shard.state is ShardState.ACTIVE
+        and not found.shard.deleting
         and (known := _with_ids(core, message)) is not None
     ):  # The common case: no topic to refuse, and only the write is left.
-        shard, group = found
-        stored = admit_write(core) or shard.store(group, known, moment)
+        shard = found.shard
+        before = present_offsets(shard, known) if is_reset(found, message) else None
+        stored = admit_write(core) or shard.store(found, known, moment)
         if isinstance(stored, ErrorCode):
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
-            group.commits_by(message.member_id, ref.connection)
+            _note(core, ref, found, message, before, moment)
             core.outbox.hold(shard.position_of(message.group_id), ref, stored)
         return
+    before = None if found is None or not is_reset(found, message) else _present_of_existing(core, found, message)
     topics, position = commit_what_exists(core, message, moment)
-    stored_in = core.find(message.group_id)[1]
+    stored_in = core.directory.get(message.group_id)
     if position and stored_in is not None:
-        stored_in.commits_by(message.member_id, ref.connection)
+        _note(core, ref, stored_in, message, before, moment)
     core.outbox.hold(position, ref, OffsetCommitReply(topics))
+
+
+def _present_of_existing(core: Core, group: Group, message: OffsetCommit) -> tuple[OffsetChange, ...]:
+    existing = _existing(core, message.topics, _names(core, message))
+    return present_offsets(group.shard, msgspec.structs.replace(message, topics=existing))
+
+
+def _note(
+    core: Core,
+    ref: RequestRef,
+    group: Group,
+    message: OffsetCommit,
+    before: tuple[OffsetChange, ...] | None,
+    moment: Moment,
+) -> None:
+    """Note who has committed. `before`: the changes of a reset; None for another commit."""
+    shard, classic = group.shard, group.classic
+    classic.commits_by(message.member_id, ref.connection)
+    if before is not None:
+        note_reset(core, shard, classic, before, ref.connection, moment)
+    elif shard.offsets.went_back:
+        note_rewind(core, shard, classic, message.member_id, ref.connection, moment)
 
 
 def _with_ids(core: Core, message: OffsetCommit) -> OffsetCommit | None:
@@ -86,7 +110,7 @@ def commit_what_exists(
 ) -> tuple[tuple[OffsetCommitTopicReply, ...], int]:
     """Commit the existing partitions. Return the reply for each topic in the request's order, and the position to wait
     for."""
-    names = [topic.name or core.topics.name_of(topic.topic_id) for topic in message.topics]
+    names = _names(core, message)
     known = _existing(core, message.topics, names)
     errors: Errors = {}
     position = 0
@@ -98,6 +122,10 @@ def commit_what_exists(
             assert isinstance(stored, OffsetCommitReply | TxnOffsetCommitReply)
             errors = {(t.name, p.partition_index): p.error_code for t in stored.topics for p in t.partitions}
     return _in_order(message.topics, names, errors), position
+
+
+def _names(core: Core, message: OffsetCommit | TxnOffsetCommit) -> list[str | None]:
+    return [topic.name or core.topics.name_of(topic.topic_id) for topic in message.topics]
 
 
 def _existing(

@@ -5,13 +5,16 @@ import msgspec
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.handlers.admission import admit, admit_write
+from coordinator.handlers.commit_notes import MOST_CHANGES
 from coordinator.handlers.core import Core
 from coordinator.handlers.offset_fetch import UNKNOWN
+from coordinator.runtime.group import GroupKind
 from coordinator.runtime.offset_table import Place
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import Served, Work
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
+from protocol.messages.groups import OffsetChange
 from protocol.messages.offsets import (
     OffsetDelete,
     OffsetDeletePartitionReply,
@@ -31,23 +34,32 @@ def offset_delete(core: Core, ref: RequestRef, message: OffsetDelete, moment: Mo
 def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
     moment = yield 0
     known = core.find(message.group_id)[1]
-    if known is not None and known.protocol_type == PROTOCOL_TYPE and not admit(core, message.group_id):
-        for cost in core.subscriptions.of(known).reading():
+    if known is not None and known.classic.protocol_type == PROTOCOL_TYPE and not admit(core, message.group_id):
+        for cost in core.subscriptions.of(known.classic).reading():
             moment = yield cost
     refused = admit(core, message.group_id) or admit_write(core)
     shard, group = core.find(message.group_id)
     if refused or group is None:
         return Served(OffsetDeleteReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND), 0)
-    if shard.is_balanced(message.group_id):
+    if group.kind is GroupKind.CLIENT_BALANCED:
         return Served(OffsetDeleteReply(error_code=ErrorCode.NON_EMPTY_GROUP), 0)
     stored = _stored_part(shard, message)
     existing = _existing_part(core, message, stored)
-    subscribed = core.subscriptions.of(group).topics() if group.members else frozenset()
-    ran = shard.run(group, DeleteOffsets(ref, existing, stored, subscribed), moment)
-    (own,) = [answer for answer in ran.answers if isinstance(answer.reply, OffsetDeleteReply)]
-    shard.deliver(ran._replace(answers=[answer for answer in ran.answers if answer is not own]))
+    kept = frozenset() if group.consumer is None else group.consumer.subscribed
+    refused_places = {
+        (topic.name, index) for topic in existing.topics if topic.name in kept for index in topic.partition_indexes
+    }
+    unsubscribed = tuple([topic for topic in existing.topics if topic.name not in kept])
+    existing = msgspec.structs.replace(existing, topics=unsubscribed)
+    subscribed = core.subscriptions.of(group.classic).topics() if group.classic.members else frozenset()
+    previous, client = _previous(shard, message.group_id, stored), core.client(ref.connection)
+    answers = shard.run(group, DeleteOffsets(ref, existing, stored, subscribed, client, previous), moment)
+    (own,) = [answer for answer in answers if isinstance(answer.reply, OffsetDeleteReply)]
+    shard.deliver(message.group_id, [answer for answer in answers if answer is not own])
     assert isinstance(own.reply, OffsetDeleteReply)
-    return Served(_with_unknown(own.reply, message), 0 if own.at_once else ran.position)
+    return Served(
+        _with_unknown(own.reply, message, refused_places), 0 if own.at_once else shard.position_of(message.group_id)
+    )
 
 
 def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:
@@ -61,6 +73,16 @@ def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:
     )
 
 
+def _previous(shard: Shard, group_id: str, stored: frozenset[Place]) -> tuple[OffsetChange, ...]:
+    """Return the offsets that are to be deleted, for the note: as many as one may name."""
+    found = []
+    for topic, partition in sorted(stored)[:MOST_CHANGES]:
+        kept = shard.offsets.get(group_id, topic, partition)
+        if kept is not None:
+            found.append(OffsetChange(topic, partition, kept.offset))
+    return tuple(found)
+
+
 def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[Place]) -> OffsetDelete:
     topics = []
     for topic in message.topics:
@@ -71,10 +93,11 @@ def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[Place]) 
     return msgspec.structs.replace(message, topics=tuple(topics))
 
 
-def _with_unknown(reply: OffsetDeleteReply, message: OffsetDelete) -> OffsetDeleteReply:
+def _with_unknown(reply: OffsetDeleteReply, message: OffsetDelete, subscribed: set[Place]) -> OffsetDeleteReply:
     if reply.error_code:
         return reply
     errors = {(t.name, p.partition_index): p.error_code for t in reply.topics for p in t.partitions}
+    errors |= dict.fromkeys(subscribed, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
     return OffsetDeleteReply(
         topics=tuple(
             OffsetDeleteTopicReply(

@@ -3,9 +3,11 @@
 from collections.abc import Collection, Mapping
 
 from coordinator.clock import Moment
+from coordinator.groups.consumer.offsets import refuse_fetch
 from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
-from coordinator.runtime.offset_table import OffsetAndMetadata, Place
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_table import Place
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
@@ -21,14 +23,8 @@ from protocol.messages.topics import NO_TOPIC_ID
 from protocol.session import RequestRef
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
 _UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_ID
-
-
 _NOTHING: tuple[Place, ...] = ()
-
-
 _NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
 
 
@@ -38,11 +34,13 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
     replies, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
-        shard = core.find(wanted.group_id)[0]
+        shard, group = core.find(wanted.group_id)
         refused = admit(core, wanted.group_id, may_be_empty=True)
         if not refused and listed >= most:
             # Only a request for all offsets of many large groups comes here; it asks again for the rest.
             refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if not refused and group is not None and (consumer := group.serving_consumer) is not None:
+            refused = refuse_fetch(consumer, wanted)
         if refused:
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue

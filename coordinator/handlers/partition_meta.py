@@ -3,13 +3,14 @@
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import AskMeta
 from coordinator.handlers.admission import Found
-from coordinator.handlers.client_balanced import find
+from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.core import Core
 from protocol.messages.balanced import PartitionMeta
 from protocol.session import RequestRef
 
 
-def partition_meta(core: Core, ref: RequestRef, message: PartitionMeta, _found: Found, moment: Moment) -> None:
+def partition_meta(core: Core, ref: RequestRef, message: PartitionMeta, found: Found, moment: Moment) -> None:
     """Return the configured partitions and their states."""
-    shard, group = find(core, message.group_id, moment)
-    shard.process(group, AskMeta(ref, message), moment)
+    group = found.group_or_new(message.group_id)
+    refreshed(core, group, moment)
+    found.shard.process(group, AskMeta(ref, message), moment)

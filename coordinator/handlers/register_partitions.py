@@ -3,7 +3,7 @@
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import LeaseOverdue, Register
 from coordinator.handlers.admission import Found
-from coordinator.handlers.client_balanced import find
+from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
 from protocol.messages.balanced import RegisterPartitions
@@ -11,15 +11,15 @@ from protocol.session import RequestRef
 
 
 # --- partitions ---
-def register_partitions(
-    core: Core, ref: RequestRef, message: RegisterPartitions, _found: Found, moment: Moment
-) -> None:
+def register_partitions(core: Core, ref: RequestRef, message: RegisterPartitions, found: Found, moment: Moment) -> None:
     """Grant partitions to the first member that asks (docs/spec/client-balanced-groups.md#7, #8)."""
-    shard, group = find(core, message.group_id, moment)
+    shard = found.shard
+    kept = found.group_or_new(message.group_id)
+    group = refreshed(core, kept, moment)
     keys = [item.key for item in message.items]
     for key in keys:
         place = group.place_of(key)
         owner = None if place is None else group.owner(place)
         if owner is not None and owner.deadline_ms <= moment.monotonic_ms:
-            shard.process(group, LeaseOverdue(group.group_id, owner.consumer_id), moment)
-    shard.process(group, Register(ref, message, places(core, shard, message.group_id, keys)), moment)
+            shard.process(kept, LeaseOverdue(group.group_id, owner.consumer_id), moment)
+    shard.process(kept, Register(ref, message, places(core, shard, message.group_id, keys)), moment)

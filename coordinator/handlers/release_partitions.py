@@ -4,6 +4,7 @@ from coordinator.clock import Moment
 from coordinator.groups.classic.events import Release
 from coordinator.handlers.admission import Found
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import ReleasePartitions, ReleasePartitionsReply
 from protocol.session import RequestRef
@@ -12,9 +13,9 @@ from protocol.session import RequestRef
 def release_partitions(core: Core, ref: RequestRef, message: ReleasePartitions, found: Found, moment: Moment) -> None:
     """End the member's grants."""
     shard, group = found
-    if shard.is_balanced(message.group_id):  # its members unregister instead
-        core.outbox.send(ref, ReleasePartitionsReply(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-    elif group is None:
+    if group is None:
         core.outbox.send(ref, ReleasePartitionsReply(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    elif group.kind is not GroupKind.CLASSIC:  # its members unregister instead
+        core.outbox.send(ref, ReleasePartitionsReply(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     else:
         shard.process(group, Release(ref, message), moment)

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import GroupKind
 from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, PartitionMeta, StartMember
+from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from protocol.messages.data import Produce
 from protocol.messages.groups import DescribeGroups, ListGroups
 from protocol.messages.node import ErrorReply
@@ -32,6 +34,9 @@ _ENTRIES_A_PROTOCOL = 200
 _ENTRIES_A_NEW_TOPIC = 20
 _NEW_PARTITIONS_AN_ENTRY = 10
 _ENTRIES_A_RESOURCE = 20
+_ENTRIES_AN_ACL, _ENTRIES_A_USER = 10, 20
+_ENTRIES_A_FILTER = 200
+"""Cost of a condition that is compared with each access control list; an estimate."""
 _ENTRIES_A_GRANT = 3
 _MOST_DESCRIBED = 2_000
 
@@ -98,9 +103,19 @@ def _commit(message: OffsetCommit | TxnOffsetCommit) -> int:
     return entries
 
 
+def _beat(message: ConsumerGroupHeartbeat) -> int:
+    owned = sum([1 + len(one.partitions) for one in message.topic_partitions or ()])
+    return owned + _names(message.subscribed_topic_names or ())
+
+
+def _listed_consumers(core: Core, message: ConsumerGroupDescribe) -> int:
+    found = [core.directory.get(group_id) for group_id in message.group_ids]
+    return sum([one.member_count for one in found if one is not None])
+
+
 def _listed_groups(core: Core, message: DescribeGroups) -> int:
     found = [core.directory.get(group_id) for group_id in message.groups]
-    return sum([len(one[1].members) for one in found if one is not None])
+    return sum([len(one.classic.members) for one in found if one is not None])
 
 
 def _listed_offsets(core: Core, message: OffsetFetch) -> int:
@@ -131,14 +146,15 @@ def partitions_of(core: Core, topics: Iterable[str]) -> int:
 
 
 def _configured(core: Core, message: PartitionMeta) -> int:
-    group = core.find(message.group_id)[0].balanced.get(message.group_id)
+    found = core.find(message.group_id)[1]
+    group = None if found is None else found.balanced
     is_listed = group is not None and group.on_record.meta_version != message.meta_version
     return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_listed else 0
 
 
 def _described(core: Core, message: DescribeBalanced) -> int:
-    shards = core.shards
-    return sum([len(one.meta) + len(one.members) for shard in shards for one in shard.balanced.values()])
+    groups = [one.balanced for shard in core.shards for one in shard.of_kind[GroupKind.CLIENT_BALANCED].values()]
+    return sum([len(one.meta) + len(one.members) for one in groups if one is not None])
 
 
 def _groups_listed(core: Core, message: ListGroups) -> int:
@@ -150,12 +166,15 @@ JOIN_GROUP = Cost("protocols", lambda m: _ENTRIES_A_PROTOCOL * len(m.protocols))
 SYNC_GROUP = Cost("assignments", lambda m: len(m.assignments))
 LEAVE_GROUP = Cost("members", lambda m: len(m.members))
 DESCRIBE_GROUPS = Cost("groups", lambda m: _names(m.groups), _listed_groups)
+LIST_REFUSALS = Cost("groups", lambda m: _names(m.groups))
 DELETE_GROUPS = Cost("groups_names", lambda m: _names(m.groups_names))
 LIST_GROUPS = Cost("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter), _groups_listed)
 FIND_COORDINATOR = Cost("coordinator_keys", lambda m: _names(m.coordinator_keys))
 OFFSET_COMMIT = Cost("topics", _commit)
 TXN_OFFSET_COMMIT = Cost("topics", _commit)
 OFFSET_FETCH = Cost("groups", _offset_fetch, _listed_offsets)
+LIST_REFUSALS = Cost("groups", lambda m: _names(m.groups))
+APPLY_OFFSETS = Cost("changes", lambda m: len(m.changes))
 OFFSET_DELETE = Cost("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics))
 LIST_OFFSETS = Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics))
 METADATA = Cost(
@@ -166,6 +185,10 @@ METADATA = Cost(
 DESCRIBE_TOPIC_PARTITIONS = Cost(
     "topics", lambda m: _names(topic.name for topic in m.topics) + min(m.response_partition_limit, _MOST_DESCRIBED)
 )
+CREATE_ACLS = Cost("creations", lambda m: _ENTRIES_AN_ACL * len(m.creations))
+DELETE_ACLS = Cost("filters", lambda m: _ENTRIES_A_FILTER * len(m.filters))
+DESCRIBE_USERS = Cost("users", lambda m: len(m.users or ()))
+ALTER_USERS = Cost("users", lambda m: _ENTRIES_A_USER * (len(m.deletions) + len(m.upsertions)))
 CREATE_TOPICS = Cost("topics", _new_topics)
 DELETE_TOPICS = Cost("topics", lambda m: _ENTRIES_A_NEW_TOPIC * len(m.topics), _deleted_partitions)
 CREATE_PARTITIONS = Cost("topics", _more_partitions)
@@ -193,6 +216,8 @@ PRODUCE = Cost("topic_data", lambda m: sum(1 + len(topic.partition_data) for top
 FETCH = Cost(
     "topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics), lambda _core, _message: _ENTRIES_A_FETCH
 )
+CONSUMER_GROUP_HEARTBEAT = Cost("topic_partitions, subscribed_topic_names", _beat)
+CONSUMER_GROUP_DESCRIBE = Cost("group_ids", lambda m: _names(m.group_ids), _listed_consumers)
 DESCRIBE_NODE = Cost(listed=lambda core, _message: len(core.shards))
 PARTITION_META = Cost(listed=_configured)
 DESCRIBE_EXPIRY = Cost(listed=_inspected)

@@ -8,11 +8,11 @@ from coordinator.groups.client_balanced.guards import topics_of
 from coordinator.groups.client_balanced.state import bytes_of, bytes_of_member
 from coordinator.groups.table import Refusal
 from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_write
-from coordinator.handlers.client_balanced import BAD, admit_client_balanced, find
+from coordinator.handlers.client_balanced import BAD, admit_client_balanced, refreshed
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.handlers.core import Core
 from coordinator.handlers.request_cost import partitions_of
-from coordinator.runtime.shard import Shard
+from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import StartMember, StartMemberReply
@@ -30,14 +30,15 @@ def admit_start(core: Core, message: StartMember) -> Found | Message:
 # --- members ---
 def start_member(core: Core, ref: RequestRef, message: StartMember, found: Found, moment: Moment) -> None:
     """Admit a new member, or let a present one start again (docs/spec/client-balanced-groups.md#6.1)."""
-    shard, classic = found
-    if classic is None and (failed := _create(shard, message.group_id, moment)):
-        core.outbox.send(ref, StartMemberReply(failed))
+    shard = found.shard
+    kept = found.group or shard.create(message.group_id, moment)
+    if isinstance(kept, ErrorCode):
+        core.outbox.send(ref, StartMemberReply(kept))
         return
-    shard, group = find(core, message.group_id, moment)
+    group = refreshed(core, kept, moment)
     for member in list(group.members.values()):
         if member.deadline_ms <= moment.monotonic_ms:  # its lease is over, and the operation has not expired yet
-            shard.process(group, LeaseOverdue(group.group_id, member.consumer_id), moment)
+            shard.process(kept, LeaseOverdue(group.group_id, member.consumer_id), moment)
     client = core.client(ref.connection)
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
     held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
@@ -46,11 +47,12 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, found: Found
     is_known = is_known and bool(group.members) and group.on_record.topics == topics_of(message)
     states = None if is_known else partition_states(core, message.group_id, message.topics)
     event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
-    shard.process(group, event, moment)
+    shard.process(kept, event, moment)
 
 
 def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
-    if refusal := refuse_identity(message, core.group_configs.session_timeouts(message.group_id)):
+    settings = core.group_configs.of(message.group_id)
+    if refusal := refuse_identity(message, (settings.min_session_timeout_ms, settings.max_session_timeout_ms)):
         return refusal
     if error := admit_client_balanced(core, message.group_id) or admit_write(core) or admit_operation(core):
         return Refusal(error)
@@ -69,7 +71,8 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
 
 def _admit_metadata(core: Core, message: StartMember) -> ErrorCode:
     """Check the limits of memory for a StartMember of a client-balanced group."""
-    group = core.find(message.group_id)[0].balanced.get(message.group_id)
+    found = core.find(message.group_id)[1]
+    group = None if found is None else found.balanced
     added = bytes_of_member(message)
     if group is None or not group.members:
         return admit_bytes(core, 0, added + bytes_of(message.topics, message.filters.items()))
@@ -78,19 +81,17 @@ def _admit_metadata(core: Core, message: StartMember) -> ErrorCode:
 
 def _make_room(core: Core, group_id: str) -> Refusal | None:
     """Check that the group can be created, or has no classic members."""
-    _shard, classic = core.find(group_id)
-    if classic is None:
+    group = core.find(group_id)[1]
+    if group is None:
         if core.count_groups() >= core.config.max_groups:
             return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {core.config.max_groups} groups")
         return None
-    if classic.state is not GroupState.EMPTY:
-        kind = classic.protocol_type or "classic"
+    if group.kind is GroupKind.CONSUMER:
+        return Refusal(
+            ErrorCode.INCONSISTENT_MODE, f"group {group_id} is not client-balanced: Muster assigns partitions"
+        )
+    if group.classic.state is not GroupState.EMPTY:
+        kind = group.classic.protocol_type or "classic"
         said = f"group {group_id} is not client-balanced: it has members of type {kind!r}"
         return Refusal(ErrorCode.INCONSISTENT_MODE, said)
     return None
-
-
-def _create(shard: Shard, group_id: str, moment: Moment) -> ErrorCode:
-    """Create the classic group that keeps the offsets."""
-    made = shard.create(group_id, moment)
-    return made if isinstance(made, ErrorCode) else ErrorCode.NONE

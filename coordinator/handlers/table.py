@@ -3,17 +3,25 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from coordinator.accounts.requests import ACCESS, Access
 from coordinator.clock import Moment
 from coordinator.groups.table import Path
 from coordinator.handlers import (
     alter_configs,
+    alter_user_scram_credentials,
+    apply_offsets,
     claim_partitions,
     confirm_consumed,
     consume_from_max,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_topics,
+    describe_acls,
     describe_balanced,
     describe_cluster,
     describe_configs,
@@ -22,6 +30,7 @@ from coordinator.handlers import (
     describe_node,
     describe_ownership,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     end_transaction,
     fetch,
     fetch_registered,
@@ -31,9 +40,11 @@ from coordinator.handlers import (
     join_group,
     leave_group,
     leave_member,
+    list_audit,
     list_groups,
     list_notes,
     list_offsets,
+    list_refusals,
     member_heartbeat,
     metadata,
     offset_commit,
@@ -50,11 +61,18 @@ from coordinator.handlers import (
     unregister_partitions,
 )
 from coordinator.handlers import request_cost as cost
-from coordinator.handlers.admission import Admission, Found, to_group
-from coordinator.handlers.client_balanced import to_balanced_group
+from coordinator.handlers.admission import Admission, Found, admit_any_id, to_group
+from coordinator.handlers.client_balanced import admit_client_balanced
 from coordinator.handlers.core import Core
 from coordinator.handlers.request_cost import Cost
 from protocol.messages import Message
+from protocol.messages.acls import (
+    AlterUserScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+    DescribeAcls,
+    DescribeUserScramCredentials,
+)
 from protocol.messages.balanced import (
     ConfirmConsumed,
     ConfirmConsumedReply,
@@ -75,17 +93,22 @@ from protocol.messages.balanced import (
     UnregisterPartitionsReply,
 )
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
+from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import (
+    ApplyOffsets,
+    ApplyOffsetsReply,
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     LeaveGroupReply,
+    ListAudit,
     ListGroups,
     ListNotes,
     ListNotesReply,
+    ListRefusals,
     SyncGroup,
 )
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
@@ -131,6 +154,11 @@ class Api(NamedTuple):
     is_internal: bool = False
     """True if only the process itself may send it: no dialect offers the message."""
 
+    @property
+    def access(self) -> Access | None:
+        """Permissions that the request needs; None if only the process itself sends it."""
+        return None if self.is_internal else ACCESS[self.message]
+
     def serving(self) -> Handler:
         """Return the handler with its admission before it."""
         admit, handler = self.admit, self.handler
@@ -142,6 +170,7 @@ class Api(NamedTuple):
             if isinstance(found, Found):
                 handler(core, ref, message, found, moment)
             else:
+                list_refusals.note_refused_join(core, ref, message, found, moment)
                 core.outbox.send(ref, found)
 
         return serve
@@ -155,7 +184,16 @@ APIS: tuple[Api, ...] = (
     Api(DescribeGroups, None, cost.DESCRIBE_GROUPS, describe_groups.describe_groups, Path.READ_ONLY),
     Api(ListGroups, None, cost.LIST_GROUPS, list_groups.list_groups, Path.SLICED),
     Api(DeleteGroups, None, cost.DELETE_GROUPS, delete_groups.delete_groups, Path.SLICED),
-    Api(ListNotes, to_group(ListNotesReply, may_be_empty=True), cost.ONE, list_notes.list_notes, Path.READ_ONLY),
+    Api(ListNotes, to_group(ListNotesReply, admit_any_id), cost.ONE, list_notes.list_notes, Path.READ_ONLY),
+    Api(
+        ApplyOffsets,
+        to_group(ApplyOffsetsReply, writes=True),
+        cost.APPLY_OFFSETS,
+        apply_offsets.apply_offsets,
+        Path.APPEND_ONLY,
+    ),
+    Api(ListAudit, None, cost.ONE, list_audit.list_audit, Path.SLICED),
+    Api(ListRefusals, None, cost.LIST_REFUSALS, list_refusals.list_refusals, Path.READ_ONLY),
     Api(OffsetCommit, None, cost.OFFSET_COMMIT, offset_commit.offset_commit, Path.APPEND_ONLY),
     Api(OffsetFetch, None, cost.OFFSET_FETCH, offset_fetch.offset_fetch, Path.READ_ONLY),
     Api(OffsetDelete, None, cost.OFFSET_DELETE, offset_delete.offset_delete, Path.FULL),
@@ -183,6 +221,23 @@ APIS: tuple[Api, ...] = (
         Path.APPEND_ONLY,
     ),
     Api(AlterConfigs, None, cost.ALTER_CONFIGS, alter_configs.replace_configs, Path.APPEND_ONLY),
+    Api(DescribeAcls, None, cost.ONE, describe_acls.describe_acls, Path.READ_ONLY),
+    Api(CreateAcls, None, cost.CREATE_ACLS, create_acls.create_acls, Path.APPEND_ONLY),
+    Api(DeleteAcls, None, cost.DELETE_ACLS, delete_acls.delete_acls, Path.APPEND_ONLY),
+    Api(
+        DescribeUserScramCredentials,
+        None,
+        cost.DESCRIBE_USERS,
+        describe_user_scram_credentials.describe_user_scram_credentials,
+        Path.READ_ONLY,
+    ),
+    Api(
+        AlterUserScramCredentials,
+        None,
+        cost.ALTER_USERS,
+        alter_user_scram_credentials.alter_user_scram_credentials,
+        Path.APPEND_ONLY,
+    ),
     Api(Produce, None, cost.PRODUCE, produce.produce, Path.SLICED),
     Api(InitProducerId, None, cost.ONE, init_producer_id.init_producer_id, Path.READ_ONLY),
     Api(Fetch, None, cost.FETCH, fetch.fetch, Path.READ_ONLY),
@@ -211,55 +266,69 @@ APIS: tuple[Api, ...] = (
     Api(StartMember, start_member.admit_start, cost.START_MEMBER, start_member.start_member, Path.FULL),
     Api(
         MemberHeartbeat,
-        to_balanced_group(MemberHeartbeatReply),
+        to_group(MemberHeartbeatReply, admit_client_balanced),
         cost.MEMBER_HEARTBEAT,
         member_heartbeat.member_heartbeat,
         Path.FULL,
     ),
     Api(
         PartitionMeta,
-        to_balanced_group(PartitionMetaReply),
+        to_group(PartitionMetaReply, admit_client_balanced),
         cost.PARTITION_META,
         partition_meta.partition_meta,
         Path.FULL,
     ),
     Api(
         RegisterPartitions,
-        to_balanced_group(RegisterPartitionsReply, writes=True),
+        to_group(RegisterPartitionsReply, admit_client_balanced, writes=True),
         cost.REGISTER_PARTITIONS,
         register_partitions.register_partitions,
         Path.FULL,
     ),
     Api(
         UnregisterPartitions,
-        to_balanced_group(UnregisterPartitionsReply, writes=True),
+        to_group(UnregisterPartitionsReply, admit_client_balanced, writes=True),
         cost.UNREGISTER_PARTITIONS,
         unregister_partitions.unregister_partitions,
         Path.FULL,
     ),
     Api(
         FetchRegistered,
-        to_balanced_group(FetchRegisteredReply),
+        to_group(FetchRegisteredReply, admit_client_balanced),
         cost.FETCH_REGISTERED,
         fetch_registered.fetch_registered,
         Path.FULL,
     ),
     Api(
         ConfirmConsumed,
-        to_balanced_group(ConfirmConsumedReply, writes=True),
+        to_group(ConfirmConsumedReply, admit_client_balanced, writes=True),
         cost.CONFIRM_CONSUMED,
         confirm_consumed.confirm_consumed,
         Path.FULL,
     ),
     Api(
         LeaveMember,
-        to_balanced_group(LeaveMemberReply, writes=True),
+        to_group(LeaveMemberReply, admit_client_balanced, writes=True),
         cost.LEAVE_MEMBER,
         leave_member.leave_member,
         Path.FULL,
     ),
     Api(DescribeBalanced, None, cost.DESCRIBE_BALANCED, describe_balanced.describe_balanced, Path.READ_ONLY),
     Api(ConsumeFromMax, None, cost.CONSUME_FROM_MAX, consume_from_max.consume_from_max, Path.FULL),
+    Api(
+        ConsumerGroupHeartbeat,
+        consumer_group_heartbeat.admit_heartbeat,
+        cost.CONSUMER_GROUP_HEARTBEAT,
+        consumer_group_heartbeat.consumer_group_heartbeat,
+        Path.FULL,
+    ),
+    Api(
+        ConsumerGroupDescribe,
+        None,
+        cost.CONSUMER_GROUP_DESCRIBE,
+        consumer_group_describe.consumer_group_describe,
+        Path.READ_ONLY,
+    ),
     Api(
         OffsetForLeaderEpoch,
         None,
@@ -280,9 +349,4 @@ APIS: tuple[Api, ...] = (
 
 HANDLERS: dict[type[Message], Handler] = {api.message: api.serving() for api in APIS if not api.is_internal}
 INTERNAL_HANDLERS: dict[type[Message], Handler] = {api.message: api.serving() for api in APIS if api.is_internal}
-_COSTS: dict[type[Message], Cost] = {api.message: api.cost for api in APIS}
-
-
-def cost_of(message: Message) -> Cost:
-    """Return the cost of the message."""
-    return _COSTS.get(type(message), cost.ONE)
+COSTS: dict[type[Message], Cost] = {api.message: api.cost for api in APIS}

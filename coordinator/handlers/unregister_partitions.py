@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 
 def unregister_partitions(
-    core: Core, ref: RequestRef, message: UnregisterPartitions, _found: Found, moment: Moment
+    core: Core, ref: RequestRef, message: UnregisterPartitions, found: Found, moment: Moment
 ) -> None:
     """End the member's grants of partitions."""
-    hand_over(core, ref, message, [item.key for item in message.items], Unregister, moment)
+    hand_over(core, ref, message, found, [item.key for item in message.items], Unregister, moment)

@@ -1,12 +1,24 @@
 """Views of groups and of the node: made when they are asked for, and frozen, so that no answer is torn."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from coordinator import __version__
-from coordinator.groups.classic.state import Group, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
 from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember
+from coordinator.groups.consumer.target import preferred_assignor
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.shard import ShardState
+from protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup
 from protocol.messages.node import DescribeNodeReply, FailedShard
@@ -14,19 +26,27 @@ from protocol.messages.node import DescribeNodeReply, FailedShard
 GROUP_OPERATIONS = 3400
 """Operations on a group that are allowed to all clients without an authorizer, as Kafka's bit field: read, delete,
 describe, describe and alter configs."""
-CLIENT_BALANCED = "client-balanced"
-"""Type of a group whose members balance it themselves."""
+BALANCED_TYPES = ("client-balanced", "server-balanced")
+"""Types of groups whose members register their partitions: chosen by themselves, or assigned to them."""
 
 
 def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:
     """Describe a group as DescribeGroups shows it (docs/spec/group-protocol.md#2.8); an absent one is Dead."""
-    if group is None or group.state is GroupState.DEAD:
+    if group is not None and group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
+        return _describe_balanced(group.balanced, group.classic, shard)
+    if group is not None and (consumer := group.serving_consumer) is not None:
+        return _describe_consumer(consumer, shard)
+    if group is None or group.classic.state is GroupState.DEAD:
         error = ErrorCode.GROUP_ID_NOT_FOUND if absent_is_error else ErrorCode.NONE
         message = f"Group {group_id} not found." if absent_is_error else None
         return DescribedGroup(group_id, error_code=error, error_message=message, group_state="Dead")
+    return _describe_classic(group.classic, shard)
+
+
+def _describe_classic(group: ClassicGroup, shard: int) -> DescribedGroup:
     stable = group.state is GroupState.STABLE
     return DescribedGroup(
-        group_id=group_id,
+        group_id=group.group_id,
         group_state=group.state.title,
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol_name or "") if stable else "",
@@ -40,7 +60,7 @@ def describe_group(group_id: str, group: Group | None, shard: int, absent_is_err
     )
 
 
-def _describe_member(group: Group, member: Member, stable: bool) -> DescribedMember:
+def _describe_member(group: ClassicGroup, member: Member, stable: bool) -> DescribedMember:
     return DescribedMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
@@ -51,12 +71,12 @@ def _describe_member(group: Group, member: Member, stable: bool) -> DescribedMem
     )
 
 
-def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) -> DescribedGroup:
-    """Describe a client-balanced group: to tools it is Stable, and of a type of its own."""
+def _describe_balanced(group: BalancedGroup, classic: ClassicGroup, shard: int) -> DescribedGroup:
+    # To tools it is Stable, and of a type of its own.
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.title,
-        protocol_type=CLIENT_BALANCED,
+        protocol_type=_type_of(group),
         members=tuple(
             DescribedMember(one.consumer_id, one.instance_id, one.client_id, one.client_host)
             for one in group.members.values()
@@ -67,11 +87,52 @@ def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) ->
     )
 
 
-def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGroup:
+def _describe_consumer(group: ConsumerGroup, shard: int) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.title,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_data=preferred_assignor(group),
+        members=tuple([_describe_consumer_member(group, member) for member in group.members.values()]),
+        generation_id=group.epoch,
+        rebalance_timeout_ms=max([one.subscription.rebalance_timeout_ms for one in group.members.values()], default=0),
+        shard=shard,
+    )
+
+
+def _describe_consumer_member(group: ConsumerGroup, member: ConsumerMember) -> DescribedMember:
+    line = member.subscription
+    return DescribedMember(
+        member_id=member.member_id,
+        group_instance_id=line.instance_id,
+        client_id=line.client_id,
+        client_host=line.client_host,
+        member_metadata=encode_subscription(Subscription(group.subscribed_by(member))),
+        member_assignment=encode_partitions(group, member.current.assigned),
+    )
+
+
+def encode_partitions(group: ConsumerGroup, assigned: Mapping[bytes, Iterable[int]]) -> bytes:
+    """Encode partitions by topic id as classic members encode their assignment."""
+    topics = [
+        TopicPartitions(group.topics.name_of(topic_id) or topic_id.hex(), tuple(sorted(numbers)))
+        for topic_id, numbers in assigned.items()
+    ]
+    return encode_assignment(Assignment(tuple(topics)))
+
+
+def _type_of(group: BalancedGroup) -> str:
+    return f"{group.on_record.mode}-balanced"
+
+
+def list_group(group: Group) -> ListedGroup:
     """Describe a group as a line of ListGroups (docs/spec/group-protocol.md#2.9)."""
-    if balanced is not None and balanced.members:
-        return ListedGroup(group.group_id, CLIENT_BALANCED, balanced.state.title, CLIENT_BALANCED)
-    return ListedGroup(group.group_id, group.protocol_type or "", group.state.title)
+    if group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
+        shown = _type_of(group.balanced)
+        return ListedGroup(group.group_id, shown, group.balanced.state.title, shown)
+    if (consumer := group.serving_consumer) is not None:
+        return ListedGroup(group.group_id, PROTOCOL_TYPE, consumer.state.title, GroupKind.CONSUMER.value)
+    return ListedGroup(group.group_id, group.classic.protocol_type or "", group.classic.state.title)
 
 
 def describe_node(core: Core) -> DescribeNodeReply:

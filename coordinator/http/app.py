@@ -15,11 +15,14 @@ from aiohttp.typedefs import Handler, Middleware
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.logins import CHALLENGE, METRICS, LogIn, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.pages import ROUTES, Names, Pages
+from coordinator.http.problems import PROBLEM_ROUTES, ProblemPages
 from coordinator.http.queries import Ask, Problem, Queries
 from coordinator.http.scrape import measure
 from coordinator.http.shapes import Json
+from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPage, SurgeryPages
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
 from protocol.messages import Message
@@ -53,13 +56,24 @@ def _aiohttp_log() -> logging.Logger:
 
 
 def make_app(
-    ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES, hosts: Iterable[str] = ()
+    ask: Ask,
+    *,
+    ask_timeout_s: float = ASK_TIMEOUT_S,
+    most_series: int = MOST_SERIES,
+    hosts: Iterable[str] = (),
+    log_in: LogIn | None = None,
+    has_open_metrics: bool = False,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
-    `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses."""
+    `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
+    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
     pages = Pages(queries)
-    app = web.Application(middlewares=[_problems_as_json, _guarded(Guard(hosts))])
+    middlewares = [_problems_as_json, _guarded(Guard(hosts))]
+    if log_in is not None:
+        open_paths = METRICS if has_open_metrics else frozenset()
+        middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
+    app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
     app.router.add_get("/", _index(app))
     app.router.add_get("/healthz", _healthz)
@@ -67,6 +81,12 @@ def make_app(
     app.router.add_get("/metrics", _metrics(queries, most_series))
     for path, page in ROUTES:
         app.router.add_get(path, _page(pages, page))
+    problems = ProblemPages(queries, _yield_to_loop)
+    for path, found in PROBLEM_ROUTES:
+        app.router.add_get(path, _page(problems, found))
+    surgery = SurgeryPages(queries)
+    for path, change in SURGERY_ROUTES:
+        app.router.add_post(path, _posted(surgery, change))
     balanced = BalancedPages(queries)
     for path, shown in BALANCED_ROUTES:
         app.router.add_get(path, _page(balanced, shown))
@@ -119,16 +139,26 @@ async def serve(
 
 def _with_timeout(ask: Ask, timeout_s: float) -> Ask:
     async def ask_in_time(message: Message) -> Message:
-        try:
-            async with asyncio.timeout(timeout_s):
-                reply = await ask(message)
-        except TimeoutError:
-            sentence = f"{type(message).__name__} was not answered within {timeout_s:g} seconds"
-            raise Problem(504, sentence) from None
+        reply = await _in_time(type(message).__name__, ask(message), timeout_s)
         await _yield_to_loop()
         return reply
 
     return ask_in_time
+
+
+def _login_with_timeout(log_in: LogIn, timeout_s: float) -> LogIn:
+    async def log_in_in_time(username: str, password: str, host: str) -> Message:
+        return await _in_time("the login", log_in(username, password, host), timeout_s)
+
+    return log_in_in_time
+
+
+async def _in_time(what: str, answer: Awaitable[Message], timeout_s: float) -> Message:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await answer
+    except TimeoutError:
+        raise Problem(504, f"{what} was not answered within {timeout_s:g} seconds") from None
 
 
 @web.middleware
@@ -143,6 +173,8 @@ async def _problems_as_json(request: web.Request, handler: Handler) -> web.Strea
         answer = _json(body, problem.status)
         if problem.status == 503:
             answer.headers["Retry-After"] = "1"
+        elif problem.status == 401:
+            answer.headers["WWW-Authenticate"] = CHALLENGE
         return answer
     except web.HTTPException as error:
         if error.status < 400:
@@ -183,6 +215,13 @@ def _page(pages: P, page: Callable[[P, str, Names, Names], Awaitable[Json]], sta
         # Not request.url: a Host header that is none would raise there.
         origin = f"{request.scheme}://{request.host}"
         return _json(await page(pages, origin, request.match_info, request.query), status)
+
+    return handle
+
+
+def _posted(pages: SurgeryPages, page: SurgeryPage) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return _json(await page(pages, request.match_info, await request.read(), request.remote or "unknown"))
 
     return handle
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from coordinator.http.group_facts import group_page
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
@@ -13,6 +14,7 @@ Names = Mapping[str, str]
 
 CLIENT: Final = "client"
 SERVER: Final = "server"
+CLIENT_BALANCED: Final = "client-balanced"
 _FAR_BEHIND, _BEHIND = 1_000_000, 100_000
 _NO_SUCH_PARTITION: Final = 40403
 _CONFLICT: Final = 409
@@ -30,18 +32,18 @@ class BalancedPages:
         if mode not in (None, CLIENT, SERVER):
             raise Problem(40002, f"mode must be {CLIENT} or {SERVER}, not {mode[:40]!r}")
         listed = await self._ask.groups()
-        kinds = {group.group_id: SERVER if group.group_type == "classic" else CLIENT for group in listed}
+        kinds = {group.group_id: CLIENT if group.group_type == CLIENT_BALANCED else SERVER for group in listed}
         return {"groups": [group_id for group_id, kind in kinds.items() if mode in (None, kind)]}
 
     async def group(self, origin: str, names: Names, query: Names) -> Json:
-        """One group; of a server-balanced one the fields that both kinds have."""
+        """One group; of a server-balanced one the phase and its members' facts."""
         view = await self._ask.balanced_group(names["group"])
         if view is None:
             return await self._classic(names["group"])
         partitions = {one.key: one for one in view.partitions}
         return {
             "group": view.group_id,
-            "mode": CLIENT,
+            "mode": view.mode,
             "state": view.state,
             "topics": view.topics,
             "filters": view.filters,
@@ -52,13 +54,17 @@ class BalancedPages:
         }
 
     async def _classic(self, group_id: str) -> Json:
-        group = await self._ask.group(group_id)
+        group = await self._ask.group(group_id, with_facts=True)
+        page = group_page(group)
         return {
+            **page,
             "group": group.group_id,
             "mode": SERVER,
             "state": group.group_state,
             "member_count": len(group.members),
-            "members": [{"consumer_id": one.member_id, "host": one.client_host.lstrip("/")} for one in group.members],
+            "members": [
+                {"consumer_id": one["member_id"], "host": one["client_host"], **one} for one in page["members"]
+            ],
         }
 
     async def partitions(self, origin: str, names: Names, query: Names) -> Json:

@@ -1,16 +1,13 @@
 """Lag of groups: committed offsets, ends of partitions, and the members that partitions are assigned to. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from protocol import streams_protocol
-from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from protocol.errors import ErrorCode, ProtocolViolation
+from diagnosis.assignments import Key, assigned_partitions
+from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import OffsetFetchGroupReply
-
-Key = tuple[str, int]
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, gc=False):
@@ -49,32 +46,6 @@ def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
         if part.error_code is ErrorCode.NONE and part.committed_offset >= 0
     }
     return dict(sorted(found.items()))
-
-
-def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple[Key, ...]:
-    """Return the partitions assigned to a member of protocol type `consumer` or `streams`, in order; none if the
-    assignment has another type or cannot be decoded."""
-    topics: Iterable[tuple[str, Iterable[int]]] = ()
-    try:
-        if group.protocol_type == PROTOCOL_TYPE:
-            topics = decode_assignment(member.member_assignment).partitions
-        elif group.protocol_type == streams_protocol.PROTOCOL_TYPE:
-            topics = streams_protocol.decode_streams_assignment(member.member_assignment).items()
-    except ProtocolViolation:
-        return ()
-    return tuple(sorted((topic, part) for topic, parts in topics for part in parts))
-
-
-def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collection[str]:
-    """Return the topics of a member's subscription; none if its metadata is hidden or cannot be decoded."""
-    try:
-        if group.protocol_type == PROTOCOL_TYPE and member.member_metadata:
-            return decode_subscription(member.member_metadata).topics
-        if group.protocol_type == streams_protocol.PROTOCOL_TYPE and member.member_metadata:
-            return streams_protocol.decode_streams_subscription(member.member_metadata).topics
-    except ProtocolViolation:
-        pass
-    return ()
 
 
 def topics_of(group: DescribedGroup, committed: Iterable[Key], more: Iterable[str] = ()) -> set[str]:

@@ -11,7 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from coordinator.http.lag import Key, PartitionLag
+from coordinator import build_info
+from coordinator.http.lag import PartitionLag
+from diagnosis.assignments import Key
 from protocol.messages.node import DescribeNodeReply
 
 _MEANINGS: Final = {
@@ -21,6 +23,7 @@ _MEANINGS: Final = {
     "upstream_topics_missed": "Topics that the cluster does not name any more, and whose offsets are still kept.",
 }
 """Help texts of metrics whose names do not explain them."""
+_OF_PROBLEM: Final = ("group", "kind")
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -70,6 +73,8 @@ class Measured(msgspec.Struct, frozen=True):
     ends: Mapping[Key, int] = {}
     left_out: int = 0
     nodes: int = 1
+    problems: tuple[tuple[str, str], ...] = ()
+    """Groups and kinds of their open problems."""
 
 
 def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
@@ -95,6 +100,9 @@ def _node_metrics(measured: Measured) -> Iterator[Metric]:
     info = GaugeMetricFamily("muster_info", "Always 1.", labels=("cluster_id", "node_id", "version"))
     info.add_metric((node.cluster_id, str(node.node_id), node.version), 1)
     yield info
+    build = GaugeMetricFamily("muster_build_info", "Always 1.", labels=("version", "build", "interpreter"))
+    build.add_metric((node.version, build_info.build(), build_info.interpreter()), 1)
+    yield build
     yield _gauge("muster_start_time_seconds", "When the process started.", node.started_wall_ms / 1000)
     yield _gauge("muster_shards", "Shards of the offsets log.", node.shards_total)
     yield _gauge("muster_shards_loaded", "Shards that answer.", node.shards_loaded)
@@ -115,7 +123,7 @@ def _node_metrics(measured: Measured) -> Iterator[Metric]:
     for kind, count in sorted(node.waiting.items()):
         waiting.add_metric((kind,), count)
     yield waiting
-    taken = {states.name, causes.name, "muster_info", "muster_shards", "muster_shards_loaded"}
+    taken = {states.name, causes.name, "muster_info", "muster_build_info", "muster_shards", "muster_shards_loaded"}
     for name, value in sorted(node.gauges.items()):
         if (own := _own_name(name)) not in taken:
             taken.add(own)
@@ -154,6 +162,12 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
         if line.lag is not None:
             lag.add_metric(labels, line.lag)
     yield from (members, current, lag, current_sum, lag_sum)
+    problems = GaugeMetricFamily(
+        "muster_group_problem", "1 while a problem of this kind is open; /v1/problems says more.", labels=_OF_PROBLEM
+    )
+    for group_id, kind in sorted(set(measured.problems)):
+        problems.add_metric((group_id, kind), 1)
+    yield problems
     if age.samples:
         yield age
 

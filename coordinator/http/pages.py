@@ -7,9 +7,10 @@ from urllib.parse import parse_qs, urlencode
 
 import msgspec
 
-from coordinator.http.lag import Key, PartitionLag, assigned_partitions
+from coordinator.http.lag import PartitionLag
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from coordinator.http.shapes import Json, Shapes, expiring
+from diagnosis.assignments import Key, assigned_partitions
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 Names = Mapping[str, str]

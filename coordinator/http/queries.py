@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from itertools import groupby, islice
 from typing import TypeVar
 
-from coordinator.handlers.views import CLIENT_BALANCED
+from coordinator.handlers.views import BALANCED_TYPES
 from coordinator.http.lag import (
-    Key,
     PartitionEnd,
     PartitionLag,
     committed_offsets,
     keys_of,
     lags,
-    subscribed_topics,
     topics_of,
 )
+from diagnosis.assignments import Key, subscribed_topics
+from diagnosis.gathering import Commit, by_topic, commits_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -25,6 +25,8 @@ from protocol.messages.balanced import (
     DescribeBalancedReply,
 )
 from protocol.messages.groups import (
+    ApplyOffsets,
+    ApplyOffsetsReply,
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
@@ -33,6 +35,9 @@ from protocol.messages.groups import (
     ListGroupsReply,
     ListNotes,
     ListNotesReply,
+    ListRefusals,
+    ListRefusalsReply,
+    RefusedRequest,
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
 from protocol.messages.offsets import (
@@ -45,6 +50,7 @@ from protocol.messages.offsets import (
     ListOffsetsTopic,
     OffsetFetch,
     OffsetFetchGroup,
+    OffsetFetchGroupReply,
     OffsetFetchReply,
 )
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
@@ -128,20 +134,20 @@ class Queries:
         _refuse(reply.error_code)
         return reply.groups
 
-    async def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+    async def describe(self, group_ids: Iterable[str], *, with_facts: bool = False) -> list[DescribedGroup]:
         """Return descriptions of the groups that still exist."""
         found: list[DescribedGroup] = []
         for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
-                reply = await self._answer(DescribeGroups(tuple(rest)), DescribeGroupsReply)
+                reply = await self._answer(DescribeGroups(tuple(rest), with_facts=with_facts), DescribeGroupsReply)
                 found += (group for group in reply.groups if not group.error_code and group.group_state != _DEAD)
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
-    async def group(self, group_id: str) -> DescribedGroup:
+    async def group(self, group_id: str, *, with_facts: bool = False) -> DescribedGroup:
         """Return the group's description. Raises Problem if there is no such group."""
-        reply = await self._answer(DescribeGroups((group_id,)), DescribeGroupsReply)
+        reply = await self._answer(DescribeGroups((group_id,), with_facts=with_facts), DescribeGroupsReply)
         group = reply.groups[0]
         if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise problem_of(group.error_code, group.error_message or "")
@@ -151,7 +157,7 @@ class Queries:
 
     async def balanced(self, listed: Iterable[ListedGroup]) -> list[BalancedGroupView]:
         """Return all client-balanced groups that are online, by id; none if `listed` has no client-balanced group."""
-        if all(group.group_type != CLIENT_BALANCED for group in listed):
+        if all(group.group_type not in BALANCED_TYPES for group in listed):
             return []
         reply = await self._answer(DescribeBalanced(with_lag=False), DescribeBalancedReply)
         found = [group for group in reply.groups if not group.error_code]
@@ -210,15 +216,56 @@ class Queries:
 
     async def committed(self, group_ids: Sequence[str]) -> dict[str, dict[Key, int]]:
         """Return committed offsets of each group; groups whose reply is an error are left out."""
-        found: dict[str, dict[Key, int]] = {}
+        return await self._fetch_offsets(group_ids, committed_offsets)
+
+    async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, Commit]]:
+        """Return committed offsets of each group with their times; groups whose reply is an error are left out."""
+        return await self._fetch_offsets(group_ids, commits_of)
+
+    async def _fetch_offsets(
+        self, group_ids: Sequence[str], read: Callable[[OffsetFetchGroupReply], dict[Key, T]]
+    ) -> dict[str, dict[Key, T]]:
+        found: dict[str, dict[Key, T]] = {}
         for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
                 wanted = tuple(OffsetFetchGroup(group_id) for group_id in rest)
                 reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
-                found |= {group.group_id: committed_offsets(group) for group in reply.groups if not group.error_code}
+                found |= {group.group_id: read(group) for group in reply.groups if not group.error_code}
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
+
+    async def offsets_at(self, keys: Iterable[Key], timestamp: int) -> dict[Key, int]:
+        """Return the first offset of each partition at or after the time, -1 if no record is so late. Partitions that
+        are answered with an error are left out."""
+        found: dict[Key, int] = {}
+        for some in _slices(sorted(keys), PARTITIONS_A_REQUEST):
+            topics = tuple(
+                ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, timestamp) for part in parts))
+                for name, parts in by_topic(some).items()
+            )
+            reply = await self._answer(ListOffsets(topics, max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
+            for topic in reply.topics:
+                found |= {
+                    (topic.name, part.partition_index): part.offset for part in topic.partitions if not part.error_code
+                }
+        return found
+
+    async def refusals(self, group_ids: Sequence[str]) -> Sequence[RefusedRequest]:
+        """Return the clients refused lately, in these groups or in all."""
+        return (await self._answer(ListRefusals(tuple(group_ids)), ListRefusalsReply)).refusals
+
+    async def first_expiry(self, group_id: str) -> int:
+        """Return the wall time at which the group's first offset expires, of the first thousand; -1 if none does."""
+        reply = await self._answer(DescribeExpiry(group_id), DescribeExpiryReply)
+        times = [one.expires_ms for one in reply.offsets if one.expires_ms >= 0]
+        return min(times, default=-1)
+
+    async def apply_offsets(self, message: ApplyOffsets) -> ApplyOffsetsReply:
+        """Change committed offsets, compared and set in one step."""
+        reply = await self._answer(message, ApplyOffsetsReply)
+        _refuse(reply.error_code)
+        return reply
 
     async def ends(self, keys: Iterable[Key]) -> dict[Key, PartitionEnd]:
         """Return the end offset of each partition; partitions that do not exist are left out. In front of a cluster an
@@ -254,7 +301,7 @@ class Queries:
         """Return a line for each partition of the topics that the group has commits for, is assigned, or, as a
         client-balanced group, is configured with."""
         committed = (await self.committed([group.group_id])).get(group.group_id, {})
-        own = await self.balanced_group(group.group_id) if group.protocol_type == CLIENT_BALANCED else None
+        own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
         topics = topics_of(group, committed, () if own is None else own.topics)
         keys = keys_of(topics, await self.partition_counts(topics), committed)
         ends = await self.ends(keys)

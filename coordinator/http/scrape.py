@@ -3,9 +3,11 @@ cluster may be huge and a page may not."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from coordinator.http.lag import Key, PartitionEnd, PartitionLag, keys_of, lags, topics_of
+from coordinator.http.lag import PartitionEnd, PartitionLag, keys_of, lags, topics_of
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
+from coordinator.http.problems import examine
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
+from diagnosis.assignments import Key
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import DescribeNodeReply
 
@@ -50,6 +52,7 @@ class _Scrape:
         shown = _fitting(self._counts, self._most)
         self._ends = await self._queries.ends(shown)
         groups = await self._groups()
+        problems = await examine(self._queries, self._rest)
         lines = self._lines.found()
         return Measured(
             node,
@@ -57,6 +60,7 @@ class _Scrape:
             lines,
             partition_counts=self._counts,
             ends={key: end.offset for key in shown if (end := self._ends.get(key)) and end.offset is not None},
+            problems=tuple((problem.group_id, problem.kind.value) for problem in problems),
             left_out=sum(self._counts.values()) - len(shown) + self._lines.seen - len(lines),
             nodes=node.gauges.get(_BROKERS_BESIDE, len(topology.brokers)) or 1,
         )

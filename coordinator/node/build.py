@@ -8,18 +8,23 @@ import msgspec
 from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
+from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.authorizer import Authorizer
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.groups.classic.state import Group
+from coordinator.config.principals import ANONYMOUS, LOOPBACK
 from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
 from coordinator.placement import Placement
+from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import CONFIGS_LOG, GroupConfigs
 from coordinator.runtime.journal import Journal, decode_note
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardTools
+from coordinator.runtime.slices import SlicedRequests
+from coordinator.runtime.topic_image import EmbeddedTopicImage
 from coordinator.tasks.expiration import Expiry
 from coordinator.tasks.retention import Retention
 from coordinator.topics.embedded import EmbeddedTopics, TopicIdSource
@@ -47,17 +52,30 @@ def notes_policy(config: Config) -> Retain:
     return Retain(retention_bytes=most, segment_bytes=most // 8)
 
 
+def authorizer_from(config: Config) -> Authorizer:
+    """Build the authorizer that the configuration asks for, without bindings."""
+    return Authorizer(
+        is_on=config.authorizer_class_name is not None,
+        super_users=config.super_users.all,
+        allow_if_no_acl=config.allow_everyone_if_no_acl_found,
+    )
+
+
 def make_core(
     config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
 ) -> Core:
-    """Build the core of a `Node`. Raises the errors of topics and journal for content that cannot have been written."""
+    """Build the core of a `Node`. Raises the errors of topics, accounts and journal for content that cannot have been
+    written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
     notes_log = store.log(_NOTES_LOG, notes_policy(config))
-    directory: SortedDict[str, tuple[Shard, Group]] = SortedDict()
+    directory: SortedDict[str, Group] = SortedDict()
     group_configs = GroupConfigs(store, config)
     group_configs.load()
+    placement = Placement(config.node_id, config.offsets_topic_num_partitions, dict(addresses))
+    topics = EmbeddedTopics(store, topic_settings_from(config), ids, placement)
+    slices = SlicedRequests()
     tools = ShardTools(
         store=store,
         purgatory=purgatory,
@@ -71,12 +89,17 @@ def make_core(
         directory=directory,
         broker_id=config.node_id,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        consumer_settings=group_configs.consumer_settings,
+        topics=EmbeddedTopicImage(topics),
+        slices=slices,
     )
     own_policy = Compact(
         delete_retention_ms=config.log_cleaner_delete_retention_ms,
         min_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
         max_lag_ms=config.log_cleaner_max_compaction_lag_ms,
     )
+    accounts = Accounts(store, ids, authorizer_from(config), own_policy)
+    accounts.load()
     offsets_policy = replace(own_policy, segment_bytes=config.offsets_topic_segment_bytes)
     shards = [
         Shard(
@@ -87,8 +110,6 @@ def make_core(
         for index in range(config.offsets_topic_num_partitions)
     ]
     subscriptions = SubscriptionCache()
-    placement = Placement(config.node_id, len(shards), dict(addresses))
-    topics = EmbeddedTopics(store, topic_settings_from(config), ids, placement)
     core = Core(
         config=config,
         placement=placement,
@@ -98,10 +119,12 @@ def make_core(
         purgatory=purgatory,
         journal=journal,
         outbox=outbox,
+        slices=slices,
         shards=shards,
         cluster_id=store.identity.cluster_id,
         started=started,
         directory=directory,
+        ids=ids,
         producer_ids=ids,
         group_configs=group_configs,
         loads=Loadings(shards, started),
@@ -112,7 +135,9 @@ def make_core(
             map_bytes=config.log_cleaner_dedupe_buffer_size,
             backoff_ms=config.log_cleaner_backoff_ms,
         ),
-        own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy)),
+        own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy), accounts.log),
+        accounts=accounts,
+        anonymous=accounts.authorizer.of(ANONYMOUS, LOOPBACK),
         expiry=Expiry(
             config.offsets_retention_minutes * 60_000,
             config.offsets_retention_check_interval_ms,

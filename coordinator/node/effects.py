@@ -5,6 +5,7 @@ from typing import Literal, dataclass_transform
 
 import msgspec
 
+from coordinator.accounts.plain import PasswordCheck
 from partition_log.store.log_store import CheckpointJob, FlushJob
 from protocol.messages import Message
 
@@ -49,6 +50,13 @@ class RunJob(Effect):
 
     call_id: int
     job: CheckpointJob
+
+
+class CheckPassword(Effect):
+    """Run the job off the loop, and apart from the disk's; comes back as `PasswordChecked`."""
+
+    check_id: int
+    job: PasswordCheck
 
 
 class LogError(Effect):

@@ -5,6 +5,8 @@ from typing import dataclass_transform
 
 import msgspec
 
+from coordinator.accounts.plain import PasswordCheck
+from coordinator.config.keys import Secret
 from protocol.messages import Message
 
 
@@ -15,12 +17,15 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 class Opened(Event):
     """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`). `broker`: the id of the
-    broker that the listener proxies."""
+    broker that the listener proxies. `peer_port` is -1 if it is unknown. `subject`: the name in its certificate, as
+    `ssl` gives it."""
 
     connection: int
     dialect: str
     peer_host: str
     broker: int | None = None
+    peer_port: int = -1
+    subject: tuple[tuple[tuple[str, str], ...], ...] = ()
 
 
 class Received(Event):
@@ -63,12 +68,30 @@ class JobDone(Event):
     reply: object
 
 
+class PasswordChecked(Event):
+    """The job of a `CheckPassword` is done."""
+
+    check_id: int
+    job: PasswordCheck
+
+
 class Call(Event):
     """A request from inside the process (HTTP). It passes the same admission as any; the answer is a
-    `Return` effect."""
+    `Return` effect. `principal` at `peer_host` is held to access rules; empty: nobody logged in."""
 
     call_id: int
     message: Message
+    principal: str = ""
+    peer_host: str = ""
+
+
+class PasswordGiven(Event):
+    """A user and a password came with an HTTP request; the answer is a `Return` effect with a LoginReply."""
+
+    call_id: int
+    username: str
+    password: Secret
+    peer_host: str
 
 
 class Stopping(Event):

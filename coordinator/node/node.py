@@ -13,17 +13,35 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.events import SessionOverdue
-from coordinator.groups.client_balanced.events import LeaseOverdue
 from coordinator.handlers.budget import OVERDUE_A_STEP
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
 from coordinator.handlers.produce import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.node import scheduled_tasks
+from coordinator.node.authorization import LocalAuthorization
 from coordinator.node.build import Ids, make_core
+from coordinator.node.certificates import CertificatePrincipals
 from coordinator.node.dialects import make_dialects
 from coordinator.node.disk_news import DiskNews
 from coordinator.node.effects import Effect, Flush, RunJob
-from coordinator.node.events import Call, Ended, Event, Flushed, Idle, JobDone, Lost, Opened, Received, Stopping, Woke
+from coordinator.node.events import (
+    Call,
+    Ended,
+    Event,
+    Flushed,
+    Idle,
+    JobDone,
+    Lost,
+    Opened,
+    PasswordChecked,
+    PasswordGiven,
+    Received,
+    Stopping,
+    Woke,
+)
+from coordinator.node.http_logins import HttpLogins
+from coordinator.node.logins import LoginRefusalDue, Logins
+from coordinator.node.member_ownership import MemberOwnership
 from coordinator.node.serving import Serving
 from coordinator.node.unloading import unload
 from coordinator.runtime.loader import Loadings
@@ -76,6 +94,14 @@ class Node:
         """Effects of this step so far."""
         self.serving = Serving(core, self.effects, lambda event: dialects[event.dialect].open())
         self.loads = core.loads
+        self.logins = Logins(core, self.serving, self.effects)
+        CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
+        if config.has_accounts or config.tls_client_ca_location is not None:
+            MemberOwnership(core, self.serving)
+        if config.authorizer_class_name is not None:
+            LocalAuthorization(core).take_part(self.serving)
+        if config.wants_logins:
+            self.logins.take_part(self.serving)
         self.handlers: dict[type[Event], Handle] = {
             Received: self.serving.received,
             Woke: self._woke,
@@ -86,6 +112,8 @@ class Node:
             Lost: self.serving.lost,
             JobDone: self._job_done,
             Call: self.serving.called,
+            PasswordChecked: self.logins.checked,
+            PasswordGiven: HttpLogins(core, self.logins).given,
             Stopping: self._stopping,
         }
         """Handler of each event."""
@@ -97,8 +125,8 @@ class Node:
             FetchReady: lambda event, _moment: fetch_ready(core, event),
             ProduceAnswered: lambda event, _moment: answer_produces(core, (event,)),
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
-            LeaseOverdue: self._lease_overdue,
             SessionOverdue: self._session_overdue,
+            LoginRefusalDue: self.logins.refuse,
         }
         """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
         self._woken_fetches = WokenFetches()
@@ -107,20 +135,21 @@ class Node:
         core.schedule(_CHECKPOINT, started.monotonic_ms + _CHECKPOINT_EVERY_MS)
         scheduled_tasks.begin(core, started)
         self._wants_step = True
+        self._is_round = False
 
     @property
     def next_deadline_ms(self) -> int | None:
         """Deadline at which the node must be woken (`Woke`) if nothing else happens; a time already past
         means at once."""
         core = self.core
-        if self._wants_step or self.serving.waiting or self._woken_fetches or core.outbox or core.slices.is_ready:
+        if self._wants_step or self.serving.waiting or self._woken_fetches.keys or core.outbox or core.slices.is_ready:
             return -(2**62)
         return core.purgatory.next_deadline_ms
 
     @property
     def is_loaded(self) -> bool:
         """True if every shard has been loaded, or has failed to load."""
-        return not self.loads
+        return not self.loads.left
 
     def step(self, event: Event, moment: Moment) -> list[Effect]:
         """Handle the event and all its consequences; return the effects, in order."""
@@ -133,12 +162,15 @@ class Node:
         for event in events:
             self.handlers[type(event)](event, moment)
         self._wants_step = False
-        self._run_overdue(moment)
-        if self._woken_fetches:
+        deadline_ms = core.purgatory.next_deadline_ms
+        if deadline_ms is not None and deadline_ms <= moment.monotonic_ms:
+            self._run_overdue(moment)
+        if self._woken_fetches.keys:
             self._woken_fetches.continue_checks(core)
-        if Woke in map(type, events):
+        if self._is_round:
+            self._is_round = False
             self._continue(moment)
-        self._wants_step |= bool(self.loads)
+        self._wants_step |= bool(self.loads.left)
         self.serving.send(moment)
         job = core.store.begin_flush()
         if job is not None:
@@ -154,7 +186,8 @@ class Node:
     # --- events ---
 
     def _woke(self, event: Woke, moment: Moment) -> None:
-        """Do nothing: `step_many` expires overdue operations after each event."""
+        """Begin a round of the tasks that take many steps. Overdue operations expire in every step."""
+        self._is_round = True
 
     def _flushed(self, event: Flushed, moment: Moment) -> None:
         core = self.core
@@ -192,9 +225,6 @@ class Node:
 
     def _run_overdue(self, moment: Moment) -> None:
         purgatory = self.core.purgatory
-        deadline_ms = purgatory.next_deadline_ms
-        if deadline_ms is None or deadline_ms > moment.monotonic_ms:
-            return
         for _ in range(OVERDUE_A_STEP):
             events = purgatory.pop_overdue(moment.monotonic_ms)
             if events is None:
@@ -217,16 +247,10 @@ class Node:
 
     def _session_overdue(self, event: SessionOverdue, moment: Moment) -> None:
         shard, group = self.core.find(event.group_id)
-        member = None if group is None else group.members.get(event.member_id)
+        member = None if group is None else group.classic.members.get(event.member_id)
         if group is not None and member is not None:
             is_kept_waiting = self.serving.keeps_waiting(member.connection)
             shard.process(group, replace(event, is_kept_waiting=is_kept_waiting), moment)
-
-    def _lease_overdue(self, event: LeaseOverdue, moment: Moment) -> None:
-        shard, _ = self.core.find(event.group_id)
-        group = shard.balanced.get(event.group_id)
-        if group is not None:
-            shard.process(group, event, moment)
 
     def _run_task(self, name: str) -> Callable[[Moment], None]:
         def run(moment: Moment) -> None:
@@ -244,8 +268,9 @@ class Node:
 
     def _continue(self, moment: Moment) -> None:
         """Continue the tasks of many steps, once a round, whatever else is requested."""
-        if self.loads:
+        if self.loads.left:
             self.loads.continue_load(moment)
         if self.core.slices.is_ready:
             self.core.slices.continue_requests(self.core.outbox, moment)
-        self.serving.serve_waiting(moment)
+        if self.serving.waiting:
+            self.serving.serve_waiting(moment)

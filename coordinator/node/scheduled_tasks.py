@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from coordinator.clock import Moment
 from coordinator.handlers import client_balanced, produce
 from coordinator.handlers.core import Core
-from coordinator.tasks import cleaning, expiration, retention, topic_deletion
+from coordinator.tasks import balancing, cleaning, expiration, retention, topic_deletion
 
 _LOOK_AT_TOPICS_MS = 60_000
 """Interval of refreshing client-balanced groups' partitions: changes of a log's state are not notified
@@ -50,6 +50,7 @@ TASKS: Mapping[str, Callable[[Core, Moment], int | None]] = {
     cleaning.TASK: _clean,
     produce.TASK: _produce,
     client_balanced.TASK: _look_at_topics,
+    balancing.TASK: client_balanced.balance_groups,
 }
 """One slice of each task; it returns the milliseconds to the next, None when there is nothing more to do."""
 
@@ -69,4 +70,5 @@ def begin(core: Core, moment: Moment) -> None:
     core.schedule(cleaning.TASK, now_ms + config.log_cleaner_backoff_ms)
     core.schedule(retention.TASK, now_ms + config.log_retention_check_interval_ms)
     core.schedule(client_balanced.TASK, now_ms + _LOOK_AT_TOPICS_MS)
+    core.schedule(balancing.TASK, now_ms + config.server_balance_interval_ms)
     core.schedule(expiration.TASK, core.expiry.wait(moment))

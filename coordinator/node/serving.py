@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from coordinator.clock import Moment
 from coordinator.handlers.budget import COST_A_STEP
 from coordinator.handlers.core import INTERNAL, Connection, Core
-from coordinator.handlers.heartbeat import heartbeat
-from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS, Handler, cost_of
+from coordinator.handlers.heartbeat import HEARTBEAT_OK, heartbeat
+from coordinator.handlers.list_refusals import note_fenced
+from coordinator.handlers.request_cost import ONE
+from coordinator.handlers.table import COSTS, HANDLERS, INTERNAL_HANDLERS, Handler
 from coordinator.node.effects import Close, Effect, Pause, Resume, Return, Send
 from coordinator.node.events import Call, Ended, Idle, Lost, Opened, Received
 from coordinator.node.receive_backlog import largest_backlogs
@@ -36,6 +38,10 @@ class Serving:
         """The handlers of clients' requests."""
         self.flushers: dict[type, Callable[[Connection], None]] = {}
         """Flushes of sessions that send more than `take_data`, by the session's type."""
+        self.on_opened: list[Callable[[Connection, Opened], None]] = []
+        """Called with each new connection."""
+        self.admit: Callable[[Connection, Message, Moment], None] | None = None
+        """Raises ProtocolViolation for a request that the connection may not send yet."""
         self.on_closed: list[Callable[[int], None]] = []
         """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
@@ -46,6 +52,8 @@ class Serving:
         """Connections that may have something to send in this step."""
         self.waiting: dict[int, Connection] = {}
         """Connections that sent more than one step may serve; nothing is read from them meanwhile."""
+        self._dropped: list[int] = []
+        """Connections dropped since the end of the last step."""
         self._core = core
         self._effects = effects
         self._most_entries = core.config.max_entries_per_request
@@ -58,13 +66,19 @@ class Serving:
         """Accept the connection unless there are too many."""
         core = self._core
         session = self.open_session(event)
-        connection = Connection(event.connection, event.dialect, event.peer_host, session, event.broker)
+        connection = Connection(
+            event.connection, event.dialect, event.peer_host, session, event.broker, event.peer_port
+        )
         connection.is_guarded = self.guards(event.broker)
         if len(core.connections) >= core.config.max_connections:
             core.count("connections_refused")
             self._effects.append(Close(event.connection, f"more than {core.config.max_connections} connections"))
             return
         core.connections[event.connection] = connection
+        for opened in self.on_opened:
+            opened(connection, event)
+            if event.connection not in core.connections:
+                return
         core.count("connections_opened")
 
     def ended(self, event: Ended, moment: Moment) -> None:
@@ -112,11 +126,14 @@ class Serving:
     def called(self, event: Call, moment: Moment) -> None:
         """Serve a request from inside the process, as any other."""
         ref = RequestRef(INTERNAL, event.call_id)
+        if event.principal:
+            authorizer = self._core.accounts.authorizer
+            self._core.callers[event.call_id] = authorizer.of(event.principal, event.peer_host)
         handler = self.handlers.get(type(event.message)) or INTERNAL_HANDLERS.get(type(event.message))
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
             self._core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
-        elif (refused := cost_of(event.message).refusal(event.message, self._most_entries)) is not None:
+        elif (refused := COSTS.get(type(event.message), ONE).refusal(event.message, self._most_entries)) is not None:
             self._core.outbox.send(ref, refused)
         else:
             handler(self._core, ref, event.message, moment)
@@ -130,14 +147,27 @@ class Serving:
 
     def serve(self, connection: Connection, moment: Moment) -> None:
         """Serve what the connection has sent, as far as the step's budget goes."""
+        session, core, now_ms = connection.session, self._core, moment.monotonic_ms
+        budget = core.budget
         try:
-            self._serve_requests(connection, moment)
+            while budget.cost > 0 and (request := session.next_request()) is not None:
+                number, message = request
+                if type(message) is Heartbeat and (
+                    not connection.is_guarded or connection.may_heartbeat(message, now_ms)
+                ):
+                    budget.cost -= 1
+                    reply = heartbeat(core, message, now_ms)
+                    if reply is not HEARTBEAT_OK and reply.error_code is ErrorCode.FENCED_INSTANCE_ID:
+                        note_fenced(core, connection.number, message, moment)
+                    connection.out.append(session.encode_reply(number, reply))
+                else:
+                    self._serve_request(connection, request, moment)
         except ProtocolViolation as violation:
             self.close(connection, str(violation))
             return
         if self.waiting:
             self.waiting.pop(connection.number, None)
-        if self._core.budget.cost <= 0 and connection.session.buffered_bytes:
+        if budget.cost <= 0 and session.buffered_bytes:
             self.waiting[connection.number] = connection  # behind the other connections
         self._pause_or_resume(connection)
 
@@ -158,25 +188,16 @@ class Serving:
         session = connection.session
         return session.has_waiting_request or (bool(self._core.outbox.held) and session.unanswered > 0)
 
-    def _serve_requests(self, connection: Connection, moment: Moment) -> None:
-        session, core, now_ms = connection.session, self._core, moment.monotonic_ms
-        budget = core.budget
-        while budget.cost > 0 and (request := session.next_request()) is not None:
-            number, message = request
-            if type(message) is Heartbeat and not connection.is_guarded:
-                budget.cost -= 1
-                connection.out.append(session.encode_reply(number, heartbeat(core, message, now_ms)))
-            else:
-                self._serve_request(connection, request, moment)
-
     def _serve_request(self, connection: Connection, request: Request, moment: Moment) -> None:
         core = self._core
         ref = RequestRef(connection.number, request.number)
+        if self.admit is not None:
+            self.admit(connection, request.message, moment)
         if connection.session.unanswered > core.config.max_requests_per_connection:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
             core.outbox.send(ref, ErrorReply(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
-        cost_of_kind = cost_of(request.message)
+        cost_of_kind = COSTS.get(type(request.message), ONE)
         cost = cost_of_kind.of(core, request.message)
         core.budget.cost -= cost
         connection.is_heavy = cost > COST_A_STEP and type(request.message) is not Produce
@@ -197,12 +218,12 @@ class Serving:
     def send(self, moment: Moment) -> None:
         """Encode what is ready, a slice a step; replies may release further requests of their connection."""
         outbox, budget = self._core.outbox, self._core.budget
-        while outbox.ready and budget.may_send:
+        while outbox.ready and budget.replies > 0:
             ref, reply = outbox.ready.popleft()
             budget.sent(self._encode(ref, reply, moment))
         last: tuple[Message | None, str] = (None, "")  # a whole group gets the same reply: encoded once
         data = b""
-        while outbox.pushes and budget.may_send:
+        while outbox.pushes and budget.replies > 0:
             number, message = outbox.pushes.popleft()
             connection = self._core.connections.get(number)
             if connection is not None:
@@ -217,6 +238,9 @@ class Serving:
                 self.drop(number)
                 self._effects.append(Close(number))
         self.touched.clear()
+        for number in self._dropped:
+            self._core.closed.add(number, moment.monotonic_ms)
+        self._dropped.clear()
 
     def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
         if self.rewrite is not None:
@@ -225,6 +249,7 @@ class Serving:
                 return 0
             reply = rewritten
         if ref.connection == INTERNAL:
+            self._core.callers.pop(ref.number, None)
             self._effects.append(Return(ref.number, reply))
             return 0
         if (connection := self._core.connections.get(ref.connection)) is None:
@@ -260,7 +285,8 @@ class Serving:
     def drop(self, number: int) -> None:
         """Drop all state kept for the connection."""
         core = self._core
-        core.connections.pop(number, None)
+        if core.connections.pop(number, None) is not None:
+            self._dropped.append(number)
         core.slices.leave(number)
         self.waiting.pop(number, None)
         for key in core.fetches.leave(number):

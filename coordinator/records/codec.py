@@ -10,6 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from coordinator.records.consumer_codec import decode_consumer, encode_consumer
+from coordinator.records.consumer_records import ConsumerRecord
+from coordinator.records.fields import NO_TAGS, FieldReader, compact_bytes, nullable, sized_bytes, string
 from coordinator.records.muster_codec import OwnRecord, decode_own, encode_own
 from coordinator.records.records import (
     CommittedOffset,
@@ -25,33 +28,10 @@ from protocol.record_batch import BatchHeader
 from protocol.record_writing import encode_record, varint
 
 _OFFSET_KEY, _GROUP_KEY = 1, 2
-_NO_TAGS, _NO_EPOCH = b"\x00", -1
+_NO_EPOCH = -1
 
 
 # --- writing ---
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(2, "big") + data
-
-
-def _nullable(text: str | None) -> bytes:
-    return b"\xff\xff" if text is None else _string(text)
-
-
-def _bytes(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + data
-
-
-def _compact(data: bytes) -> bytes:
-    length = len(data) + 1
-    out = bytearray()
-    while length > 0x7F:
-        out.append(length & 0x7F | 0x80)
-        length >>= 7
-    out.append(length)
-    return bytes(out) + data
 
 
 def encode(record: ShardRecord) -> tuple[bytes, bytes | None]:
@@ -65,8 +45,10 @@ def encode(record: ShardRecord) -> tuple[bytes, bytes | None]:
         return _group_key(record.group_id), _group_value(record)
     if isinstance(record, OwnRecord):
         return encode_own(record)
-    assert isinstance(record, GroupTombstone)
-    return _group_key(record.group_id), None
+    if isinstance(record, GroupTombstone):
+        return _group_key(record.group_id), None
+    assert isinstance(record, ConsumerRecord)
+    return encode_consumer(record)
 
 
 def _offset_key(record: CommittedOffset | OffsetTombstone) -> bytes:
@@ -86,10 +68,10 @@ def _offset_key(record: CommittedOffset | OffsetTombstone) -> bytes:
 def _offset_value(record: CommittedOffset) -> bytes:
     if record.expire_timestamp_ms >= 0:
         times = struct.pack(">qq", record.commit_timestamp_ms, record.expire_timestamp_ms)
-        return struct.pack(">hq", 1, record.offset) + _string(record.metadata) + times
+        return struct.pack(">hq", 1, record.offset) + string(record.metadata) + times
     head = struct.pack(">hqi", 4, record.offset, record.leader_epoch)
-    metadata = b"\x01" if not record.metadata else _compact(record.metadata.encode())
-    tail = _NO_TAGS if record.topic_id is None else ID_TAG + record.topic_id
+    metadata = b"\x01" if not record.metadata else compact_bytes(record.metadata.encode())
+    tail = NO_TAGS if record.topic_id is None else ID_TAG + record.topic_id
     return head + metadata + record.commit_timestamp_ms.to_bytes(8, "big", signed=True) + tail
 
 
@@ -111,10 +93,10 @@ def _commits_have_in_common(
 ) -> tuple[Callable[..., bytes], bytes, bytes, bytes, bytes]:
     """Return the common parts of the records of a group's commits to a topic: a function of the bytes before the index,
     the index, the key up to the partition, and the rest. They have no text and no headers."""
-    key = b"\x00\x01" + _string(group_id) + _string(topic)
+    key = b"\x00\x01" + string(group_id) + string(topic)
     key = varint(len(key) + 4) + key
     head = LENGTH_AND_VERSION if topic_id is None else LENGTH_AND_VERSION_WITH_ID
-    tail = (_NO_TAGS if topic_id is None else ID_TAG + topic_id) + _NO_HEADERS
+    tail = (NO_TAGS if topic_id is None else ID_TAG + topic_id) + _NO_HEADERS
     before = varint(2 + place_bytes + len(key) + _COMMON_REST_BYTES + len(tail)) + b"\0\0"
     pack = struct.Struct(f">{len(before)}s{place_bytes}s{len(key)}si3sqiBq{len(tail)}s").pack
     return pack, before, key, head, tail
@@ -180,98 +162,32 @@ def decode_marker(header: BatchHeader, key: bytes | None, value: bytes | None) -
 
 
 def _group_key(group_id: str) -> bytes:
-    return b"\x00\x02" + _string(group_id)
+    return b"\x00\x02" + string(group_id)
 
 
 def _group_value(record: GroupMetadata) -> bytes:
     out = [
         b"\x00\x03",
-        _string(record.protocol_type),
+        string(record.protocol_type),
         struct.pack(">i", record.generation_id),
-        _nullable(record.protocol),
-        _nullable(record.leader),
+        nullable(record.protocol),
+        nullable(record.leader),
         struct.pack(">qi", record.state_timestamp_ms, len(record.members)),
     ]
     for member in record.members:
         out += (
-            _string(member.member_id),
-            _nullable(member.group_instance_id),
-            _string(member.client_id),
-            _string(member.client_host),
+            string(member.member_id),
+            nullable(member.group_instance_id),
+            string(member.client_id),
+            string(member.client_host),
             struct.pack(">ii", member.rebalance_timeout_ms, member.session_timeout_ms),
-            _bytes(member.subscription),
-            _bytes(member.assignment),
+            sized_bytes(member.subscription),
+            sized_bytes(member.assignment),
         )
     return b"".join(out)
 
 
 # --- reading ---
-
-
-class _Reader:
-    """Walks over one key or value; any step beyond its end is `LogCorrupt`."""
-
-    __slots__ = ("_data", "_flexible", "_position")
-
-    def __init__(self, data: bytes, flexible: bool = False) -> None:
-        self._data, self._position, self._flexible = data, 0, flexible
-
-    def use_compact_forms(self) -> None:
-        self._flexible = True
-
-    def take(self, length: int) -> bytes:
-        end = self._position + length
-        if length < 0 or end > len(self._data):
-            raise LogCorrupt(f"{length} bytes wanted at {self._position} of {len(self._data)}")
-        piece = self._data[self._position : end]
-        self._position = end
-        return piece
-
-    def integer(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big", signed=True)
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 28:
-                raise LogCorrupt("a varint without end")
-
-    def _length(self, size: int) -> int:
-        return self.varint() - 1 if self._flexible else self.integer(size)
-
-    def nullable(self) -> str | None:
-        length = self._length(2)
-        if length == -1:
-            return None
-        try:
-            return self.take(length).decode()
-        except UnicodeDecodeError as error:
-            raise LogCorrupt(f"not UTF-8: {error}") from None
-
-    def string(self) -> str:
-        text = self.nullable()
-        if text is None:
-            raise LogCorrupt("null where a string must stand")
-        return text
-
-    def data(self) -> bytes:
-        return self.take(self._length(4))
-
-    def count(self) -> int:
-        count = self._length(4)
-        if count < 0:
-            raise LogCorrupt(f"an array of {count} elements")
-        return count
-
-    def tags(self) -> dict[int, bytes]:
-        if not self._flexible:
-            return {}
-        return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
 
 
 def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
@@ -283,7 +199,7 @@ def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
         common = _decode_common_offset(key, value)
         if common is not None:
             return common
-    reader = _Reader(key)
+    reader = FieldReader(key)
     kind = reader.integer(2)
     if kind in (0, _OFFSET_KEY):
         group_id, topic, partition = reader.string(), reader.string(), reader.integer(4)
@@ -293,7 +209,7 @@ def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
     if kind == _GROUP_KEY:
         group_id = reader.string()
         return GroupTombstone(group_id) if value is None else _decode_group(group_id, value)
-    return decode_own(key, value)
+    return decode_consumer(key, value) or decode_own(key, value)
 
 
 _OFFSET_HEAD = struct.Struct(">qi")
@@ -321,7 +237,7 @@ def _decode_common_offset(key: bytes, value: bytes) -> CommittedOffset | None:
 
 
 def _decode_offset(group_id: str, topic: str, partition: int, value: bytes) -> CommittedOffset:
-    reader = _Reader(value)
+    reader = FieldReader(value)
     version = reader.integer(2)
     if not 0 <= version <= 4:
         raise LogCorrupt(f"an offset commit of unknown version {version}")
@@ -337,7 +253,7 @@ def _decode_offset(group_id: str, topic: str, partition: int, value: bytes) -> C
 
 
 def _decode_group(group_id: str, value: bytes) -> GroupMetadata:
-    reader = _Reader(value)
+    reader = FieldReader(value)
     version = reader.integer(2)
     if not 0 <= version <= 4:
         raise LogCorrupt(f"a group of unknown version {version}")
@@ -351,7 +267,7 @@ def _decode_group(group_id: str, value: bytes) -> GroupMetadata:
     return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, state_timestamp_ms, members)
 
 
-def _decode_member(reader: _Reader, version: int) -> MemberRecord:
+def _decode_member(reader: FieldReader, version: int) -> MemberRecord:
     member_id = reader.string()
     instance_id = reader.nullable() if version >= 3 else None
     client_id, client_host = reader.string(), reader.string()

@@ -47,6 +47,7 @@ class _Balanced(msgspec.Struct, frozen=True, array_like=True):
     source_count: int | None
     members: tuple[tuple[str, str | None, str, str, int | None, str, int, int, int, int], ...]
     replaced: tuple[str, ...]
+    mode: str = "client"
 
 
 class _Replaced(msgspec.Struct, frozen=True, array_like=True):

@@ -5,6 +5,9 @@ An action builds records and never applies them; only `Shard.apply` does, live a
 
 import msgspec
 
+from coordinator.records.consumer_records import ConsumerRecord
+from protocol.messages.groups import OffsetChange, Origin, PreviousHolder, SlowestMember
+
 
 class LogCorrupt(Exception):
     """A record of a known type whose bytes do not parse. Loading stops: guessing would lose offsets."""
@@ -144,6 +147,7 @@ class BalancedMetadata(msgspec.Struct, frozen=True):
     source_count: int | None = None
     members: tuple[BalancedMember, ...] = ()
     replaced: tuple[str, ...] = ()
+    mode: str = "client"
 
 
 class BalancedTombstone(msgspec.Struct, frozen=True, gc=False):
@@ -171,6 +175,7 @@ ShardRecord = (
     | OwnershipTombstone
     | BalancedMetadata
     | BalancedTombstone
+    | ConsumerRecord
 )
 """Records of the offsets log that have a key. The batch marks `CommittedOffset`s as a transaction's; a
 `TransactionEnded` is a batch of its own."""
@@ -181,9 +186,11 @@ class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
     `dropped` (members left out at the end of a phase), `expired` (the retention of offsets, or of the group, is over),
-    `member` (one of a client-balanced group came, left or lost partitions) or `admin`. `number` grows by one a note
+    `member` (one of a client-balanced group came, left or lost partitions), `epoch` (a consumer group's epoch
+    moved on), `target` (its target assignment was computed) or `admin`. `number` grows by one a note
     within its group. Notes of one kind and cause with the same `subject` fold into one if no other note comes in
-    between: it has happened `times` times since `since_ms`, and the other fields are of the last.
+    between: it has happened `times` times since `since_ms`, and the other fields are of the last. The fields behind it
+    are those of `ListedNote`.
     """
 
     group_id: str
@@ -199,3 +206,12 @@ class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     subject: str = ""
     times: int = 1
     since_ms: int = -1
+    origin: Origin | None = None
+    took_ms: int = -1
+    slowest: SlowestMember | None = None
+    joined: tuple[str, ...] = ()
+    previous: PreviousHolder | None = None
+    idle_ms: int = -1
+    rebalance_timeout_ms: int = -1
+    act: str = ""
+    changes: tuple[OffsetChange, ...] = ()

@@ -8,6 +8,7 @@ without a clock.
     without a protocol type, Empty ("simple")         each offset's commit        all
       (that was client-balanced)                      when its last member left   all
     client-balanced, with members                     each offset's commit        of topics that it does not read
+    server-driven, with members or without            each offset's commit        of topics that no member subscribes to
     any other                                         never                       none
 
 A commit that named a retention of its own is deleted at the end of that instead, where the table deletes it at all.
@@ -20,11 +21,12 @@ from collections.abc import Container, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import GroupState
 from coordinator.groups.classic.subscriptions import Subscriptions
-from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.records.records import CommittedOffset
-from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
+from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_table import OffsetTable, Place
 from protocol.consumer_protocol import PROTOCOL_TYPE
 
 _NO_RETENTION = -1
@@ -50,29 +52,30 @@ class Rule(NamedTuple):
     subscribed: AbstractSet[str] = frozenset()
 
 
-def is_by_subscription(group: Group, balanced: BalancedGroup | None = None) -> bool:
+def is_by_subscription(group: Group) -> bool:
     """Return true if the group's line of the table depends on its members' subscriptions."""
-    is_classic = balanced is None or not balanced.members
-    return is_classic and group.state is GroupState.STABLE and group.protocol_type == PROTOCOL_TYPE
+    classic = group.classic
+    is_classic = group.kind is GroupKind.CLASSIC
+    return is_classic and classic.state is GroupState.STABLE and classic.protocol_type == PROTOCOL_TYPE
 
 
-def rule_of(
-    group: Group, balanced: BalancedGroup | None = None, subscriptions: Subscriptions | None = None
-) -> Rule | KeepReason:
-    """Return the line of the table that applies to the group now. `balanced`: the client-balanced group of the same id.
-    `subscriptions`: the subscriptions parsed so far."""
-    if balanced is not None and balanced.members:
+def rule_of(group: Group, subscriptions: Subscriptions | None = None) -> Rule | KeepReason:
+    """Return the line of the table that applies to the group now. `subscriptions`: the subscriptions parsed so far."""
+    classic, balanced = group.classic, group.balanced
+    if balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
         return Rule(None, frozenset(balanced.on_record.topics))
-    if group.state is GroupState.EMPTY:
+    if (consumer := group.serving_consumer) is not None:
+        return Rule(None, consumer.subscribed)
+    if classic.state is GroupState.EMPTY:
         if balanced is not None:
-            return Rule(max(group.state_since_ms, balanced.on_record.state_timestamp_ms))
-        is_known = group.protocol_type is not None and group.state_since_ms >= 0
-        return Rule(group.state_since_ms if is_known else None)
-    if group.state is not GroupState.STABLE:
+            return Rule(max(classic.state_since_ms, balanced.on_record.state_timestamp_ms))
+        is_known = classic.protocol_type is not None and classic.state_since_ms >= 0
+        return Rule(classic.state_since_ms if is_known else None)
+    if classic.state is not GroupState.STABLE:
         return KeepReason.REBALANCING
-    if group.protocol_type != PROTOCOL_TYPE:
+    if classic.protocol_type != PROTOCOL_TYPE:
         return KeepReason.NO_CONSUMERS
-    subscribed = (Subscriptions(group) if subscriptions is None else subscriptions).topics()
+    subscribed = (Subscriptions(classic) if subscriptions is None else subscriptions).topics()
     return KeepReason.UNREADABLE if subscribed is None else Rule(None, subscribed)
 
 
@@ -92,14 +95,12 @@ def expires_ms(
     return since_ms + retention_ms
 
 
-def earliest_expiry_ms(
-    group: Group, balanced: BalancedGroup | None, commits: Sequence[CommittedOffset], retention_ms: int
-) -> int:
+def earliest_expiry_ms(group: Group, commits: Sequence[CommittedOffset], retention_ms: int) -> int:
     """Return a lower bound of when one of these commits expires while the group's line of the table stays the same.
     Subscriptions and transactions are left out, since they only keep offsets longer."""
     since_ms = None
-    if group.state is GroupState.EMPTY:
-        rule = rule_of(group, balanced)
+    if group.classic.state is GroupState.EMPTY:
+        rule = rule_of(group)
         since_ms = rule.since_ms if isinstance(rule, Rule) else None
     return min(
         [
@@ -111,16 +112,14 @@ def earliest_expiry_ms(
     )
 
 
-def group_expires_ms(
-    group: Group, offsets: OffsetTable, retention_ms: int, balanced: BalancedGroup | None = None
-) -> Generator[int, None, int | KeepReason]:
+def group_expires_ms(group: Group, offsets: OffsetTable, retention_ms: int) -> Generator[int, None, int | KeepReason]:
     """Return the wall time from which on the group itself may be deleted: with the last of its offsets, and at once
     without any. Yields the number of offsets checked."""
-    if group.state is not GroupState.EMPTY or (balanced is not None and balanced.members):
+    if not group.is_empty:
         return KeepReason.HAS_MEMBERS
     if offsets.pending.of(group.group_id):
         return KeepReason.GROUP_PENDING
-    rule, last_ms = rule_of(group, balanced), 0
+    rule, last_ms = rule_of(group), 0
     for topic in list(offsets.topics(group.group_id)):
         committed = list(offsets.topics(group.group_id).get(topic, {}).items())
         for start in range(0, len(committed), _OFFSETS_A_PIECE):

@@ -6,6 +6,9 @@ another subscription, the end of a transaction) makes the group due at the next 
 
 from sortedcontainers import SortedList
 
+NEXT_PASS_MS = -(2**63)
+"""Time of what is due at the next pass: before all others, whatever the wall clock says."""
+
 
 class ExpirySchedule:
     """A group without a time never expires in its present state."""
@@ -19,7 +22,7 @@ class ExpirySchedule:
 
     def get(self, group_id: str) -> int | None:
         """Return the wall time from which on the group is due; None: never in its present state."""
-        return 0 if group_id in self._changed else self._due_ms.get(group_id)
+        return NEXT_PASS_MS if group_id in self._changed else self._due_ms.get(group_id)
 
     def note_change(self, group_id: str) -> None:
         """Make the group due at the next pass."""

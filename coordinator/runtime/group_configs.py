@@ -14,6 +14,8 @@ from coordinator.clock import Moment
 from coordinator.config.config import KEYS, Config
 from coordinator.config.keys import Key, Names
 from coordinator.groups.classic.state import GroupSettings
+from coordinator.groups.consumer.state import ConsumerGroupSettings
+from coordinator.runtime.consumer_group_configs import CONSUMER_SETTINGS, refuse_settings, settings_of
 from coordinator.topics.configs import unknown
 from coordinator.topics.registry import APPEND_ERRORS
 from coordinator.topics.rules import TopicRefusal
@@ -41,7 +43,8 @@ _INITIAL_DELAY, _MAX_SIZE = "group.initial.rebalance.delay.ms", "group.max.size"
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 _TOPICS, _FILTERS = "group.forbidden.topics", "group.forbidden.filters"
 SETTINGS: Mapping[str, Key] = {
-    name: KEYS[name] for name in (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _TOPICS, _FILTERS)
+    **{name: KEYS[name] for name in (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _TOPICS, _FILTERS)},
+    **CONSUMER_SETTINGS,
 }
 _LISTS = (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
 
@@ -68,11 +71,15 @@ class GroupConfigs:
         self._own: dict[str, dict[str, str]] = {}
         self.settings = GroupSettings(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            min_session_timeout_ms=config.group_min_session_timeout_ms,
+            max_session_timeout_ms=config.group_max_session_timeout_ms,
             max_size=config.group_max_size,
             max_pending_ids=config.max_pending_ids_per_group,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         )
         self.overrides: dict[str, GroupSettings] = {}
+        self._consumer_settings = settings_of(config, {})
+        self._consumer: dict[str, ConsumerGroupSettings] = {}
         self._forbidden: dict[str, Forbidden] = {}
         self._forbidden_to_all = Forbidden(config.group_forbidden_topics.all, config.group_forbidden_filters.all)
         self.changes = 0
@@ -88,22 +95,35 @@ class GroupConfigs:
 
     def _apply(self, group_id: str, own: dict[str, str] | None) -> None:
         self._forbidden.pop(group_id, None)
+        self._consumer.pop(group_id, None)
         if not own:
             self._own.pop(group_id, None)
             self.overrides.pop(group_id, None)
             return
         if _TOPICS in own or _FILTERS in own:
             self._forbidden[group_id] = Forbidden(self._names(own, _TOPICS), self._names(own, _FILTERS))
+        if own.keys() & CONSUMER_SETTINGS.keys():
+            self._consumer[group_id] = settings_of(self._config, own)
         self._own[group_id] = own
-        self.overrides[group_id] = replace(
-            self.settings,
-            initial_rebalance_delay_ms=int(own.get(_INITIAL_DELAY, self.settings.initial_rebalance_delay_ms)),
-            max_size=int(own.get(_MAX_SIZE, self.settings.max_size)),
+        self.overrides[group_id] = self._overridden(own)
+
+    def _overridden(self, own: Mapping[str, str]) -> GroupSettings:
+        common = self.settings
+        return replace(
+            common,
+            initial_rebalance_delay_ms=int(own.get(_INITIAL_DELAY, common.initial_rebalance_delay_ms)),
+            min_session_timeout_ms=int(own.get(_MIN_SESSION, common.min_session_timeout_ms)),
+            max_session_timeout_ms=int(own.get(_MAX_SESSION, common.max_session_timeout_ms)),
+            max_size=int(own.get(_MAX_SIZE, common.max_size)),
         )
 
     def of(self, group_id: str) -> GroupSettings:
         """Return the settings in force for the group."""
         return self.overrides.get(group_id, self.settings)
+
+    def consumer_settings(self, group_id: str) -> ConsumerGroupSettings:
+        """Return the settings in force for the group, if the coordinator balances it."""
+        return self._consumer.get(group_id, self._consumer_settings)
 
     def forbidden(self, group_id: str) -> Forbidden:
         """Return the topics that members of the group must not read, if it is client-balanced."""
@@ -112,20 +132,6 @@ class GroupConfigs:
     def _names(self, own: Mapping[str, str], name: str) -> frozenset[str]:
         names: Names = Names.parse(own[name]) if name in own else getattr(self._config, SETTINGS[name].field)
         return names.all
-
-    def session_timeouts(self, group_id: str) -> tuple[int, int]:
-        """Return the shortest and the longest session timeout that a member of the group may have."""
-        own, config = self._own.get(group_id), self._config
-        if own is None:
-            return config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-        return self._session_timeouts(own)
-
-    def _session_timeouts(self, own: Mapping[str, str]) -> tuple[int, int]:
-        config = self._config
-        return (
-            int(own.get(_MIN_SESSION, config.group_min_session_timeout_ms)),
-            int(own.get(_MAX_SESSION, config.group_max_session_timeout_ms)),
-        )
 
     # ---------------------------------------------------------------------------------------------------- changing
 
@@ -174,11 +180,12 @@ class GroupConfigs:
             own.pop(change.name, None)
             if change.config_operation == ConfigOperation.SET and change.value is not None:
                 own[change.name] = str(SETTINGS[change.name].parse(change.value))
-        lowest, highest = self._session_timeouts(own)
+        overridden = self._overridden(own)
+        lowest, highest = overridden.min_session_timeout_ms, overridden.max_session_timeout_ms
         if lowest > highest:
             reason = f"{_MIN_SESSION} would be {lowest}, {_MAX_SESSION} less: {highest}"
             return TopicRefusal(ErrorCode.INVALID_CONFIG, reason)
-        return own
+        return refuse_settings(self._config, own) or own
 
     # ----------------------------------------------------------------------------------------------------- showing
 
@@ -189,17 +196,18 @@ class GroupConfigs:
     def described(self, group_id: str) -> list[DescribedConfig]:
         """Describe every setting with its possible sources, the strongest first."""
         own = self._own.get(group_id, {})
-        return [self._described(key, own.get(key.name)) for key in SETTINGS.values()]
+        return [self._described(name, key, own.get(name)) for name, key in SETTINGS.items()]
 
-    def _described(self, key: Key, own: str | None) -> DescribedConfig:
+    def _described(self, name: str, key: Key, own: str | None) -> DescribedConfig:
         value, default = str(getattr(self._config, key.field)), str(key.default)
-        synonyms = [ConfigSynonym(key.name, default, ConfigSource.DEFAULT)]
+        of_node = key.field.replace("_", ".")
+        synonyms = [ConfigSynonym(of_node, default, ConfigSource.DEFAULT)]
         if value != default:
-            synonyms.insert(0, ConfigSynonym(key.name, value, ConfigSource.STATIC_BROKER))
+            synonyms.insert(0, ConfigSynonym(of_node, value, ConfigSource.STATIC_BROKER))
         if own is not None:
-            synonyms.insert(0, ConfigSynonym(key.name, own, ConfigSource.GROUP))
+            synonyms.insert(0, ConfigSynonym(name, own, ConfigSource.GROUP))
         return DescribedConfig(
-            name=key.name,
+            name=name,
             value=value if own is None else own,
             config_source=synonyms[0].source,
             synonyms=tuple(synonyms),

@@ -2,11 +2,10 @@
 a node with a hundred thousand groups reads none of them."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import Group, GroupState
-from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.classic.state import GroupState
+from coordinator.runtime.group import Group
 
 
 class Counted(NamedTuple):
@@ -26,20 +25,16 @@ _EMPTY = Counted(GroupState.EMPTY.title)
 class GroupCounts:
     """Sums over the groups of a shard; `count` after each change of one keeps them true."""
 
-    def __init__(self, groups: Mapping[str, Group], balanced: Mapping[str, BalancedGroup]) -> None:
-        """Begin with no groups counted. `balanced`: client-balanced groups by id."""
-        self._groups, self._balanced = groups, balanced
+    def __init__(self) -> None:
+        """Begin with no groups counted."""
         self.states: Counter[str] = Counter()
         self.members = self.pending_ids = self.balanced_groups = self.balanced_members = 0
         self.metadata_bytes = 0
         """Size of the metadata of all members' offers."""
 
-    def count(self, group_id: str) -> None:
-        """Count the group as it is now, if the shard has it."""
-        group = self._groups.get(group_id)
-        if group is None:
-            return
-        now = _line(group, self._balanced.get(group_id))
+    def count(self, group: Group) -> None:
+        """Count the group of the shard as it is now."""
+        now = _line(group)
         if now != group.counted:
             self._add(group.counted, -1)
             self._add(now, 1)
@@ -61,10 +56,15 @@ class GroupCounts:
         self.metadata_bytes += by * counted.metadata_bytes
 
 
-def _line(group: Group, balanced: BalancedGroup | None) -> Counted:
-    members, pending = len(group.members), len(group.pending)
+def _line(group: Group) -> Counted:
+    classic, balanced = group.classic, group.balanced
+    if group.consumer is not None:
+        consumer = group.consumer
+        metadata_bytes = classic.metadata_bytes + consumer.metadata_bytes
+        return Counted(consumer.state.title, len(consumer.members), 0, 0, metadata_bytes)
+    members, pending = len(classic.members), len(classic.pending)
     if balanced is None:
-        return Counted(group.state.title, members, pending, 0, group.metadata_bytes)
-    metadata_bytes = group.metadata_bytes + balanced.metadata_bytes
-    state = balanced.state.title if balanced.members else group.state.title
+        return Counted(classic.state.title, members, pending, 0, classic.metadata_bytes)
+    metadata_bytes = classic.metadata_bytes + balanced.metadata_bytes
+    state = balanced.state.title if balanced.members else classic.state.title
     return Counted(state, members, pending, len(balanced.members), metadata_bytes)

@@ -13,10 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.records.records import Note
-from protocol.messages.groups import ListedNote, ListNotes, ListNotesReply
+from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNotesReply
 
 _NOTE_BYTES: Final = 200
 """Memory of a note without its texts: the object, its numbers, its entries in two lists."""
+_FACT: Final = "x" * 64
+"""Stands for the memory of an object about a client, without its texts."""
+_CHANGE_BYTES: Final = 160
 _GROUP_BYTES: Final = 320
 _FOLD_WITHIN_MS: Final = 600_000
 """Largest distance between repetitions that fold: a process that is restarted once a day fences no other."""
@@ -59,9 +62,10 @@ class Journal:
         that a client that reads on from a number sees it."""
         if note.kind == "rebalance":
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
-        kept = self._kept(note.group_id)
-        note = _with_subject(kept.notes, note)
-        at = _repeated(kept.notes, note)
+        kept = self._groups.get(note.group_id) or self._begin(note.group_id)
+        if note.kind == "completed" and kept.notes and kept.notes[-1].subject:
+            note = replace(note, subject=_COMPLETION)  # a rebalance that repeats is completed each time
+        at = _repeated(kept.notes, note) if note.subject else None
         if at is not None:
             before = kept.notes[at]
             note = replace(note, times=before.times + 1, since_ms=_since(before))
@@ -84,8 +88,8 @@ class Journal:
             cause=text(note.cause),
             group_state=text(note.group_state),
         )
-        kept = self._kept(note.group_id)
-        self._append(kept, note, _repeated(kept.notes, note) if note.times > 1 else None)
+        kept = self._groups.get(note.group_id) or self._begin(note.group_id)
+        self._append(kept, note, _repeated(kept.notes, note) if note.subject and note.times > 1 else None)
 
     def list(self, message: ListNotes) -> ListNotesReply:
         """Notes with numbers above `after`, oldest first; without `after`, the newest `limit`."""
@@ -94,6 +98,21 @@ class Journal:
         limit = max(message.limit, 0)
         chosen = kept[:limit] if message.after >= 0 else kept[len(kept) - min(limit, len(kept)) :]
         return ListNotesReply(notes=tuple(_listed(note) for note in chosen))
+
+    def newest(self, group_id: str) -> int:
+        """Return the number of the group's newest note; -1 without one."""
+        kept = self._groups.get(group_id)
+        return -1 if kept is None or not kept.notes else kept.notes[-1].number
+
+    def acts(self, since_ms: int) -> Iterator[AuditedNote | None]:
+        """Yield the notes of acts since a wall time, group by group; None after each group, for slices."""
+        for group_id, kept in list(self._groups.items()):
+            for note in reversed(list(kept.notes)):
+                if note.wall_ms < since_ms:
+                    break
+                if note.act:
+                    yield AuditedNote(group_id, _listed(note))
+            yield None
 
     def notes(self) -> Iterator[Note]:
         """All notes kept, group by group."""
@@ -108,11 +127,9 @@ class Journal:
     def __len__(self) -> int:
         return self._count
 
-    def _kept(self, group_id: str) -> _Kept:
-        kept = self._groups.get(group_id)
-        if kept is None:
-            kept = self._groups[group_id] = _Kept()
-            self._bytes += _GROUP_BYTES + sys.getsizeof(group_id)
+    def _begin(self, group_id: str) -> _Kept:
+        kept = self._groups[group_id] = _Kept()
+        self._bytes += _GROUP_BYTES + sys.getsizeof(group_id)
         return kept
 
     def _append(self, kept: _Kept, note: Note, in_place_of: int | None) -> None:
@@ -128,7 +145,8 @@ class Journal:
         elif len(kept.notes) > self._limit:
             self._forget(kept, 0)
             kept.dropped += 1
-        self._make_room()
+        if self._bytes > self._max_bytes:
+            self._make_room()
         if len(self._order) > 2 * self._count + _SPARE_ORDERS:
             self._remove_dropped()
 
@@ -159,17 +177,9 @@ class Journal:
                 self._bytes -= _GROUP_BYTES + sys.getsizeof(group_id)
 
 
-def _with_subject(notes: list[Note], note: Note) -> Note:
-    """Give the note of a completed rebalance the subject of the rebalance: one that repeats is completed each time."""
-    if note.kind == "completed" and notes and notes[-1].subject:
-        return replace(note, subject=_COMPLETION)
-    return note
-
-
 def _repeated(notes: list[Note], note: Note) -> int | None:
-    """Index of the note that this one repeats. Only repeatable notes, of other instances, may lie between."""
-    if not note.subject:
-        return None
+    """Index of the note that this one, which has a subject, repeats. Only repeatable notes, of other instances, may lie
+    between."""
     for index in range(len(notes) - 1, -1, -1):
         before = notes[index]
         if not before.subject:
@@ -185,7 +195,11 @@ def _since(note: Note) -> int:
 
 
 def _size(note: Note) -> int:
-    return _NOTE_BYTES + sum(map(sys.getsizeof, (note.detail, note.initiator, note.subject)))
+    texts = [note.detail, note.initiator, note.subject, *note.joined]
+    for known in (note.origin, note.slowest, note.previous):
+        if known is not None:
+            texts += [_FACT, known.client_id, known.client_host]
+    return _NOTE_BYTES + _CHANGE_BYTES * len(note.changes) + sum(map(sys.getsizeof, texts))
 
 
 def _listed(note: Note) -> ListedNote:
@@ -201,6 +215,15 @@ def _listed(note: Note) -> ListedNote:
         kind=note.kind,
         times=note.times,
         since_ms=_since(note),
+        origin=note.origin,
+        took_ms=note.took_ms,
+        slowest=note.slowest,
+        joined=note.joined,
+        previous=note.previous,
+        idle_ms=note.idle_ms,
+        rebalance_timeout_ms=note.rebalance_timeout_ms,
+        act=note.act,
+        changes=note.changes,
     )
 
 

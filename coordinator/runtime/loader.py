@@ -10,10 +10,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 import msgspec
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.events import Loaded
-from coordinator.groups.client_balanced import events as balanced_events
 from coordinator.records.codec import decode, decode_marker
 from coordinator.records.records import LogCorrupt
+from coordinator.runtime.group_kinds import loaded
 from coordinator.runtime.offset_replay import CommonCommits
 from coordinator.runtime.shard import NO_PRODUCER, Shard, ShardState
 from coordinator.runtime.snapshot import SnapshotUnknown, restore
@@ -167,17 +166,16 @@ class Loading:
         """Remove groups that have no state left, and start a full session for the members of all others."""
         shard = self.shard
         for group in list(shard.groups.values()):
-            balanced = shard.balanced.get(group.group_id)
-            is_said = group.stored is not None or balanced is not None
-            if not is_said and not shard.offsets.holds(group.group_id) and not group.owners:
+            classic = group.classic
+            is_said = classic.stored is not None or len(group.recorded_kinds) > 1
+            if not is_said and not shard.offsets.holds(group.group_id) and not classic.owners:
                 # All its records are deleted, though compaction may have kept some of the tombstones: no such group
                 # exists.
                 shard.remove(group.group_id)
             else:
-                shard.process(group, Loaded(group.group_id), self._moment)
-            if balanced is not None:
-                shard.process(balanced, balanced_events.BalancedLoaded(group.group_id), self._moment)
-            if self._spent(_GROUP + _MEMBER * len(group.members)):
+                for event in loaded(group):
+                    shard.process(group, event, self._moment)
+            if self._spent(_GROUP + _MEMBER * group.member_count):
                 yield
 
 
@@ -186,24 +184,21 @@ class Loadings:
 
     def __init__(self, shards: Sequence[Shard], started: Moment) -> None:
         self._all = [Loading(shard) for shard in shards]
-        self._left = list(reversed(self._all))
+        self.left = list(reversed(self._all))
+        """Loads that have not ended, the next one last."""
         self._started = self._now = started
-
-    def __bool__(self) -> bool:
-        """True if there is more to load."""
-        return bool(self._left)
 
     def continue_load(self, moment: Moment) -> None:
         """Run one slice."""
         self._now = moment
-        if not self._left[-1].continue_load(moment):
-            self._left.pop()
+        if not self.left[-1].continue_load(moment):
+            self.left.pop()
 
     def stop(self) -> None:
         """Abandon all loads."""
-        for loading in self._left:
+        for loading in self.left:
             loading.close()
-        self._left.clear()
+        self.left.clear()
 
     @property
     def notes(self) -> list[LoadNote]:
@@ -213,13 +208,13 @@ class Loadings:
     def progress(self, now: Moment | None = None) -> LoadProgress:
         """Progress as of `now`, or of the last slice; once all is loaded, the final figures."""
         done, total = sum(one.bytes_done for one in self._all), sum(one.bytes_total for one in self._all)
-        at = now if now is not None and self._left else self._now
+        at = now if now is not None and self.left else self._now
         elapsed_ms = max(at.monotonic_ms - self._started.monotonic_ms, 0)
         rate = done * 1_000 // elapsed_ms if elapsed_ms else 0
         left = max(total - done, 0)
-        left_ms = 0 if not self._left else left * 1_000 // rate if rate else -1
+        left_ms = 0 if not self.left else left * 1_000 // rate if rate else -1
         return LoadProgress(
-            is_loading=bool(self._left),
+            is_loading=bool(self.left),
             records=sum(one.shard.loaded_records for one in self._all),
             bytes_done=done,
             bytes_total=total,

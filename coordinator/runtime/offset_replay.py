@@ -11,7 +11,7 @@ every version.
 import struct
 
 from coordinator.records.codec import ID_TAG, LENGTH_AND_VERSION, LENGTH_AND_VERSION_WITH_ID
-from coordinator.runtime.offset_table import OffsetAndMetadata
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.shard import Shard
 from protocol.record_writing import varint
 

@@ -5,23 +5,16 @@ Nested dictionaries, not one with tuple keys: half the memory for each offset. E
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from coordinator.records.records import CommittedOffset
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from protocol.messages.groups import OffsetChange
 
-
-class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A committed offset as it is kept. `topic_id`: of the topic that had the name when it was committed; None if that
-    was not known."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int
-    topic_id: bytes | None = None
-
+MOST_BACK: Final = 2_000
+"""Backward commits remembered until a handler takes note of them."""
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -119,7 +112,7 @@ class PendingOffsets:
 class OffsetTable:
     """Offsets of the groups of one shard."""
 
-    __slots__ = ("_groups", "_ids", "_names", "count", "pending", "topic_names")
+    __slots__ = ("_groups", "_ids", "_names", "count", "pending", "topic_names", "went_back")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, OffsetAndMetadata]]] = {}
@@ -129,6 +122,8 @@ class OffsetTable:
         """Names by id of all topics for which an offset was set with the topic's id."""
         self.count = 0
         self.pending = PendingOffsets()
+        self.went_back: list[tuple[str, OffsetChange]] = []
+        """Commits below the offset before, by group, until a handler takes note of them; the first ones."""
 
     def set(self, records: Sequence[CommittedOffset]) -> None:
         """Set each `record.offset` as the group's committed offset."""
@@ -139,8 +134,12 @@ class OffsetTable:
             if record.topic is not topic or record.group_id is not group_id:
                 group_id, topic = record.group_id, record.topic
                 partitions = self._partitions(group_id, topic)
-            if record.partition not in partitions:
+            before = partitions.get(record.partition)
+            if before is None:
                 self.count += 1
+            elif record.offset < before.offset and len(self.went_back) < MOST_BACK:
+                change = OffsetChange(record.topic, record.partition, before.offset, record.offset)
+                self.went_back.append((record.group_id, change))
             topic_id = record.topic_id
             partitions[record.partition] = OffsetAndMetadata(
                 record.offset,

@@ -23,6 +23,7 @@ class Outbox:
         self.ready: deque[tuple[RequestRef, Message]] = deque()
         self.held: deque[Held] = deque()
         self.pushes: deque[tuple[int, Message]] = deque()
+        """Messages without a request, each with its connection."""
         self._durable = durable
         self._positions: dict[str, int] = {}
         self._newest = 0
@@ -59,10 +60,6 @@ class Outbox:
             self._positions.clear()
         else:
             self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
-
-    def push(self, connection: int, message: Message) -> None:
-        """Send the connection a message without a request."""
-        self.pushes.append((connection, message))
 
     def __bool__(self) -> bool:
         return bool(self.ready or self.pushes)

@@ -1,15 +1,16 @@
-"""Requests that are served in slices: they read or change up to hundreds of thousands of entries, and all other
-clients' heartbeats wait behind a step.
+"""Requests that are served in slices, and work of groups: they read or change up to hundreds of thousands of entries,
+and all other clients' heartbeats wait behind a step.
 
 Each is a generator that yields the cost of its last piece in microseconds (estimated from counts, not a clock), and is
 sent the moment at which it resumes. Between two pieces its data may change in any way.
 """
 
 from collections import deque
-from collections.abc import Generator
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
+from coordinator.groups.outcome import Steps
 from coordinator.runtime.outbox import Outbox
 from protocol.messages import Message
 from protocol.session import RequestRef
@@ -27,11 +28,12 @@ class Served(NamedTuple):
     position: int
 
 
-Work = Generator[int, Moment, Served]
+Work = Generator[int, Moment, Served | None]
+"""Returns None if there is nothing to reply."""
 
 
 class _Sliced(NamedTuple):
-    ref: RequestRef
+    ref: RequestRef | None
     work: Work
     changes: bool
 
@@ -39,33 +41,35 @@ class _Sliced(NamedTuple):
 class SlicedRequests:
     """Unfinished requests, served round robin, a slice each."""
 
-    __slots__ = ("_is_blocked", "_waiting")
+    __slots__ = ("_waiting", "is_ready")
 
     def __init__(self) -> None:
         self._waiting: deque[_Sliced] = deque()
-        self._is_blocked = False
+        self.is_ready = False
+        """True if one of them can continue now."""
 
     @property
     def waiting(self) -> int:
         """Number of unfinished requests."""
         return len(self._waiting)
 
-    @property
-    def is_ready(self) -> bool:
-        """True if one of them can continue now."""
-        return bool(self._waiting) and not self._is_blocked
-
     def begin(self, outbox: Outbox, ref: RequestRef, work: Work, moment: Moment, *, changes: bool = False) -> None:
         """Serve the first slice now, unless others wait. `changes`: continue even if the connection is lost."""
         next(work)  # run to the first yield, which receives the moment
         self._waiting.append(_Sliced(ref, work, changes))
-        self._is_blocked = False  # the new one may not be blocked
+        self.is_ready = True  # the new one may not be blocked
         if len(self._waiting) == 1:
             self.continue_requests(outbox, moment)
 
+    def add(self, work: Work) -> None:
+        """Add work that nobody asked for, to begin in the next round."""
+        next(work)
+        self._waiting.append(_Sliced(None, work, True))
+        self.is_ready = True
+
     def unblock(self) -> None:
         """Unblock all requests: a flush or a checkpoint has ended."""
-        self._is_blocked = False
+        self.is_ready = bool(self._waiting)
 
     def continue_requests(self, outbox: Outbox, moment: Moment) -> None:
         """Serve one slice."""
@@ -78,14 +82,28 @@ class SlicedRequests:
                     left_us -= max(cost, 0)
             except StopIteration as done:
                 self._waiting.popleft()
-                outbox.hold(done.value.position, one.ref, done.value.reply)
+                if one.ref is not None:
+                    outbox.hold(done.value.position, one.ref, done.value.reply)
                 continue
             blocked += cost == BLOCKED
             self._waiting.rotate(-1)
-        self._is_blocked = 0 < blocked == len(self._waiting)
+        self.is_ready = blocked < len(self._waiting)
 
     def leave(self, connection: int) -> None:
         """Drop the connection's requests that only read: their replies cannot be sent any more."""
-        if any(one.ref.connection == connection for one in self._waiting):
-            kept = [one for one in self._waiting if one.changes or one.ref.connection != connection]
+        kept = [one for one in self._waiting if one.changes or one.ref is None or one.ref.connection != connection]
+        if len(kept) < len(self._waiting):
             self._waiting = deque(kept)
+            self.is_ready = self.is_ready and bool(kept)
+
+
+def run_steps(steps: Steps, happen: Callable[[Any, Moment], bool]) -> Work:
+    """Run the work of a group: costs are the slice's, events happen to the group. The work ends early if an event
+    can no longer happen."""
+    moment = yield 0
+    for step in steps:
+        if isinstance(step, int):
+            moment = yield step
+        elif not happen(step, moment):
+            return None
+    return None

@@ -7,13 +7,16 @@ offsets, and offsets pending in a transaction. The order of the log is kept.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from coordinator.groups.consumer.record_builders import records_of
 from coordinator.records.codec import decode, encode
+from coordinator.records.consumer_records import ConsumerRecord
 from coordinator.records.records import BalancedMetadata, GroupMetadata, LogCorrupt, Ownership
-from coordinator.runtime.offset_table import OffsetAndMetadata, PendingPlace, PendingProducer
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_table import PendingPlace, PendingProducer
 from coordinator.runtime.shard import Shard
 from partition_log.log.state_snapshots import NewStateSnapshot
 
@@ -51,6 +54,13 @@ class BalancedPiece(msgspec.Struct, frozen=True, array_like=True, tag="balanced"
     groups: list[tuple[bytes, bytes]]
 
 
+class ConsumersPiece(msgspec.Struct, frozen=True, array_like=True, tag="consumers"):
+    """Keys and values of the records of server-driven groups. Those of one group are in order, over several pieces if
+    it is large."""
+
+    records: list[tuple[bytes, bytes]]
+
+
 class OffsetsPiece(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
     """Group, topic, and offsets by partition. A topic with very many partitions is split into several pieces."""
 
@@ -66,8 +76,9 @@ class EndPiece(msgspec.Struct, frozen=True, array_like=True, tag="end"):
     offsets: int
 
 
-_R = TypeVar("_R", GroupMetadata, Ownership, BalancedMetadata)
-_Piece = HeadPiece | GroupsPiece | OwnershipPiece | BalancedPiece | OffsetsPiece | PendingPiece | EndPiece
+_Piece = (
+    HeadPiece | GroupsPiece | OwnershipPiece | BalancedPiece | ConsumersPiece | OffsetsPiece | PendingPiece | EndPiece
+)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Piece).decode
 
@@ -77,10 +88,11 @@ def pieces_of(shard: Shard) -> Iterator[bytes]:
     yield _encode(HeadPiece(FORMAT, shard.log.next_offset))
     yield from map(_encode, _groups(shard))
     yield from map(_encode, _registries(shard))
-    for group in shard.balanced.values():
-        if group.stored is not None:
-            key, value = encode(group.stored)
+    for balanced in [group.balanced for group in shard.groups.values()]:
+        if balanced is not None and balanced.stored is not None:
+            key, value = encode(balanced.stored)
             yield _encode(BalancedPiece([(key, value or b"")]))
+    yield from map(_encode, _consumers(shard))
     yield from map(_encode, _offsets(shard))
     places, producers = shard.offsets.pending.dump()
     for first in range(0, len(places), _PENDING_A_PIECE):
@@ -107,13 +119,14 @@ def _groups(shard: Shard) -> Iterator[GroupsPiece]:
     some: list[tuple[bytes, bytes] | str] = []
     size = 0
     for group in shard.groups.values():
-        if group.stored is None:
-            if not shard.offsets.holds(group.group_id) and not group.owners:
+        stored = group.classic.stored
+        if stored is None:
+            if not shard.offsets.holds(group.group_id) and not group.classic.owners:
                 continue  # no record was ever appended
             some.append(group.group_id)
             size += len(group.group_id)
         else:
-            key, value = encode(group.stored)
+            key, value = encode(stored)
             some.append((key, value or b""))
             size += len(key) + len(value or b"")
         if size >= _GROUPS_A_PIECE_BYTES:
@@ -125,10 +138,26 @@ def _groups(shard: Shard) -> Iterator[GroupsPiece]:
 
 def _registries(shard: Shard) -> Iterator[OwnershipPiece]:
     for group in shard.groups.values():
-        grants = group.owners.entries if group.owners is not None else []
+        owners = group.classic.owners
+        grants = owners.entries if owners is not None else []
         for first in range(0, len(grants), _GRANTS_A_PIECE):
             some = map(encode, grants[first : first + _GRANTS_A_PIECE])
             yield OwnershipPiece([(key, value or b"") for key, value in some])
+
+
+def _consumers(shard: Shard) -> Iterator[ConsumersPiece]:
+    for group in shard.groups.values():
+        if group.consumer is None:
+            continue
+        some: list[tuple[bytes, bytes]] = []
+        size = 0
+        for key, value in map(encode, records_of(group.consumer)):
+            some.append((key, value or b""))
+            size += len(key) + len(value or b"")
+            if size >= _GROUPS_A_PIECE_BYTES:
+                yield ConsumersPiece(some)
+                some, size = [], 0
+        yield ConsumersPiece(some)
 
 
 def _offsets(shard: Shard) -> Iterator[OffsetsPiece]:
@@ -194,19 +223,23 @@ def _take(shard: Shard, read: Any) -> None:
             _take_group(shard, one)
         shard.loaded_records += len(read.groups)
     elif isinstance(read, OwnershipPiece):
-        for key, value in read.grants:
-            shard.apply(_decoded(key, value, Ownership))
-        shard.loaded_records += len(read.grants)
+        _take_records(shard, read.grants, Ownership)
     elif isinstance(read, BalancedPiece):
-        for key, value in read.groups:
-            shard.apply(_decoded(key, value, BalancedMetadata))
-        shard.loaded_records += len(read.groups)
+        _take_records(shard, read.groups, BalancedMetadata)
+    elif isinstance(read, ConsumersPiece):
+        _take_records(shard, read.records, ConsumerRecord)
     elif isinstance(read, PendingPiece):
         for place in read.places:
             shard.offsets.pending.restore_place(place)
             shard.loaded_records += len(place[3])
         for producer in read.producers:
             shard.offsets.pending.restore_producer(producer)
+
+
+def _take_records(shard: Shard, records: list[tuple[bytes, bytes]], kind: Any) -> None:
+    for key, value in records:
+        shard.apply(_decoded(key, value, kind))
+    shard.loaded_records += len(records)
 
 
 def _take_group(shard: Shard, one: tuple[bytes, bytes] | str) -> None:
@@ -216,11 +249,11 @@ def _take_group(shard: Shard, one: tuple[bytes, bytes] | str) -> None:
     shard.apply(_decoded(*one, GroupMetadata))
 
 
-def _decoded(key: bytes, value: bytes, kind: type[_R]) -> _R:
+def _decoded(key: bytes, value: bytes, kind: Any) -> Any:
     try:
         record = decode(key, value)
     except LogCorrupt as error:
         raise SnapshotUnknown(str(error)) from None
     if not isinstance(record, kind):
-        raise SnapshotUnknown(f"what should be a {kind.__name__} is none")
+        raise SnapshotUnknown(f"what should be a {getattr(kind, '__name__', kind)} is none")
     return record

@@ -10,7 +10,10 @@ from typing import Any
 
 import msgspec
 
+from coordinator.accounts.records import ACCOUNTS_LOG, AccountsCorrupt, AclRecord, CredentialRecord
+from coordinator.accounts.records import decode as decode_account
 from coordinator.records.codec import decode, decode_marker
+from coordinator.records.consumer_records import ConsumerRecord
 from coordinator.records.records import (
     BalancedMetadata,
     BalancedTombstone,
@@ -54,9 +57,10 @@ def entries_of(log: str, batch: ScannedBatch, *, with_values: bool = False) -> I
             entry |= {"producer_id": batch.header.producer_id, "producer_epoch": batch.header.producer_epoch}
         try:
             told = _control(batch.header, record) or _teller(log)(record)
-        except (LogCorrupt, TopicsCorrupt, msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (LogCorrupt, TopicsCorrupt, AccountsCorrupt, msgspec.DecodeError, msgspec.ValidationError) as error:
             told = {"type": "unreadable", "why": str(error), **_sizes(record)}
-        yield entry | told | (_texts(record) if with_values else {})
+        # Keys of credentials are nobody's to read: they would open the node to a guess of the password.
+        yield entry | told | (_texts(record) if with_values and log != ACCOUNTS_LOG else {})
 
 
 def frame_entry(framed: FramedBatch) -> Entry:
@@ -143,7 +147,27 @@ def _of_shard(record: ShardRecord) -> Entry:
         return _replaced(record)
     if isinstance(record, BalancedTombstone):
         return {"type": "balanced_tombstone", "group": record.group_id}
+    if isinstance(record, ConsumerRecord):
+        return _consumer(record)
     return _balanced(record) if isinstance(record, BalancedMetadata) else _group(record)
+
+
+def _consumer(record: ConsumerRecord) -> Entry:
+    """Show a record of a server-driven group under the name of its type."""
+    names = type(record).__name__.removesuffix("Record")
+    kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in names).lstrip("_")
+    shown: Entry = msgspec.to_builtins(record, builtin_types=(bytes,))
+    shown["group"] = shown.pop("group_id")
+    return {"type": kind, **_as_text(shown)}
+
+
+def _as_text(value: Any) -> Any:
+    """Show topic ids and other bytes in hexadecimal digits."""
+    if isinstance(value, dict):
+        return {name: _as_text(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(one) for one in value]
+    return value.hex() if isinstance(value, bytes) else value
 
 
 def _grant(record: Ownership | OwnershipTombstone) -> Entry:
@@ -221,11 +245,29 @@ def _config(record: Record) -> Entry:
     return {"type": "config", "of": _text(record.key), "settings": msgspec.msgpack.decode(record.value[2:])}
 
 
+def _account(record: Record) -> Entry:
+    """Tell of a user or a rule, without the keys of the credential."""
+    match decode_account(record.key, record.value):
+        case CredentialRecord(mechanism, username, credential):
+            kind = "credential_tombstone" if credential is None else "credential"
+            told: Entry = {"type": kind, "user": username, "mechanism": mechanism.title}
+            return told if credential is None else {**told, "iterations": credential.iterations}
+        case AclRecord(acl, is_there):
+            return {"type": "acl" if is_there else "acl_tombstone", **acl._asdict()}
+        case _:
+            return {"type": "decoy"}
+
+
 def _plain(record: Record) -> Entry:
     return {"type": "record", **_sizes(record)}
 
 
-_TELLERS: Mapping[str, Callable[[Record], Entry]] = {NOTES_LOG: _note, TOPICS_LOG: _topic, CONFIGS_LOG: _config}
+_TELLERS: Mapping[str, Callable[[Record], Entry]] = {
+    NOTES_LOG: _note,
+    TOPICS_LOG: _topic,
+    CONFIGS_LOG: _config,
+    ACCOUNTS_LOG: _account,
+}
 
 
 def _teller(log: str) -> Callable[[Record], Entry]:

@@ -8,6 +8,8 @@ from coordinator.groups.classic import state as classic
 from coordinator.groups.classic.table import TABLE as CLASSIC
 from coordinator.groups.client_balanced import state as client_balanced
 from coordinator.groups.client_balanced.table import TABLE as CLIENT_BALANCED
+from coordinator.groups.consumer import state as consumer
+from coordinator.groups.consumer.table import TABLE as CONSUMER
 from coordinator.groups.table import Path, Row, StateTable, ignore, reject
 
 _HEAD = """# State tables
@@ -29,6 +31,13 @@ _CLIENT_BALANCED = """
 classic one of the same id, which is Empty while members are here. Applying a record makes the group what the record
 says: Online with members, Empty without. A heartbeat that is more than a sign of life is a Beat."""
 
+_CONSUMER = """
+## Server-driven consumer groups
+
+`coordinator/groups/consumer/table.py`. The state follows from members and epochs: Assigning while the target assignment
+is older than the group epoch, Reconciling while a member has not reached it. The offsets are those of a classic group
+of the same id, which is Empty."""
+
 _MARKS = {Path.FULL: "", Path.APPEND_ONLY: "**", Path.READ_ONLY: "*"}
 
 
@@ -43,6 +52,7 @@ def page() -> str:
             client_balanced.MAY_BECOME,
             [state.name.capitalize() for state in client_balanced.BalancedState],
         ),
+        *_part(_CONSUMER, CONSUMER, consumer.MAY_BECOME, [state.title for state in consumer.ConsumerGroupState]),
     ]
     return "\n".join(parts) + "\n"
 

@@ -60,7 +60,7 @@ class Field(NamedTuple):
     """
 
     name: str
-    type: "Scalar | Many | Inline | Maybe"
+    type: "Scalar | Many | Inline | Maybe | Nested"
     since: int
     until: int
     nullable: int
@@ -85,6 +85,12 @@ class Inline(NamedTuple):
 
 class Maybe(NamedTuple):
     """A struct that may be null; a byte says if it is."""
+
+    group: "FieldGroup"
+
+
+class Nested(NamedTuple):
+    """A struct that is never null, with tagged fields of its own."""
 
     group: "FieldGroup"
 
@@ -157,6 +163,11 @@ def maybe(name: str, message: type[Message], *rows: Field, since: int = 0) -> Fi
     return Field(name, Maybe(FieldGroup(message, rows, {})), since, NEWEST, 0, None, "", None)
 
 
+def nested(name: str, message: type[Message], *rows: Field) -> Field:
+    """Make the row of a struct that is never null."""
+    return Field(name, Nested(FieldGroup(message, rows, {})), 0, NEWEST, NEWEST + 1, Absent, "", None)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
     """Layout of a request or reply in all versions from oldest to newest. Schemas are compared by identity."""
@@ -189,10 +200,10 @@ def _check(group: FieldGroup, path: str) -> None:
     known = group.message.__struct_fields__
     for row in group.rows:
         assert not row.name or row.name in known, f"{path} has no field {row.name}"
-        nested = row.type.item if isinstance(row.type, Many) else row.type
-        if isinstance(nested, Inline | Maybe):
-            nested = nested.group
-        if isinstance(nested, FieldGroup):
-            _check(nested, f"{path}.{row.name}")
+        inner = row.type.item if isinstance(row.type, Many) else row.type
+        if isinstance(inner, Inline | Maybe | Nested):
+            inner = inner.group
+        if isinstance(inner, FieldGroup):
+            _check(inner, f"{path}.{row.name}")
     for name in group.facts:
         assert name in known, f"{path} has no fact {name}"

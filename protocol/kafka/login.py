@@ -1,7 +1,7 @@
 """The client's side of a SASL login, sans-I/O: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), in Kafka's frames
 (KIP-43, KIP-84, KIP-152).
 
-    login = Login("SCRAM-SHA-512", "alice", "secret", nonce)
+    login = SaslClient("SCRAM-SHA-512", "alice", "secret", nonce)
     send login.begin()                      a SaslHandshake
     while not login.is_done:
         send login.hear(reply)              SaslAuthenticate, until there is nothing more to send
@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import SaslAuthenticate, SaslAuthenticateReply, SaslHandshake, SaslHandshakeReply
 
-__all__ = ["HANDSHAKE_VERSION", "MECHANISMS", "Login", "LoginRefused"]
+__all__ = ["HANDSHAKE_VERSION", "MECHANISMS", "LoginRefused", "SaslClient"]
 
 HANDSHAKE_VERSION: Final = 1
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -43,7 +43,7 @@ class LoginRefused(Exception):
         self.error_code = error_code
 
 
-class Login:
+class SaslClient:
     """One SASL exchange. `nonce` must be printable ASCII without commas, random and never used before; PLAIN needs
     none.
 
@@ -63,6 +63,10 @@ class Login:
         self._stage = "new"
         self.session_lifetime_ms = 0
         """Lifetime of the session from the server's last answer on, after which it wants another login; 0: no limit."""
+
+    @property
+    def mechanism(self) -> str:
+        return self._mechanism
 
     @property
     def is_done(self) -> bool:

@@ -20,6 +20,7 @@ from protocol.kafka.fields import (
     Inline,
     Many,
     Maybe,
+    Nested,
     SameAs,
     Scalar,
     Schema,
@@ -174,6 +175,8 @@ class _ReaderSource(Source):
             value = f"({self.group(row.type.group, with_tags=False)},)"
         elif isinstance(row.type, Maybe):
             value = self.maybe(row.type)
+        elif isinstance(row.type, Nested):
+            value = self.group(row.type.group, with_tags=True)
         else:
             value = self.scalar(row.name, row.type, nullable=nullable)
             if row.type is ERROR:

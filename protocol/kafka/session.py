@@ -3,15 +3,15 @@
 Requests are answered in the order they came, one at a time: `next_request` returns None until the last one is answered.
 A request that waits behind another costs its bytes and nothing else; the node stops reading when they are many.
 
-The session itself answers requests that concern the wire alone: ApiVersions; the two of SASL, since there is no
+The session itself answers requests that concern the wire alone: ApiVersions; the two of SASL, where there is no
 authentication; Produce in a version with an obsolete record format. These answers leave in order too.
 """
 
 import re
 from collections.abc import Generator
-from functools import partial
+from functools import lru_cache, partial
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -20,16 +20,19 @@ from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
 from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Produce
 from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
     ApiVersionsReply,
     ErrorReply,
+    FinalizedFeature,
     SaslAuthenticate,
     SaslAuthenticateReply,
     SaslHandshake,
     SaslHandshakeReply,
+    SupportedFeature,
 )
 from protocol.messages.offsets import OffsetCommitReply
 from protocol.refusals import REFUSE
@@ -40,6 +43,8 @@ __all__ = ["KafkaDialect", "KafkaSession"]
 
 MAX_WAITING_BYTES: Final = 1 << 20
 """Bytes of requests behind an unanswered one, from which on the connection is not read."""
+MAX_LOGIN_FRAME_BYTES: Final = 512 * 1024
+"""Largest request before a login, as in Kafka (sasl.server.max.receive.size)."""
 _MAX_KEPT_REPLY_BYTES: Final = 1_024
 """Largest reply that a connection keeps in case its next reply is the same."""
 _CRUMB_BYTES: Final = 4_096
@@ -63,13 +68,36 @@ _request = partial(tuple.__new__, Request)
 _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
 
 
+@lru_cache(1_024)
+def shared_software(name: str, version: str) -> tuple[str, str]:
+    """Return one pair for all connections of the same software."""
+    return name, version
+
+
+_SERVER_DRIVEN: Final[dict[str, Any]] = {
+    "supported_features": (SupportedFeature("group.version", 1, 1),),
+    "finalized_features_epoch": 0,
+    "finalized_features": (FinalizedFeature("group.version", 1, 1),),
+}
+"""Features of a node with server-driven groups, at the level of KIP-848. Levels begin at 1: Java's clients before 4.0
+take no 0."""
+
+
 class KafkaDialect:
     """Kafka's wire. `served`: requests that the core answers; others of the table are not served or advertised. A
-    request with more than `most_entries` elements in its arrays is a violation."""
+    request with more than `most_entries` elements in its arrays is a violation. `logs_in`: the core answers SASL."""
 
-    __slots__ = ("_codecs", "_most_entries", "_served", "max_frame_bytes", "name", "offer")
+    __slots__ = ("_codecs", "_most_entries", "_served", "logs_in", "max_frame_bytes", "name", "offer")
 
-    def __init__(self, max_frame_bytes: int, served: set[type[Message]], most_entries: int = MAX_ENTRIES) -> None:
+    def __init__(
+        self,
+        max_frame_bytes: int,
+        served: set[type[Message]],
+        most_entries: int = MAX_ENTRIES,
+        *,
+        logs_in: bool = False,
+    ) -> None:
+        self.logs_in = logs_in
         self._most_entries = min(most_entries, MAX_ENTRIES)
         self.name = "kafka"
         self.max_frame_bytes = max_frame_bytes
@@ -77,7 +105,10 @@ class KafkaDialect:
         self._served = {key: api for key, api in WIRE_APIS.items() if api.advertised and api.message in offered}
         self._codecs: dict[int, VersionCodec] = {}
         self.offer = ApiVersionsReply(
-            api_keys=tuple(ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items())
+            api_keys=tuple(
+                ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items()
+            ),
+            **(_SERVER_DRIVEN if ConsumerGroupHeartbeat in served else {}),
         )
         """Reply to ApiVersions."""
 
@@ -140,15 +171,21 @@ class KafkaSession:
         "_own",
         "_request",
         "_kept_reply",
+        "_max_frame_bytes",
         "_unfinished_bytes",
         "_waiting_bytes",
         "client_id",
+        "client_software",
     )
 
     def __init__(self, dialect: KafkaDialect) -> None:
         self.client_id = ""
+        self.client_software = ("", "")
         self._client_id_bytes = b""
         self._dialect = dialect
+        self._max_frame_bytes = dialect.max_frame_bytes
+        if dialect.logs_in:
+            self._max_frame_bytes = min(self._max_frame_bytes, MAX_LOGIN_FRAME_BYTES)
         self._frames: list[bytes] = []
         """Whole frames not yet decoded, their length in front, the oldest last."""
         self._waiting_bytes = 0
@@ -162,6 +199,10 @@ class KafkaSession:
         self._kept_reply: _KeptReply | None = None
         self._own: list[bytes] = []
         """The session's own answers, which leave before the next reply."""
+
+    def logged_in(self) -> None:
+        """Allow requests of any size: the client has said who it is."""
+        self._max_frame_bytes = self._dialect.max_frame_bytes
 
     # ---------------------------------------------------------------------------------------------------------- framing
 
@@ -214,9 +255,9 @@ class KafkaSession:
 
     def _length_of(self, data: bytes | bytearray, position: int = 0) -> int:
         size: int = _LENGTH(data, position)[0]
-        if not 0 <= size <= self._dialect.max_frame_bytes:
+        if not 0 <= size <= self._max_frame_bytes:
             who = guess(bytes(data[position : position + 4]))
-            raise ProtocolViolation(f"a frame of {size} bytes; {self._dialect.max_frame_bytes} are allowed{who}")
+            raise ProtocolViolation(f"a frame of {size} bytes; {self._max_frame_bytes} are allowed{who}")
         return size
 
     # --------------------------------------------------------------------------------------------------------- requests
@@ -295,10 +336,11 @@ class KafkaSession:
             software = (message.client_software_name, message.client_software_version)
             if codec.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
                 return ApiVersionsReply(ErrorCode.INVALID_REQUEST)
+            self.client_software = shared_software(*software)
             return self._dialect.offer
-        if isinstance(message, SaslHandshake):
+        if isinstance(message, SaslHandshake) and not self._dialect.logs_in:
             return SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE)
-        if isinstance(message, SaslAuthenticate):
+        if isinstance(message, SaslAuthenticate) and not self._dialect.logs_in:
             return SaslAuthenticateReply(ErrorCode.ILLEGAL_SASL_STATE, _NO_AUTHENTICATION)
         if isinstance(message, Produce) and codec.version < OLDEST_PRODUCE and message.acks != 0:
             return REFUSE[Produce](message, ErrorCode.UNSUPPORTED_VERSION, None)

@@ -1,10 +1,12 @@
 """Builds the source of readers and writers line by line, and answers their questions about a schema."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from protocol.kafka.fields import Field, FieldGroup, Inline, Many, Sized
+from protocol.messages import Message
 
 
 class Source:
@@ -58,5 +60,10 @@ def default(group: FieldGroup, name: str) -> Any:
     return 0
 
 
-def _field(group: FieldGroup, name: str) -> Any:
-    return next(field for field in msgspec.structs.fields(group.message) if field.name == name)
+def _field(group: FieldGroup, name: str) -> msgspec.structs.FieldInfo:
+    return _fields(group.message)[name]
+
+
+@cache  # msgspec looks every annotation up anew, for each field that is asked about
+def _fields(message: type[Message]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.name: field for field in msgspec.structs.fields(message)}

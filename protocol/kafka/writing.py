@@ -7,7 +7,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from protocol.kafka.fields import Field, FieldGroup, Fixed, Inline, Many, Maybe, Schema, Sized
+from protocol.kafka.fields import Field, FieldGroup, Fixed, Inline, Many, Maybe, Nested, Schema, Sized
 from protocol.kafka.source import Source, default, present
 from protocol.kafka.varint import write_tags, write_uvarint
 
@@ -151,6 +151,10 @@ class _WriterSource(Source):
             self.group(row.type.group, name, with_tags=False)
         elif isinstance(row.type, Maybe):
             self.maybe(value, row.type)
+        elif isinstance(row.type, Nested):
+            name = self.new()
+            self.line(f"{name} = {value}")
+            self.group(row.type.group, name, with_tags=True)
         elif isinstance(row.type, Fixed):
             self._run.append((row.type.code, value))
         else:

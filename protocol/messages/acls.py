@@ -1,19 +1,29 @@
-"""Access control lists of Apache Kafka's brokers."""
+"""Access control lists, and the credentials of users, as Kafka's tools ask for them."""
 
 import enum
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int8, Message, Text
+from protocol.messages import Int8, Int32, Message, Text
 
 
 class AclOperation(enum.IntEnum):
     """Kafka's codes of operations. In a set of authorized operations (KIP-430) each is the bit of its number."""
 
+    ANY = 1
+    ALL = 2
     READ = 3
+    WRITE = 4
+    CREATE = 5
     DELETE = 6
+    ALTER = 7
     DESCRIBE = 8
+    CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class DescribeAcls(Message):
@@ -46,4 +56,136 @@ class DescribeAclsReply(Message):
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     resources: tuple[DescribedAclResource, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class AclCreation(Message):
+    resource_type: Int8
+    resource_name: Text
+    principal: Text
+    host: Text
+    operation: Int8
+    permission_type: Int8
+    resource_pattern_type: Int8 = 3
+
+
+class CreateAcls(Message):
+    """Add bindings, each by itself."""
+
+    creations: tuple[AclCreation, ...]
+
+
+class AclCreationResult(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class CreateAclsReply(Message):
+    results: tuple[AclCreationResult, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class DeleteAclsFilter(Message):
+    """Condition on bindings: null, and the code 1, match everything."""
+
+    resource_type_filter: Int8
+    resource_name_filter: Text | None = None
+    pattern_type_filter: Int8 = 3
+    principal_filter: Text | None = None
+    host_filter: Text | None = None
+    operation: Int8 = 1
+    permission_type: Int8 = 1
+
+
+class DeleteAcls(Message):
+    """Remove the bindings that match, filter by filter."""
+
+    filters: tuple[DeleteAclsFilter, ...]
+
+
+class DeletedAcl(Message):
+    resource_type: int
+    resource_name: str
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+    pattern_type: int = 3
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class DeleteAclsFilterResult(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    matching_acls: tuple[DeletedAcl, ...] = ()
+
+
+class DeleteAclsReply(Message):
+    filter_results: tuple[DeleteAclsFilterResult, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class ScramUser(Message):
+    name: Text
+
+
+class DescribeUserScramCredentials(Message):
+    """Ask which SCRAM credentials users have; `users` None or empty: of all."""
+
+    users: tuple[ScramUser, ...] | None = None
+
+
+class ScramCredentialInfo(Message):
+    mechanism: int
+    iterations: int
+
+
+class DescribedUserScram(Message):
+    user: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    credential_infos: tuple[ScramCredentialInfo, ...] = ()
+
+
+class DescribeUserScramCredentialsReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    results: tuple[DescribedUserScram, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class ScramDeletion(Message):
+    name: Text
+    mechanism: Int8
+
+
+class ScramUpsertion(Message):
+    """Credential to set: the client has salted the password, and iterated its hash."""
+
+    name: Text
+    mechanism: Int8
+    iterations: Int32
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramUpsertion(name={self.name!r}, mechanism={self.mechanism}, hidden)"
+
+
+class AlterUserScramCredentials(Message):
+    """Set and delete SCRAM credentials (KIP-554)."""
+
+    deletions: tuple[ScramDeletion, ...] = ()
+    upsertions: tuple[ScramUpsertion, ...] = ()
+
+
+class AlteredUserScram(Message):
+    user: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class AlterUserScramCredentialsReply(Message):
+    results: tuple[AlteredUserScram, ...] = ()
     throttle_time_ms: int = 0

@@ -9,6 +9,8 @@ from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int32, Int64, Message, Millis, Text
 
 SOURCE_COUNT_OFF = -1
+CLIENT_MODE, SERVER_MODE = "client", "server"
+NO_ASSIGNMENT = 0
 FROM_STORED = -1
 
 
@@ -24,7 +26,8 @@ class HeldKey(Message):
 class StartMember(Message):
     """Become a member, or stay one. A negative `source_count` turns that check off, and `node_id` is ignored. `attempt`
     counts the client's requests of this kind from 1: a late one, of an old connection, is recognized by it and changes
-    nothing. Without it (0) a member also keeps the keys that it owns and does not name in `held`."""
+    nothing. Without it (0) a member also keeps the keys that it owns and does not name in `held`. `mode`: `client`, the
+    members choose their partitions, or `server`, the coordinator assigns them."""
 
     group_id: GroupId
     consumer_id: Text
@@ -38,6 +41,7 @@ class StartMember(Message):
     held: tuple[HeldKey, ...] = ()
     meta_version: Int64 = -1
     attempt: Int64 = 0
+    mode: Text = CLIENT_MODE
 
 
 class GrantedKey(Message):
@@ -95,7 +99,8 @@ class ReleasedKey(Message):
 
 class MemberHeartbeat(Message):
     """Heartbeat of a member. `owned`: the complete report; None: unchanged; `owned_version` counts its changes.
-    `released`: keys of an unanswered unregistration. `ops_ack`: the operator's last order carried out."""
+    `released`: keys of an unanswered unregistration. `ops_ack`: the operator's last order carried out. `assignment_id`:
+    the assignment that the member has carried out, in a server-balanced group; 0: none, or not all of it."""
 
     group_id: GroupId
     consumer_id: Text
@@ -105,17 +110,21 @@ class MemberHeartbeat(Message):
     released: tuple[ReleasedKey, ...] = ()
     meta_version: Int64 = -1
     ops_ack: Int64 = 0
+    assignment_id: Int64 = NO_ASSIGNMENT
 
 
 class MemberHeartbeatReply(Message):
     """Reply to a heartbeat. `meta` is None if the member's version is current. `from_max_id`: order to seek to the end
-    of all owned partitions; 0: none."""
+    of all owned partitions; 0: none. `assignment`: keys that a member of a server-balanced group is to own. It releases
+    all others and registers these. None: the member's is current, or there is none yet."""
 
     error_code: ErrorCode = ErrorCode.NONE
     lost: tuple[LostKey, ...] = ()
     meta_version: int = -1
     meta: tuple[PartitionState, ...] | None = None
     from_max_id: int = 0
+    assignment_id: int = NO_ASSIGNMENT
+    assignment: tuple[str, ...] | None = None
 
 
 class PartitionMeta(Message):
@@ -310,6 +319,7 @@ class BalancedGroupView(Message):
     meta_version: int = -1
     members: tuple[BalancedMemberView, ...] = ()
     partitions: tuple[BalancedPartition, ...] = ()
+    mode: str = CLIENT_MODE
 
 
 class DescribeBalancedReply(Message):

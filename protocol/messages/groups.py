@@ -116,25 +116,64 @@ class LeaveGroupReply(Message):
 
 
 class DescribeGroups(Message):
-    """Describe groups. `absent_is_error`: the newest version adds GROUP_ID_NOT_FOUND to the state Dead."""
+    """Describe groups. `absent_is_error`: the newest version adds GROUP_ID_NOT_FOUND to the state Dead. `with_facts`:
+    fill the fields that are not Kafka's of members and of the phase. `hides_consumer_groups`: on Kafka's wire another
+    API describes them, and this one says that they are absent."""
 
     groups: tuple[GroupId, ...]
     include_authorized_operations: bool = False
     absent_is_error: bool = True
+    with_facts: bool = False
+    hides_consumer_groups: bool = False
 
 
 class DescribedMember(Message):
+    """Description of a member. `session_timeout_ms` and the fields behind it are not Kafka's, and left out on its wire;
+    durations are as of the reply, -1 if unknown.
+
+    `waiting`: `join` or `sync` while that request of the member is parked, for `waiting_ms`. `disconnected_ms`: time
+    since the member's last connection closed, if nothing was heard since. `topics` and `protocols`: what the member
+    subscribes to, and the assignors it offers.
+
+    The fields from `member_epoch` on are those of server-driven members; assignments are encoded like
+    `member_assignment`. `pending_revocation`: partitions that the member holds and shall give up, for `revoking_ms`."""
+
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     member_metadata: bytes = b""
     member_assignment: bytes = b""
+    session_timeout_ms: int = -1
+    rebalance_timeout_ms: int = -1
+    session_left_ms: int = -1
+    heard_ago_ms: int = -1
+    waiting: str = ""
+    waiting_ms: int = -1
+    is_connected: bool | None = None
+    disconnected_ms: int = -1
+    client_port: int = -1
+    client_software_name: str = ""
+    client_software_version: str = ""
+    principal: str = ""
+    listener: str = ""
+    topics: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    committed_ago_ms: int = -1
+    member_epoch: int = -1
+    target_assignment: bytes = b""
+    pending_revocation: bytes = b""
+    revoking_ms: int = -1
 
 
 class DescribedGroup(Message):
-    """Description of a group. `generation_id` and the five fields behind it are not Kafka's, and left out on its wire.
-    `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described."""
+    """Description of a group. `generation_id` and the fields behind it are not Kafka's, and left out on its wire.
+    `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described.
+
+    `phase`: `delay` (an Empty group waits for more members), `join`, `sync`, `revoke` (members of a server-driven group
+    hold what is no longer theirs; `generation_id` is its group epoch), or empty while nothing is waited for. The
+    phase has lasted `phase_ms` and ends in `phase_left_ms` at the latest, by the rebalance timeout of `limited_by`.
+    `waiting_for`: the members that hold it up."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -150,6 +189,12 @@ class DescribedGroup(Message):
     state_since_ms: int = -1
     pending_members: int = 0
     shard: int = -1
+    phase: str = ""
+    phase_ms: int = -1
+    phase_left_ms: int = -1
+    waiting_for: tuple[str, ...] = ()
+    limited_by: str = ""
+    target_epoch: int = -1
 
 
 class DescribeGroupsReply(Message):
@@ -201,16 +246,60 @@ class ListNotes(Message):
     limit: Int32 = 100
 
 
+class Origin(Message, omit_defaults=True):
+    """Sender of a request, or owner of a member. `principal` is empty without a login."""
+
+    client_id: str
+    client_host: str
+    client_port: int = -1
+    listener: str = ""
+    principal: str = ""
+
+
+class SlowestMember(Message, omit_defaults=True):
+    """The member that joined last, `waited_ms` after the rebalance began."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    waited_ms: int
+
+
+class PreviousHolder(Message, omit_defaults=True):
+    """The member that had the instance id before. `heard_ago_ms`: time since its last request; -1 if unknown."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    heard_ago_ms: int = -1
+
+
+class OffsetChange(Message, omit_defaults=True):
+    """Change of a committed offset; -1 is none."""
+
+    topic: Text
+    partition_index: Int32
+    previous_offset: Int64 = -1
+    offset: Int64 = -1
+
+
 class ListedNote(Message):
     """Note of a group's journal. `number` counts the group's notes; `cause` is one of a fixed set, `detail` a sentence
     for people.
 
     `kind`: `rebalance` (begun), `completed`, `dropped` (members left out), `replaced` (a static member came back
     without a rebalance), `expired` (offsets, or the group, reached the end of their retention), `member` (a member of
-    a client-balanced group joined, left or lost partitions), `admin`.
+    a client-balanced group joined, left or lost partitions), `rewound` (a member committed backwards), `admin`.
 
     Repeated events, as when two processes fence each other, make one note: it happened `times` times since `since_ms`,
-    the last time at `wall_ms`. The note becomes the newest, with a new number, each time its count has doubled."""
+    the last time at `wall_ms`. The note becomes the newest, with a new number, each time its count has doubled.
+
+    `origin`: the client behind `initiator`. A completed rebalance took `took_ms`; `joined` are its new members, the
+    first ten. Of a member that is gone, `idle_ms` is the time since its last join, sync or commit: if that equals its
+    `rebalance_timeout_ms`, its application did not poll in time.
+
+    `act`: set if a client changed a group beyond its own membership: `reset`, `rewind`, `undo`, `import`,
+    `delete offsets`, `delete group`, `evict`. `changes`: the offsets that it changed."""
 
     number: int
     generation_id: int
@@ -223,6 +312,90 @@ class ListedNote(Message):
     kind: str = "rebalance"
     times: int = 1
     since_ms: int = -1
+    origin: Origin | None = None
+    took_ms: int = -1
+    slowest: SlowestMember | None = None
+    joined: tuple[str, ...] = ()
+    previous: PreviousHolder | None = None
+    idle_ms: int = -1
+    rebalance_timeout_ms: int = -1
+    act: str = ""
+    changes: tuple[OffsetChange, ...] = ()
+
+
+class AuditedNote(Message):
+    """A note of an act, with its group."""
+
+    group_id: str
+    note: ListedNote
+
+
+class ListAudit(Message):
+    """Ask for the acts noted since a wall time in all groups, by time: the first `limit`."""
+
+    since_ms: Int64 = 0
+    limit: Int32 = 1_000
+
+
+class ListAuditReply(Message):
+    """Acts, by time. `has_more`: ask again, from the time of the last on."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    notes: tuple[AuditedNote, ...] = ()
+    has_more: bool = False
+
+
+class ApplyOffsets(Message):
+    """Change committed offsets of a group without members, all or none: each from `previous_offset`, which must still
+    hold, to `offset` (-1: none). `act` names it in the note. `actor` and `actor_host` are noted for requests from
+    inside the process, which have no connection."""
+
+    group_id: GroupId
+    changes: tuple[OffsetChange, ...]
+    act: Text = "reset"
+    actor: Text = ""
+    actor_host: Text = ""
+
+
+class ApplyOffsetsReply(Message):
+    """`number`: that of the note, by which the changes can be undone; -1 if nothing was changed. Else `conflicts` are
+    the partitions whose offset is another by now, with that in `previous_offset`, or `members` are who is in the group,
+    or `error_message` says what is wrong."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    number: int = -1
+    conflicts: tuple[OffsetChange, ...] = ()
+    members: tuple[str, ...] = ()
+    error_message: str = ""
+
+
+class RefusedRequest(Message):
+    """A request that was refused `times` times since `since_ms`, the last time at `wall_ms`. `api`: its name; `detail`:
+    what was found, and what was expected."""
+
+    group_id: str
+    api: str
+    error_code: ErrorCode
+    client_id: str
+    client_host: str
+    client_port: int = -1
+    principal: str = ""
+    detail: str = ""
+    times: int = 1
+    since_ms: int = -1
+    wall_ms: int = -1
+
+
+class ListRefusals(Message):
+    """Ask whose JoinGroup was refused lately, or who was fenced, in these groups; in all if there are none. The groups
+    need not exist."""
+
+    groups: tuple[GroupId, ...] = ()
+
+
+class ListRefusalsReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    refusals: tuple[RefusedRequest, ...] = ()
 
 
 class ListNotesReply(Message):

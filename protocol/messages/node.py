@@ -13,6 +13,25 @@ class Hello(Message):
     token: str | None = None
 
 
+class Login(Message):
+    """One step of a SASL login: the mechanism, and its next bytes. Repeated until the answer says `done`. A listener
+    that wants logins closes a connection that asks for anything but Hello before."""
+
+    mechanism: Text
+    auth_bytes: bytes = b""
+
+
+class LoginReply(Message):
+    """`session_lifetime_ms`: time for which the login holds; 0 for ever. Another one may be made on the same
+    connection, by the same mechanism."""
+
+    auth_bytes: bytes = b""
+    done: bool = False
+    session_lifetime_ms: int = 0
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
 class HelloReply(Message):
     server_name: str
     server_version: str
@@ -88,6 +107,8 @@ class DescribeNodeReply(Message):
     upstream_problem: str = ""
     waiting: dict[str, int] = {}
     """Numbers of operations in the purgatory, by kind."""
+    wall_ms: int = -1
+    """The node's clock when it answered."""
 
 
 class ErrorReply(Message):

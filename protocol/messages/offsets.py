@@ -23,8 +23,9 @@ class OffsetCommitTopic(Message):
 
 
 class OffsetCommit(Message):
-    """Commit offsets. `retention_time_ms` -1: the broker's. `absent_group_error`: the error for a generation >= 0 on an
-    absent group."""
+    """Commit offsets. `generation_id` is the member's epoch in a group that the coordinator balances; requests that
+    know no such epochs (`knows_member_epochs`) are refused to its members. `retention_time_ms` -1: the broker's.
+    `absent_group_error`: the error for a generation >= 0 on an absent group."""
 
     group_id: GroupId
     topics: tuple[OffsetCommitTopic, ...]
@@ -33,6 +34,7 @@ class OffsetCommit(Message):
     group_instance_id: Text | None = None
     retention_time_ms: Millis = -1
     absent_group_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND
+    knows_member_epochs: bool = True
 
 
 class OffsetCommitPartitionReply(Message):

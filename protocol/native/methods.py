@@ -15,8 +15,10 @@ from protocol.messages import (
     Int32,
     Message,
     Text,
+    acls,
     balanced,
     configs,
+    consumer_groups,
     data,
     groups,
     node,
@@ -129,6 +131,7 @@ METHODS: Final = {
     method.request.__name__: method
     for method in (
         _method(node.Hello, node.HelloReply),
+        _method(node.Login, node.LoginReply),
         # discovery
         _either(FindCoordinatorWire, node.FindCoordinator, node.FindCoordinatorReply),
         _method(topics.Metadata, topics.MetadataReply),
@@ -164,6 +167,9 @@ METHODS: Final = {
         _method(balanced.LeaveMember, balanced.LeaveMemberReply),
         _method(balanced.DescribeBalanced, balanced.DescribeBalancedReply),
         _method(balanced.ConsumeFromMax, balanced.ConsumeFromMaxReply),
+        # consumer groups
+        _method(consumer_groups.ConsumerGroupHeartbeat, consumer_groups.ConsumerGroupHeartbeatReply),
+        _method(consumer_groups.ConsumerGroupDescribe, consumer_groups.ConsumerGroupDescribeReply),
         # topics
         _method(topics.CreateTopics, topics.CreateTopicsReply),
         _method(topics.DeleteTopics, topics.DeleteTopicsReply),
@@ -171,11 +177,21 @@ METHODS: Final = {
         _method(configs.DescribeConfigs, configs.DescribeConfigsReply),
         _method(configs.IncrementalAlterConfigs, configs.IncrementalAlterConfigsReply),
         _method(configs.AlterConfigs, configs.AlterConfigsReply),
+        # accounts
+        _method(acls.DescribeAcls, acls.DescribeAclsReply),
+        _method(acls.CreateAcls, acls.CreateAclsReply),
+        _method(acls.DeleteAcls, acls.DeleteAclsReply),
+        _method(acls.DescribeUserScramCredentials, acls.DescribeUserScramCredentialsReply),
+        _method(acls.AlterUserScramCredentials, acls.AlterUserScramCredentialsReply),
+        # records
         _method(data.Produce, data.ProduceReply, _produce),
         _method(data.Fetch, data.FetchReply),
         _method(data.InitProducerId, data.InitProducerIdReply),
         # explanation
         _method(groups.ListNotes, groups.ListNotesReply),
+        _method(groups.ApplyOffsets, groups.ApplyOffsetsReply),
+        _method(groups.ListAudit, groups.ListAuditReply),
+        _method(groups.ListRefusals, groups.ListRefusalsReply),
         _method(offsets.DescribeExpiry, offsets.DescribeExpiryReply),
     )
 }
@@ -188,6 +204,7 @@ PUSHES: Final = {
         groups.CoordinatorMoved,
         balanced.PartitionsLost,
         balanced.PartitionsChanged,
+        consumer_groups.AssignmentChanged,
     )
 }
 

@@ -17,22 +17,27 @@ from protocol.native.framing import Framing, Unfinished
 from protocol.native.methods import METHODS, Form, Method, only_entry
 from protocol.session import Request
 
-__all__ = ["MAX_CLIENT_NAME", "METHODS", "NativeDialect", "NativeSession"]
+__all__ = ["MAX_CLIENT_NAME", "MAX_LOGIN_FRAME_BYTES", "METHODS", "NativeDialect", "NativeSession"]
 
 MAX_CLIENT_NAME: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
+MAX_LOGIN_FRAME_BYTES: Final = 512 * 1024
+"""Most bytes of a request before the login, as in Kafka's dialect."""
 
 
 class NativeDialect:
-    """The native wire. `server`: the reply to Hello; only methods in its `methods` are served."""
+    """The native wire. `server`: the reply to Hello; only methods in its `methods` are served. Where `Login` is one of
+    them, requests are small until `logged_in`."""
 
-    __slots__ = ("framing", "name", "server", "served")
+    __slots__ = ("first_framing", "framing", "name", "server", "served")
 
     def __init__(self, max_frame_bytes: int, server: HelloReply) -> None:
         unknown = [method for method in server.methods if method not in METHODS]
         assert not unknown, f"no such methods: {unknown}"
         self.name = "native"
         self.framing = Framing(max_frame_bytes)
+        logs_in = "Login" in server.methods
+        self.first_framing = Framing(min(max_frame_bytes, MAX_LOGIN_FRAME_BYTES)) if logs_in else self.framing
         self.server = server
         self.served = {method: METHODS[method] for method in server.methods}
 
@@ -43,11 +48,23 @@ class NativeDialect:
 class NativeSession:
     """The server's side of one connection. An idle one keeps no buffer."""
 
-    __slots__ = ("_dialect", "_frames", "_outgoing", "_unanswered", "_unfinished", "_whole", "client_id")
+    __slots__ = (
+        "_dialect",
+        "_frames",
+        "_framing",
+        "_outgoing",
+        "_unanswered",
+        "_unfinished",
+        "_whole",
+        "client_id",
+        "client_software",
+    )
 
     def __init__(self, dialect: NativeDialect) -> None:
         self.client_id = ""
+        self.client_software = ("", "")
         self._dialect = dialect
+        self._framing = dialect.first_framing
         self._unfinished: Unfinished | None = None
         self._frames: list[bytes] = []
         """Complete values not yet decoded, the oldest last."""
@@ -56,14 +73,18 @@ class NativeSession:
         self._unanswered: dict[int, Form] = {}
         self._outgoing: list[bytes] = []
 
+    def logged_in(self) -> None:
+        """Allow requests of any size: the client has said who it is."""
+        self._framing = self._dialect.framing
+
     def receive_data(self, data: bytes) -> None:
         drained = self._unfinished is None and self._whole is None and not self._frames
-        if drained and len(data) <= self._dialect.framing.max_frame_bytes:
+        if drained and len(data) <= self._framing.max_frame_bytes:
             # Nearly always one request and nothing else: then there is nothing to split.
             self._whole = codec.try_request(data)
             if self._whole is not None:
                 return
-        frames, self._unfinished = self._dialect.framing.split(self._unfinished, data)
+        frames, self._unfinished = self._framing.split(self._unfinished, data)
         if len(frames) > 1:
             frames.reverse()
         self._frames = frames + self._frames if self._frames else frames
@@ -97,6 +118,7 @@ class NativeSession:
         if len(hello.client_name) > MAX_CLIENT_NAME:
             raise codec.WrongParams("client_name", f"is longer than {MAX_CLIENT_NAME} characters")
         self.client_id = hello.client_name
+        self.client_software = ("", hello.client_version)
         self._outgoing.append(codec.encode_result(number, self._dialect.server))
 
     def _answer_unsupported(self, number: int, method: str) -> None:

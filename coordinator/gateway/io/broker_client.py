@@ -107,7 +107,7 @@ class BrokerClient:
     async def _authenticate(self, login: BrokerLogin, timeout_s: float) -> None:
         begun_s = asyncio.get_running_loop().time()
         try:
-            exchange = sasl.Login(login.mechanism, login.username, login.password, secrets.token_urlsafe(24))
+            exchange = sasl.SaslClient(login.mechanism, login.username, login.password, secrets.token_urlsafe(24))
             request: Message | None = exchange.begin()
             while request is not None:
                 if isinstance(request, SaslHandshake):

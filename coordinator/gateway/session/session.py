@@ -112,11 +112,13 @@ class ProxySession:
         self._query_replies: list[Message] = []
         self.upstream_bytes = 0
 
-    # -------------------------------------------------------------------------------------------------- from the client
-
     @property
     def client_id(self) -> str:
         return self._local.client_id
+
+    @property
+    def client_software(self) -> tuple[str, str]:
+        return self._local.client_software
 
     def receive_data(self, data: bytes) -> None:
         self._received.add(data)
@@ -219,8 +221,6 @@ class ProxySession:
                 length, max(2 * have, _FIRST_ACKS_BYTES)
             )  # doubled: few attempts, however small the fragments
             return None
-
-    # ---------------------------------------------------------------------------------------------------- to the client
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
         return self._local.encoding(reply)

@@ -17,7 +17,7 @@ from coordinator.groups.classic.events import (
     Sync,
     SyncOverdue,
 )
-from coordinator.groups.classic.notes import Cause, note
+from coordinator.groups.classic.notes import Cause, departure, note, origin_of_client
 from coordinator.groups.classic.rebalance import (
     begin_rebalance,
     complete_join,
@@ -31,7 +31,7 @@ from coordinator.groups.classic.rebalance import (
     stable_record,
     watch_session,
 )
-from coordinator.groups.classic.state import NEW_MEMBER_TIMEOUT_MS, Group, GroupState, Member, PendingId
+from coordinator.groups.classic.state import NEW_MEMBER_TIMEOUT_MS, ClassicGroup, GroupState, Member, PendingId
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ from protocol.messages.groups import (
 # --- joining ---
 
 
-def admit(group: Group, event: JoinFirst, out: Outcome) -> None:
+def admit(group: ClassicGroup, event: JoinFirst, out: Outcome) -> None:
     """Admit a new member, or hand out the member id that its next JoinGroup must bring."""
     request = event.request
     if request.group_instance_id is not None:
@@ -58,13 +58,13 @@ def admit(group: Group, event: JoinFirst, out: Outcome) -> None:
         _add_member(group, event, out.ids.member_id(event.client.client_id), out)
 
 
-def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
+def admit_pending(group: ClassicGroup, event: JoinPending, out: Outcome) -> None:
     """Admit a member that comes back with the id handed out to it."""
     del group.pending[event.member_id]
     _add_member(group, event, event.member_id, out)
 
 
-def refuse_full(group: Group, event: Joining, out: Outcome) -> None:
+def refuse_full(group: ClassicGroup, event: Joining, out: Outcome) -> None:
     """Refuse a JoinGroup because the group is full; drop the member, or its pending id, if it has one
     (docs/spec/group-protocol.md#2.1.7)."""
     group.pending.pop(event.member_id, None)
@@ -76,12 +76,12 @@ def refuse_full(group: Group, event: Joining, out: Outcome) -> None:
     out.reply_at_once(event.ref, event.refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
 
 
-def rejoin(group: Group, event: JoinAgain, out: Outcome) -> None:
+def rejoin(group: ClassicGroup, event: JoinAgain, out: Outcome) -> None:
     """Park the JoinGroup of a member in the rebalance under way."""
     park(group, group.members[event.member_id], event, out)
 
 
-def rejoin_or_repeat(group: Group, event: JoinAgain, out: Outcome) -> None:
+def rejoin_or_repeat(group: ClassicGroup, event: JoinAgain, out: Outcome) -> None:
     """In CompletingRebalance: repeat the last reply to a member whose protocols are unchanged; else start a new
     rebalance."""
     member = group.members[event.member_id]
@@ -91,7 +91,7 @@ def rejoin_or_repeat(group: Group, event: JoinAgain, out: Outcome) -> None:
         _rejoin_changed(group, member, event, out)
 
 
-def rejoin_if_changed(group: Group, event: JoinAgain, out: Outcome) -> None:
+def rejoin_if_changed(group: ClassicGroup, event: JoinAgain, out: Outcome) -> None:
     """In Stable: rebalance if the leader asks, or if a follower's protocols have changed; else repeat the
     last reply."""
     member = group.members[event.member_id]
@@ -105,19 +105,19 @@ def rejoin_if_changed(group: Group, event: JoinAgain, out: Outcome) -> None:
         _repeat(group, member, event, out)
 
 
-def _rejoin_changed(group: Group, member: Member, event: JoinAgain, out: Outcome) -> None:
+def _rejoin_changed(group: ClassicGroup, member: Member, event: JoinAgain, out: Outcome) -> None:
     park(group, member, event, out)
     detail = event.request.reason or "it joined again with other metadata"
     begin_rebalance(group, out, Cause.METADATA_CHANGED, event.member_id, detail)
 
 
-def _repeat(group: Group, member: Member, event: JoinAgain, out: Outcome) -> None:
+def _repeat(group: ClassicGroup, member: Member, event: JoinAgain, out: Outcome) -> None:
     leads = group.leader == member.member_id
-    member.connection = event.ref.connection
+    member.connection, member.client, member.heard_ms = event.ref.connection, event.client, out.moment.monotonic_ms
     out.reply_at_once(event.ref, join_reply(group, member.member_id, roster(group) if leads else ()))
 
 
-def _hand_out_id(group: Group, event: JoinFirst, out: Outcome) -> None:
+def _hand_out_id(group: ClassicGroup, event: JoinFirst, out: Outcome) -> None:
     if len(group.pending) >= group.settings.max_pending_ids:
         out.reply_at_once(event.ref, event.refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
         return
@@ -128,7 +128,7 @@ def _hand_out_id(group: Group, event: JoinFirst, out: Outcome) -> None:
     out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
 
 
-def _add_member(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
+def _add_member(group: ClassicGroup, event: Joining, member_id: str, out: Outcome) -> None:
     request = event.request
     member = Member(
         member_id=member_id,
@@ -141,6 +141,9 @@ def _add_member(group: Group, event: Joining, member_id: str, out: Outcome) -> N
         deadline_ms=out.moment.monotonic_ms + NEW_MEMBER_TIMEOUT_MS,
         connection=event.ref.connection,
         join_ref=event.ref,
+        client=event.client,
+        heard_ms=out.moment.monotonic_ms,
+        parked_ms=out.moment.monotonic_ms,
     )
     if not group.members:
         group.protocol_type = request.protocol_type
@@ -154,7 +157,7 @@ def _add_member(group: Group, event: Joining, member_id: str, out: Outcome) -> N
 # --- syncing ---
 
 
-def collect_sync(group: Group, event: Sync, out: Outcome) -> None:
+def collect_sync(group: ClassicGroup, event: Sync, out: Outcome) -> None:
     """Park the SyncGroup. The leader's brings the assignments; all members are answered once those are in the log."""
     member = group.members[event.member_id]
     group.pending_sync.pop(event.member_id, None)
@@ -163,13 +166,14 @@ def collect_sync(group: Group, event: Sync, out: Outcome) -> None:
         out.reply_at_once(older, SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     group.park_sync(member, event.ref)
     member.connection = event.ref.connection
+    member.heard_ms = member.parked_ms = out.moment.monotonic_ms
     if group.leader == event.member_id:
         assignments = {line.member_id: line.assignment for line in event.request.assignments}
         out.records.append(stable_record(group, assignments, group.state_since_ms))
         out.follow_ups.append(AssignmentStored(group.group_id))
 
 
-def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) -> None:
+def hand_out_assignments(group: ClassicGroup, event: AssignmentStored, out: Outcome) -> None:
     """Answer every parked SyncGroup: the assignments are stored, and the group is Stable."""
     group.state_since_ms = out.moment.wall_ms
     for member in group.members.values():
@@ -179,15 +183,15 @@ def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) ->
             restart_session(group, member, out)
 
 
-def answer_sync(group: Group, event: Sync, out: Outcome) -> None:
+def answer_sync(group: ClassicGroup, event: Sync, out: Outcome) -> None:
     """In Stable: answer with the stored assignment; assignments in the request are ignored."""
     group.pending_sync.pop(event.member_id, None)
     member = group.members[event.member_id]
-    member.connection = event.ref.connection
+    member.connection, member.heard_ms = event.ref.connection, out.moment.monotonic_ms
     out.reply(event.ref, _assigned(group, member))
 
 
-def _assigned(group: Group, member: Member) -> SyncGroupReply:
+def _assigned(group: ClassicGroup, member: Member) -> SyncGroupReply:
     return SyncGroupReply(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
     )
@@ -196,34 +200,58 @@ def _assigned(group: Group, member: Member) -> SyncGroupReply:
 # --- hearing and not hearing ---
 
 
-def extend_session(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+def extend_session(group: ClassicGroup, message: Heartbeat, now_ms: int) -> ErrorCode:
     """Move the member's session deadline; it never moves back. This path is read-only: nothing is recorded."""
     member = group.members[message.member_id]
     deadline_ms = now_ms + member.session_timeout_ms
     if deadline_ms > member.deadline_ms:
         member.deadline_ms = deadline_ms
+    member.heard_ms = now_ms
     return ErrorCode.NONE
 
 
-def extend_session_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+def extend_session_while_preparing(group: ClassicGroup, message: Heartbeat, now_ms: int) -> ErrorCode:
     """Move the session deadline and answer that the member must join again."""
     extend_session(group, message, now_ms)
     return ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def leave(group: Group, event: Leave, out: Outcome) -> None:
+def leave(group: ClassicGroup, event: Leave, out: Outcome) -> None:
     """Remove the members named, with one rebalance for the whole list."""
     before = len(group.members)
+    leavers = [_leaver(group, entry) for entry in event.request.members]
     left = tuple(_leave_one(group, entry, event.ref.connection, out) for entry in event.request.members)
     out.reply(event.ref, LeaveGroupReply(members=left))
     removed = before - len(group.members)
     if removed:
         first = next(entry for entry, one in zip(event.request.members, left, strict=True) if not one.error_code)
-        detail = f"{removed} left: {first.reason or 'no reason given'}"
-        begin_rebalance(group, out, Cause.MEMBER_LEFT, first.member_id or first.group_instance_id or "", detail)
+        member = next(one for one, reply in zip(leavers, left, strict=True) if one and not reply.error_code)
+        reason = first.reason or "no reason given"
+        remover = _remover(member, event)
+        detail = f"{removed} left: {reason}" if remover is None else f"{removed} removed by {remover}: {reason}"
+        facts = departure(member, out.moment.monotonic_ms)
+        if remover is not None:
+            facts["origin"], facts["act"] = origin_of_client(remover), "evict"
+        initiator = first.member_id or first.group_instance_id or ""
+        if group.state is GroupState.PREPARING and remover is not None:
+            note(group, out, "dropped", Cause.MEMBER_LEFT, initiator, detail, **facts)
+        begin_rebalance(group, out, Cause.MEMBER_LEFT, initiator, detail, **facts)
 
 
-def _leave_one(group: Group, entry: LeavingMember, connection: int, out: Outcome) -> LeftMember:
+def _leaver(group: ClassicGroup, entry: LeavingMember) -> Member | None:
+    mapped = group.static_members.get(entry.group_instance_id) if entry.group_instance_id is not None else None
+    return group.members.get(entry.member_id or mapped or "")
+
+
+def _remover(member: Member, event: Leave) -> Client | None:
+    """Return the sender of the LeaveGroup if it is another client, or on another host, than the member."""
+    sender = event.client
+    if sender is None or (sender.client_id == member.client_id and sender.client_host == member.client_host):
+        return None
+    return sender
+
+
+def _leave_one(group: ClassicGroup, entry: LeavingMember, connection: int, out: Outcome) -> LeftMember:
     member_id, instance_id = entry.member_id, entry.group_instance_id
     mapped = group.static_members.get(instance_id) if instance_id is not None else None
     error = ErrorCode.NONE
@@ -241,19 +269,20 @@ def _leave_one(group: Group, entry: LeavingMember, connection: int, out: Outcome
     return LeftMember(member_id, instance_id, error)
 
 
-def _remove_leaver(group: Group, member_id: str, connection: int, out: Outcome) -> None:
+def _remove_leaver(group: ClassicGroup, member_id: str, connection: int, out: Outcome) -> None:
     member = group.members[member_id]
     if member.connection == connection:
         member.connection = -1  # the leaving client gets this LeaveGroup's reply; only other connections need the error
     dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.MEMBER_LEFT)
 
 
-def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
+def evict(group: ClassicGroup, event: SessionOverdue, out: Outcome) -> None:
     """Evict a member that sent nothing for its session timeout. One whose heartbeats may wait behind an unanswered
     request gets a new session."""
     member = group.members.get(event.member_id)
     if member is None:
         return
+    facts = departure(member, out.moment.monotonic_ms)
     if event.is_kept_waiting:
         restart_session(group, member, out)
         return
@@ -261,12 +290,12 @@ def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
     dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.SESSION_EXPIRED)
     detail = f"{Client(member.client_id, member.client_host)} was silent for {silent_ms} ms"
     if group.state is GroupState.PREPARING:
-        note(group, out, "dropped", Cause.SESSION_EXPIRED, event.member_id, detail)
+        note(group, out, "dropped", Cause.SESSION_EXPIRED, event.member_id, detail, **facts)
     else:
-        begin_rebalance(group, out, Cause.SESSION_EXPIRED, event.member_id, detail)
+        begin_rebalance(group, out, Cause.SESSION_EXPIRED, event.member_id, detail, **facts)
 
 
-def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
+def evict_unsynced(group: ClassicGroup, event: SyncOverdue, out: Outcome) -> None:
     """Evict the members that did not sync within the rebalance timeout, even from a Stable group
     (docs/spec/group-protocol.md#1.7)."""
     if group.generation_id != event.generation_id:
@@ -275,10 +304,11 @@ def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
     for member in late:
         dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.SYNC_EXPIRED)
     names = ", ".join(member.member_id for member in late[:5])
-    begin_rebalance(group, out, Cause.SYNC_EXPIRED, late[0].member_id, f"never synced: {names}")
+    facts = departure(late[0], out.moment.monotonic_ms)
+    begin_rebalance(group, out, Cause.SYNC_EXPIRED, late[0].member_id, f"never synced: {names}", **facts)
 
 
-def drop_pending_id(group: Group, event: PendingIdOverdue, out: Outcome) -> None:
+def drop_pending_id(group: ClassicGroup, event: PendingIdOverdue, out: Outcome) -> None:
     """Drop an id that was never used; a join phase waits for it no longer."""
     group.pending.pop(event.member_id, None)
 
@@ -286,9 +316,9 @@ def drop_pending_id(group: Group, event: PendingIdOverdue, out: Outcome) -> None
 # --- phases ---
 
 
-def join_phase_over(group: Group, event: JoinPhaseOver, out: Outcome) -> None:
+def join_phase_over(group: ClassicGroup, event: JoinPhaseOver, out: Outcome) -> None:
     complete_join(group, out)
 
 
-def initial_delay_over(group: Group, event: InitialDelayOver, out: Outcome) -> None:
+def initial_delay_over(group: ClassicGroup, event: InitialDelayOver, out: Outcome) -> None:
     extend_or_complete_join(group, out, event.elapsed_ms, event.remaining_ms)

@@ -22,7 +22,7 @@ from coordinator.groups.classic.events import (
 from coordinator.groups.classic.notes import Cause
 from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_end_of_ownership
 from coordinator.groups.classic.rebalance import begin_rebalance, fail_assignment, restart_session
-from coordinator.groups.classic.state import Group, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
@@ -30,7 +30,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
 
 
-def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
+def apply(group: ClassicGroup, record: GroupMetadata, *, live: bool) -> None:
     """Set the group to the record: Stable with members, else Empty (docs/spec/group-protocol.md#5.3). Applied live,
     members already in the group keep their parked requests and full lists of protocols. New members, and at load all
     members, are as recorded and offer the chosen protocol alone."""
@@ -52,7 +52,7 @@ def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
         del group.pending_sync[member_id]
 
 
-def replace_member(group: Group, record: MemberReplaced) -> None:
+def replace_member(group: ClassicGroup, record: MemberReplaced) -> None:
     """Give the instance's member another id, in the same place and with the same assignment. A record of another
     generation, or of an instance that the group does not have, is obsolete: compaction keeps the last record of each
     instance, however old."""
@@ -93,7 +93,7 @@ def _member(line: MemberRecord, protocol: str | None) -> Member:
     )
 
 
-def loaded(group: Group, event: Loaded, out: Outcome) -> None:
+def loaded(group: ClassicGroup, event: Loaded, out: Outcome) -> None:
     """Start a full session for every member; a group above the limit rebalances so that it shrinks
     (docs/spec/group-protocol.md#5.3, #2.1.7)."""
     for member in group.members.values():
@@ -104,7 +104,7 @@ def loaded(group: Group, event: Loaded, out: Outcome) -> None:
         begin_rebalance(group, out, Cause.GROUP_TOO_LARGE, "", detail)
 
 
-def unload(group: Group, event: Unloaded, out: Outcome) -> None:
+def unload(group: ClassicGroup, event: Unloaded, out: Outcome) -> None:
     """Answer every parked request: the node stops serving the group, and clients look for its coordinator again
     (docs/spec/group-protocol.md#5.4)."""
     for member in group.members.values():
@@ -123,7 +123,8 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
         out.cancel(MemberKey(group.group_id, member_id))
     drop_leases(group, out)
     if group.phase is not None:
-        out.cancel(group.phase)
+        out.cancel(group.phase.key)
+        group.phase = None
     group.members.clear()
     group.static_members.clear()
     group.supported.clear()
@@ -134,7 +135,7 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
     group.become(GroupState.DEAD, out.moment.wall_ms)
 
 
-def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
+def undo(group: ClassicGroup, event: AppendFailed, out: Outcome) -> None:
     """Answer the event with the error and repair the soft state that its action touched
     (docs/spec/group-protocol.md#0.5): its records were not appended."""
     failed = event.event

@@ -20,7 +20,7 @@ from coordinator.keys import LeaseKey, MemberKey, PhaseKey
 from purgatory.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from coordinator.groups.classic.state import Group, Member, PendingId
+    from coordinator.groups.classic.state import ClassicGroup, Member, PendingId
 
 
 class GroupOperation(DelayedOperation[GroupEvent]):
@@ -28,39 +28,47 @@ class GroupOperation(DelayedOperation[GroupEvent]):
 
     __slots__ = ("group",)
 
-    def __init__(self, group: "Group") -> None:
+    def __init__(self, group: "ClassicGroup") -> None:
         self.group = group
 
 
-class _Phase(GroupOperation):
+class PhaseOperation(GroupOperation):
+    """An operation that is the phase of its group while it is watched."""
+
     __slots__ = ("deadline_ms", "key")
     kind = "rebalance"
 
-    def __init__(self, group: "Group", deadline_ms: int) -> None:
+    def __init__(self, group: "ClassicGroup", deadline_ms: int) -> None:
         super().__init__(group)
         self.key = PhaseKey(group.group_id)
         self.deadline_ms = deadline_ms
 
+    def _end(self) -> None:
+        if self.group.phase is self:
+            self.group.phase = None
 
-class DelayedJoin(_Phase):
+
+class DelayedJoin(PhaseOperation):
     """The join phase: complete when all members are parked and no id is pending, or at the rebalance timeout."""
 
     __slots__ = ()
 
     def is_satisfied(self) -> bool:
-        return self.group.all_joined
+        group = self.group
+        return group.awaiting_join == len(group.members) and not group.pending
 
     def completed(self) -> GroupEvent | None:
+        self._end()
         return JoinPhaseOver(self.group.group_id)
 
 
-class InitialDelayedJoin(_Phase):
+class InitialDelayedJoin(PhaseOperation):
     """The first join phase of a group that was Empty. It never completes early, so that a starting fleet joins one
     generation."""
 
     __slots__ = ("elapsed_ms", "remaining_ms")
 
-    def __init__(self, group: "Group", deadline_ms: int, elapsed_ms: int, remaining_ms: int) -> None:
+    def __init__(self, group: "ClassicGroup", deadline_ms: int, elapsed_ms: int, remaining_ms: int) -> None:
         super().__init__(group, deadline_ms)
         self.elapsed_ms = elapsed_ms
         self.remaining_ms = remaining_ms
@@ -69,16 +77,17 @@ class InitialDelayedJoin(_Phase):
         return False
 
     def completed(self) -> GroupEvent | None:
+        self._end()
         return InitialDelayOver(self.group.group_id, self.elapsed_ms, self.remaining_ms)
 
 
-class DelayedSync(_Phase):
+class DelayedSync(PhaseOperation):
     """The sync phase of one generation: complete when every member has synced, in whatever state the group
     is by then."""
 
     __slots__ = ("generation_id",)
 
-    def __init__(self, group: "Group", deadline_ms: int) -> None:
+    def __init__(self, group: "ClassicGroup", deadline_ms: int) -> None:
         super().__init__(group, deadline_ms)
         self.generation_id = group.generation_id
 
@@ -86,6 +95,7 @@ class DelayedSync(_Phase):
         return self.group.generation_id != self.generation_id or not self.group.pending_sync
 
     def completed(self) -> GroupEvent | None:
+        self._end()
         return None
 
     def overdue(self) -> GroupEvent | None:
@@ -99,7 +109,7 @@ class DelayedHeartbeat(GroupOperation):
     __slots__ = ("member",)
     kind = "heartbeat"
 
-    def __init__(self, group: "Group", member: "Member") -> None:
+    def __init__(self, group: "ClassicGroup", member: "Member") -> None:
         super().__init__(group)
         self.member = member
 
@@ -132,7 +142,7 @@ class DelayedLease(GroupOperation):
     __slots__ = ("deadline_ms", "key", "member_id")
     kind = "lease"
 
-    def __init__(self, group: "Group", member_id: str, deadline_ms: int) -> None:
+    def __init__(self, group: "ClassicGroup", member_id: str, deadline_ms: int) -> None:
         super().__init__(group)
         self.member_id = member_id
         self.key = LeaseKey(group.group_id, member_id)
@@ -151,7 +161,7 @@ class DelayedPendingId(GroupOperation):
     __slots__ = ("deadline_ms", "key", "pending")
     kind = "heartbeat"
 
-    def __init__(self, group: "Group", pending: "PendingId") -> None:
+    def __init__(self, group: "ClassicGroup", pending: "PendingId") -> None:
         super().__init__(group)
         self.pending = pending
         self.key = MemberKey(group.group_id, pending.member_id)

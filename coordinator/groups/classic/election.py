@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from coordinator.groups.classic.state import Group, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from protocol.messages.groups import JoinProtocol
 
 
-def elect_leader(group: Group) -> Member | None:
+def elect_leader(group: ClassicGroup) -> Member | None:
     """Elect the leader of the coming generation: the present one if it has joined, else the first member that has."""
     present = group.members.get(group.leader or "")
     if present is not None and present.join_ref is not None:
@@ -14,12 +14,12 @@ def elect_leader(group: Group) -> Member | None:
     return next((member for member in group.members.values() if member.join_ref is not None), None)
 
 
-def elect_protocol(group: Group, leader: Member) -> str | None:
+def elect_protocol(group: ClassicGroup, leader: Member) -> str | None:
     """Elect the protocol of the coming generation; None if no name is offered by every member."""
     return _elect([_names(member.protocols) for member in group.members.values()], _names(leader.protocols))
 
 
-def elect_protocol_if(group: Group, changed: Member, protocols: tuple[JoinProtocol, ...]) -> str | None:
+def elect_protocol_if(group: ClassicGroup, changed: Member, protocols: tuple[JoinProtocol, ...]) -> str | None:
     """Return the protocol that would be elected if the member offered `protocols` instead of its present ones. The
     others' offers are read only where the votes for two candidates may have changed: a large group may restart as a
     whole."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, dataclass_transform
 
 import msgspec
 
+from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -16,6 +17,8 @@ from protocol.messages.groups import (
     JoinGroupReply,
     LeaveGroup,
     LeaveGroupReply,
+    OffsetChange,
+    PreviousHolder,
     SyncGroup,
     SyncGroupReply,
 )
@@ -32,7 +35,7 @@ from protocol.messages.ownership import (
 from protocol.session import RequestRef
 
 if TYPE_CHECKING:
-    from coordinator.groups.classic.state import Group
+    from coordinator.groups.classic.state import ClassicGroup
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
@@ -45,10 +48,14 @@ class Client(msgspec.Struct, frozen=True, gc=False):
 
     client_id: str
     client_host: str
+    client_port: int = -1
+    listener: str = ""
+    software: tuple[str, str] = ("", "")
+    principal: str = ""
 
     def __str__(self) -> str:
-        """Format for people: `billing-7 at 10.0.0.7`."""
-        return f"{self.client_id or '(unnamed)'} at {self.client_host.lstrip('/')}"
+        """Format for people, without the port: `billing-7 at 10.0.0.7`."""
+        return client_text(self.client_id, self.client_host)
 
 
 class Identified(Protocol):
@@ -122,10 +129,11 @@ class Sync(ClassicEvent):
 
 
 class Leave(ClassicEvent):
-    """A LeaveGroup."""
+    """A LeaveGroup. `client` is its sender, None if that is not known."""
 
     ref: RequestRef
     request: LeaveGroup
+    client: Client | None = None
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return LeaveGroupReply(error_code=error_code)
@@ -139,6 +147,9 @@ class DeleteOffsets(ClassicEvent):
     request: OffsetDelete
     known: frozenset[tuple[str, int]]
     subscribed: AbstractSet[str] | None = frozenset()
+    client: Client | None = None
+    previous: tuple[OffsetChange, ...] = ()
+    """The offsets that would be deleted, as they are."""
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return OffsetDeleteReply(error_code=error_code)
@@ -152,6 +163,7 @@ class Deleted(ClassicEvent):
     group_id: str
     offsets: tuple[tuple[str, int], ...]
     already_deleted: int = 0
+    client: Client | None = None
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return GroupDeleted(error_code=error_code)
@@ -257,6 +269,8 @@ class ReplacementStored(ClassicEvent):
     old_session_timeout_ms: int
     connection: int
     owes_sync: bool
+    client: Client | None = None
+    previous: PreviousHolder | None = None
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return JoinGroupReply(error_code=error_code)
@@ -320,7 +334,7 @@ GroupEvent = (
 )
 
 
-def joined(group: "Group", ref: RequestRef, request: JoinGroup, client: Client) -> GroupEvent:
+def joined(group: "ClassicGroup", ref: RequestRef, request: JoinGroup, client: Client) -> GroupEvent:
     """Return the event of a JoinGroup: one of the four kinds."""
     if not request.member_id:
         mapped = request.group_instance_id is not None and request.group_instance_id in group.static_members

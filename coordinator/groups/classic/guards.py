@@ -1,19 +1,22 @@
 """Guards of the state table, in the order clients can observe. A guard is pure; NONE lets the event pass."""
 
+from operator import attrgetter
+
 from coordinator.groups.classic.events import Claim, Identified, Joining, JoinPending, Sync
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 
 _NONE = ErrorCode.NONE
+_NAME = attrgetter("name")
 
 
-def has_room(group: Group, event: Joining) -> ErrorCode:
+def has_room(group: ClassicGroup, event: Joining) -> ErrorCode:
     """Check `group.max.size` (docs/spec/group-protocol.md#2.1.7). A static member that rejoins a full group replaces
     itself, so `ReplaceStatic` has no such guard. Pending ids do not count."""
     maximum = group.settings.max_size
-    member = group.members.get(event.member_id) if event.member_id else None
+    member = group.members.get(event.request.member_id)
     if group.state is GroupState.PREPARING:
         fits = (member is not None and member.join_ref is not None) or group.awaiting_join < maximum
     else:
@@ -21,11 +24,11 @@ def has_room(group: Group, event: Joining) -> ErrorCode:
     return _NONE if fits else ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def protocols_agree(group: Group, event: Joining) -> ErrorCode:
+def protocols_agree(group: ClassicGroup, event: Joining) -> ErrorCode:
     """Check the protocols (docs/spec/group-protocol.md#2.1.5). A name listed twice would count for two members, so such
     a list is refused."""
     protocol_type, protocols = event.request.protocol_type, event.request.protocols
-    if not protocol_type or not protocols or len({offer.name for offer in protocols}) < len(protocols):
+    if not protocol_type or not protocols or len(set(map(_NAME, protocols))) < len(protocols):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group.state is GroupState.EMPTY:
         return _NONE
@@ -34,13 +37,13 @@ def protocols_agree(group: Group, event: Joining) -> ErrorCode:
     return _NONE
 
 
-def names_no_instance(group: Group, event: JoinPending) -> ErrorCode:
+def names_no_instance(group: ClassicGroup, event: JoinPending) -> ErrorCode:
     """Refuse a group.instance.id: only dynamic members use a pending id, and the id stays pending
     (docs/spec/group-protocol.md#2.1.2)."""
     return _NONE if event.group_instance_id is None else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def is_member(group: Group, event: Identified) -> ErrorCode:
+def is_member(group: ClassicGroup, event: Identified) -> ErrorCode:
     """Check the member, in Kafka's order: instance unmapped, instance fenced, id unknown
     (docs/spec/group-protocol.md#0.2)."""
     if event.group_instance_id is not None:
@@ -52,12 +55,12 @@ def is_member(group: Group, event: Identified) -> ErrorCode:
     return _NONE if event.member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def is_current_generation(group: Group, event: Sync | Heartbeat | Claim) -> ErrorCode:
+def is_current_generation(group: ClassicGroup, event: Sync | Heartbeat | Claim) -> ErrorCode:
     """Check that the request names the present generation."""
     return _NONE if event.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
-def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
+def is_same_protocol(group: ClassicGroup, event: Sync) -> ErrorCode:
     """Check that protocol type and name of the request agree with the group's, where both are given
     (docs/spec/group-protocol.md#2.2)."""
     for named, actual in (
@@ -69,7 +72,7 @@ def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
     return _NONE
 
 
-def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
+def may_commit(group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
     """Check a commit's sender (docs/spec/group-protocol.md#2.5): in Empty a client without a generation, else a member
     of the present one."""
     if group.state is GroupState.EMPTY:
@@ -79,7 +82,7 @@ def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
     return _NONE if request.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
-def may_commit_in_transaction(group: Group, request: TxnOffsetCommit) -> ErrorCode:
+def may_commit_in_transaction(group: ClassicGroup, request: TxnOffsetCommit) -> ErrorCode:
     """Check the member if the request names one: it must be of the present generation. Old clients name none, and may
     commit (docs/spec/group-protocol.md#4.3)."""
     if request.generation_id < 0 and (

@@ -4,9 +4,9 @@ checks that topics exist and knows the stored offsets: the group sees partitions
 from collections.abc import Set as AbstractSet
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted, RetentionDue
-from coordinator.groups.classic.notes import Cause, counted, note
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, GroupDeleted, RetentionDue
+from coordinator.groups.classic.notes import Cause, NoteFacts, counted, note, origin_of_client
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.keys import MemberKey
@@ -33,7 +33,9 @@ _STORED = tuple(OffsetCommitPartitionReply(index) for index in range(1_024))
 """Replies for nearly every partition, made once."""
 
 
-def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[CommittedOffset]) -> OffsetCommitReply:
+def commit(
+    group: ClassicGroup, request: OffsetCommit, moment: Moment, records: list[CommittedOffset]
+) -> OffsetCommitReply:
     """Store the committed offsets; a commit keeps the member alive. A partition with too long metadata is refused
     alone. The caller has set each topic's id to the one to record."""
     wall_ms = moment.wall_ms
@@ -42,6 +44,7 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
         deadline_ms = moment.monotonic_ms + member.session_timeout_ms
         if deadline_ms > member.deadline_ms:
             member.deadline_ms = deadline_ms
+        member.committed_ms = moment.monotonic_ms
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == _NO_RETENTION else wall_ms + retention_ms
     limit, group_id, owners = group.settings.offset_metadata_max_bytes, group.group_id, group.owners
@@ -79,7 +82,7 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
 
 
 def commit_in_transaction(
-    group: Group, request: TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
+    group: ClassicGroup, request: TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
 ) -> TxnOffsetCommitReply:
     """Store the offsets as part of the producer's transaction: pending until its marker. It keeps no member alive
     (docs/spec/group-protocol.md#4.3)."""
@@ -121,21 +124,25 @@ def _utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def delete_offsets(group: Group, event: DeleteOffsets, out: Outcome) -> None:
+def delete_offsets(group: ClassicGroup, event: DeleteOffsets, out: Outcome) -> None:
     """Delete offsets of an Empty group: any partition may be deleted."""
-    _delete(event, out, kept=frozenset())
+    _delete(group, event, out, kept=frozenset())
 
 
-def delete_unsubscribed(group: Group, event: DeleteOffsets, out: Outcome) -> None:
+def delete_unsubscribed(group: ClassicGroup, event: DeleteOffsets, out: Outcome) -> None:
     """Delete offsets of a group with members: a consumer group keeps the topics it subscribes to; subscriptions of
     other protocol types are unknown."""
     if group.protocol_type != "consumer":
         out.reply_at_once(event.ref, event.refused(ErrorCode.NON_EMPTY_GROUP))
         return
-    _delete(event, out, kept=event.subscribed)
+    _delete(group, event, out, kept=event.subscribed)
 
 
-def _delete(event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -> None:
+def _by(client: Client | None) -> str:
+    return "" if client is None else f", by {client}"
+
+
+def _delete(group: ClassicGroup, event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -> None:
     topics = []
     for topic in event.request.topics:
         refused = kept is None or topic.name in kept
@@ -148,18 +155,26 @@ def _delete(event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -
                 for index in dict.fromkeys(topic.partition_indexes)
                 if (topic.name, index) in event.known
             )
+    if out.records:
+        origin = None if event.client is None else origin_of_client(event.client)
+        changes = tuple(one for one in event.previous if kept is not None and one.topic not in kept)
+        detail = f"{counted(len(out.records), 'committed offset')}{_by(event.client)}"
+        facts = NoteFacts(origin=origin, act="delete offsets", changes=changes)
+        note(group, out, "admin", Cause.OFFSETS_DELETED, "", detail, **facts)
     out.reply(event.ref, OffsetDeleteReply(topics=tuple(topics)))
 
 
-def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
+def delete_group(group: ClassicGroup, event: Deleted, out: Outcome) -> None:
     """Delete an Empty group with its offsets. It is Dead once the tombstone is applied."""
-    note(group, out, "admin", Cause.DELETED, "", f"with {event.already_deleted + len(event.offsets)} committed offsets")
+    origin = None if event.client is None else origin_of_client(event.client)
+    detail = f"with {counted(event.already_deleted + len(event.offsets), 'committed offset')}{_by(event.client)}"
+    note(group, out, "admin", Cause.DELETED, "", detail, origin=origin, act="delete group")
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     _remove(group, out)
     out.reply(event.ref, GroupDeleted())
 
 
-def _remove(group: Group, out: Outcome) -> None:
+def _remove(group: ClassicGroup, out: Outcome) -> None:
     for member_id in group.pending:
         out.cancel(MemberKey(group.group_id, member_id))
     if group.owners is not None:
@@ -168,20 +183,20 @@ def _remove(group: Group, out: Outcome) -> None:
     out.is_splittable = True
 
 
-def expire(group: Group, event: RetentionDue, out: Outcome) -> None:
+def expire(group: ClassicGroup, event: RetentionDue, out: Outcome) -> None:
     """Delete expired offsets of an Empty group, and the group with the last of them or if it never committed."""
     expire_unsubscribed(group, event, out)
     if event.leaves_nothing:
         _remove(group, out)
 
 
-def expire_unsubscribed(group: Group, event: RetentionDue, out: Outcome) -> None:
+def expire_unsubscribed(group: ClassicGroup, event: RetentionDue, out: Outcome) -> None:
     """Delete expired offsets of a group with members; the group stays."""
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.places)
     note_expired(group, event, out)
 
 
-def note_expired(group: Group, event: RetentionDue, out: Outcome) -> None:
+def note_expired(group: ClassicGroup, event: RetentionDue, out: Outcome) -> None:
     """Append one note a group and run, however many parts the run took. While members rebalance, nothing more is
     deleted."""
     is_gone = event.leaves_nothing and group.state is GroupState.EMPTY

@@ -7,7 +7,7 @@ was evicted for another reason than silence may still hand out records until its
 
 from coordinator.groups.classic.delayed import DelayedLease
 from coordinator.groups.classic.events import Claim, OwnershipEnded, Release
-from coordinator.groups.classic.state import Group, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key, Owners
 from coordinator.keys import LeaseKey
@@ -29,12 +29,12 @@ NO_OWNERS = Owners()
 """Registry of a group without one; nothing is ever applied to it."""
 
 
-def claims_by_thread(group: Group, event: Claim) -> ErrorCode:
+def claims_by_thread(group: ClassicGroup, event: Claim) -> ErrorCode:
     """Check that the assignments name threads: other members may not claim."""
     return ErrorCode.NONE if group.protocol_type == PROTOCOL_TYPE else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def claim(group: Group, event: Claim, out: Outcome) -> None:
+def claim(group: ClassicGroup, event: Claim, out: Outcome) -> None:
     """In Stable: grant all partitions or none. Partitions that the member already owns keep their grant: the reply may
     have been lost."""
     owners, member = group.owners or NO_OWNERS, group.members[event.member_id]
@@ -82,7 +82,7 @@ def _refused(owners: Owners, key: Key, refused: dict[Key, ErrorCode]) -> Claimed
     return ClaimedPartition(*key, error, None if held is None or held.owner is None else held.owner.member_id)
 
 
-def release(group: Group, event: Release, out: Outcome) -> None:
+def release(group: ClassicGroup, event: Release, out: Outcome) -> None:
     """Release each item whose grant still matches. A client that has left the group meanwhile may still release its
     partitions."""
     owners, request = group.owners or NO_OWNERS, event.request
@@ -111,7 +111,7 @@ def release(group: Group, event: Release, out: Outcome) -> None:
 # --- grants that end by themselves ---
 
 
-def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
+def end_ownership(group: ClassicGroup, event: OwnershipEnded, out: Outcome) -> None:
     """End every grant of the member."""
     owners = group.owners or NO_OWNERS
     out.cancel(LeaseKey(group.group_id, event.member_id))
@@ -119,12 +119,12 @@ def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
     out.records.extend(map(owners.ended, owners.of(event.member_id)))
 
 
-def retry_end_of_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
+def retry_end_of_ownership(group: ClassicGroup, event: OwnershipEnded, out: Outcome) -> None:
     """Watch the lease again: the log had no room to end the grants, nor could another member be granted anything."""
     out.watch(DelayedLease(group, event.member_id, out.moment.monotonic_ms + _RETRY_MS))
 
 
-def departed(group: Group, member: Member, out: Outcome, *, knows: bool) -> None:
+def departed(group: ClassicGroup, member: Member, out: Outcome, *, knows: bool) -> None:
     """End the grants of a member that is out of the group. Unless it `knows` (it left, was silent for its session, or
     was replaced) it keeps them until its lease is over."""
     if group.owners is None or not group.owners.of(member.member_id):
@@ -135,7 +135,7 @@ def departed(group: Group, member: Member, out: Outcome, *, knows: bool) -> None
         out.watch(DelayedLease(group, member.member_id, member.deadline_ms))
 
 
-def resume_leases(group: Group, out: Outcome) -> None:
+def resume_leases(group: ClassicGroup, out: Outcome) -> None:
     """Start a full lease after a load for every owner that is no longer a member. Members of a client-balanced group
     have their lease there."""
     for member_id in group.owners.members if group.owners is not None else ():
@@ -145,7 +145,7 @@ def resume_leases(group: Group, out: Outcome) -> None:
             out.watch(DelayedLease(group, member_id, out.moment.monotonic_ms + lease_ms))
 
 
-def drop_leases(group: Group, out: Outcome) -> None:
+def drop_leases(group: ClassicGroup, out: Outcome) -> None:
     """Cancel the leases: the node stops serving the group."""
     for member_id in group.owners.members if group.owners is not None else ():
         if member_id not in group.members:

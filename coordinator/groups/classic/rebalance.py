@@ -5,12 +5,21 @@
 exactly one `DelayedJoin` and exactly one note of kind `rebalance`.
 """
 
-from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync, InitialDelayedJoin
+from itertools import islice
+from typing import Unpack
+
+from coordinator.groups.classic.delayed import (
+    DelayedHeartbeat,
+    DelayedJoin,
+    DelayedSync,
+    InitialDelayedJoin,
+    PhaseOperation,
+)
 from coordinator.groups.classic.election import elect_leader, elect_protocol
 from coordinator.groups.classic.events import Joining
-from coordinator.groups.classic.notes import Cause, counted, note
+from coordinator.groups.classic.notes import Cause, NoteFacts, counted, departure, note
 from coordinator.groups.classic.owning import departed
-from coordinator.groups.classic.state import Group, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata, MemberRecord
@@ -21,22 +30,32 @@ from protocol.messages.groups import (
     JoinGroupReply,
     MemberRemoved,
     RebalanceStarted,
+    SlowestMember,
     SyncGroupReply,
 )
 
 _KNOWN_TO_MEMBER = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
 """Causes by which a member knows that it is out: its grants end at once."""
+_JOINED_A_NOTE = 10
 _LEAST_REARM_MS = 1_000
 """Shortest wait for absent static members: a rebalance timeout of nothing would repeat the wait thousands of times a
 second."""
 
 
-def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, detail: str, subject: str = "") -> None:
+def begin_rebalance(
+    group: ClassicGroup,
+    out: Outcome,
+    cause: Cause,
+    initiator: str,
+    detail: str,
+    subject: str = "",
+    **facts: Unpack[NoteFacts],
+) -> None:
     """Ask all members to join again. Do nothing if a rebalance is under way or the group is dead. `subject` is given
     where the cause can repeat without end (see `Note`)."""
     if group.state in (GroupState.PREPARING, GroupState.DEAD):
         return
-    note(group, out, "rebalance", cause, initiator, detail, subject)
+    note(group, out, "rebalance", cause, initiator, detail, subject, **facts)
     if group.state is GroupState.COMPLETING:
         _give_up_sync(group, out, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
@@ -52,13 +71,13 @@ def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, de
     _push_rebalance_started(group, out, cause, initiator, timeout_ms)
 
 
-def _wait(group: Group, out: Outcome, operation: DelayedJoin | InitialDelayedJoin | DelayedSync) -> None:
+def _wait(group: ClassicGroup, out: Outcome, operation: PhaseOperation) -> None:
     """Watch the operation as the group's phase."""
-    group.phase = PhaseKey(group.group_id)
+    group.phase = operation
     out.watch(operation)
 
 
-def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
+def _give_up_sync(group: ClassicGroup, out: Outcome, error_code: ErrorCode) -> None:
     """Answer every parked SyncGroup with the error and drop the assignment the leader may have sent."""
     for member in group.members.values():
         member.assignment = b""
@@ -68,7 +87,7 @@ def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
             restart_session(group, member, out)
 
 
-def fail_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
+def fail_assignment(group: ClassicGroup, out: Outcome, error_code: ErrorCode) -> None:
     """Answer the parked SyncGroups and start over: the leader's assignment could not be stored
     (docs/spec/group-protocol.md#2.2)."""
     _give_up_sync(group, out, error_code)
@@ -77,16 +96,14 @@ def fail_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
     )
 
 
-def _push_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator: str, timeout_ms: int) -> None:
+def _push_rebalance_started(group: ClassicGroup, out: Outcome, cause: Cause, initiator: str, timeout_ms: int) -> None:
     message = RebalanceStarted(group.group_id, group.generation_id, cause.value, initiator, timeout_ms)
-    out.pushes.extend(
-        (member.connection, message)
-        for member in group.members.values()
-        if member.connection >= 0 and member.join_ref is None
-    )
+    for member in group.members.values():
+        if member.connection >= 0 and member.join_ref is None:
+            out.pushes.append((member.connection, message))
 
 
-def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaining_ms: int) -> None:
+def extend_or_complete_join(group: ClassicGroup, out: Outcome, elapsed_ms: int, remaining_ms: int) -> None:
     """Extend the initial delay if a member was added and the rebalance timeout allows it; else complete the join phase
     (docs/spec/group-protocol.md#2.1.4)."""
     if not group.member_added or remaining_ms <= 0:
@@ -98,7 +115,7 @@ def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaini
     _wait(group, out, InitialDelayedJoin(group, deadline_ms, delay_ms, max(remaining_ms - elapsed_ms, 0)))
 
 
-def complete_join(group: Group, out: Outcome) -> None:
+def complete_join(group: ClassicGroup, out: Outcome) -> None:
     """Complete the join phase: a new generation of the members that joined and of absent static members
     (docs/spec/group-protocol.md#1.6)."""
     _drop_absent(group, out)
@@ -128,23 +145,38 @@ def complete_join(group: Group, out: Outcome) -> None:
         Cause.COMPLETED,
         leader.member_id,
         f"{counted(len(group.members), 'member')} joined within {took_ms} ms; protocol {group.protocol_name}",
+        took_ms=took_ms,
+        slowest=_slowest(group),
+        joined=tuple(islice((member.member_id for member in group.members.values() if member.is_new), _JOINED_A_NOTE)),
     )
     _answer_joins(group, out, leader)
     _wait(group, out, DelayedSync(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))
 
 
-def _drop_absent(group: Group, out: Outcome) -> None:
+def _slowest(group: ClassicGroup) -> SlowestMember | None:
+    """Return the member that joined last; of equals the first."""
+    joined = [member for member in group.members.values() if member.join_ref is not None]
+    if not joined:
+        return None
+    last = max(joined, key=lambda member: member.parked_ms)
+    waited_ms = max(0, last.parked_ms - group.rebalance_began_ms)
+    return SlowestMember(last.member_id, last.client_id, last.client_host, waited_ms)
+
+
+def _drop_absent(group: ClassicGroup, out: Outcome) -> None:
     absent = [member for member in group.members.values() if member.join_ref is None and not member.group_instance_id]
     if not absent:
         return
     names = ", ".join(member.member_id for member in absent[:5]) + (", ..." if len(absent) > 5 else "")
+    facts = departure(absent[0], out.moment.monotonic_ms)
     for member in absent:
         dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.NOT_REJOINED)
     waited_ms = out.moment.monotonic_ms - group.rebalance_began_ms
-    note(group, out, "dropped", Cause.NOT_REJOINED, absent[0].member_id, f"not back after {waited_ms} ms: {names}")
+    detail = f"not back after {waited_ms} ms: {names}"
+    note(group, out, "dropped", Cause.NOT_REJOINED, absent[0].member_id, detail, **facts)
 
 
-def _emptied(group: Group, wall_ms: int) -> GroupMetadata:
+def _emptied(group: ClassicGroup, wall_ms: int) -> GroupMetadata:
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
@@ -155,7 +187,7 @@ def _emptied(group: Group, wall_ms: int) -> GroupMetadata:
     )
 
 
-def _answer_joins(group: Group, out: Outcome, leader: Member) -> None:
+def _answer_joins(group: ClassicGroup, out: Outcome, leader: Member) -> None:
     everyone = roster(group)
     for member in group.members.values():
         member.is_new = False
@@ -166,7 +198,7 @@ def _answer_joins(group: Group, out: Outcome, leader: Member) -> None:
             out.reply_at_once(ref, join_reply(group, member.member_id, everyone if member is leader else ()))
 
 
-def roster(group: Group) -> tuple[JoinGroupMember, ...]:
+def roster(group: ClassicGroup) -> tuple[JoinGroupMember, ...]:
     """Members as the leader gets them, with their metadata for the chosen protocol."""
     return tuple(
         JoinGroupMember(member.member_id, member.group_instance_id, member.metadata_for(group.protocol_name))
@@ -174,7 +206,7 @@ def roster(group: Group) -> tuple[JoinGroupMember, ...]:
     )
 
 
-def join_reply(group: Group, member_id: str, members: tuple[JoinGroupMember, ...]) -> JoinGroupReply:
+def join_reply(group: ClassicGroup, member_id: str, members: tuple[JoinGroupMember, ...]) -> JoinGroupReply:
     """Build the reply to a member of the present generation."""
     return JoinGroupReply(
         generation_id=group.generation_id,
@@ -186,7 +218,7 @@ def join_reply(group: Group, member_id: str, members: tuple[JoinGroupMember, ...
     )
 
 
-def restart_session(group: Group, member: Member, out: Outcome) -> None:
+def restart_session(group: ClassicGroup, member: Member, out: Outcome) -> None:
     """Give the member its full session timeout from now. The operation is filed anew only when the deadline moves
     nearer, or when the operation ended while the member was parked."""
     deadline_ms = out.moment.monotonic_ms + member.session_timeout_ms
@@ -196,7 +228,7 @@ def restart_session(group: Group, member: Member, out: Outcome) -> None:
         watch_session(group, member, out)
 
 
-def watch_session(group: Group, member: Member, out: Outcome) -> None:
+def watch_session(group: ClassicGroup, member: Member, out: Outcome) -> None:
     """Watch the member's session until its `deadline_ms`."""
     member.session = DelayedHeartbeat(group, member)
     out.watch(member.session)
@@ -207,23 +239,23 @@ def rebalance_timeout_ms(request: JoinGroup) -> int:
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 
 
-def park(group: Group, member: Member, event: Joining, out: Outcome) -> None:
+def park(group: ClassicGroup, member: Member, event: Joining, out: Outcome) -> None:
     """Take the fields of the JoinGroup and park it. An older one still parked is answered with an error: it would
     otherwise never be answered (docs/spec/group-protocol.md#2.1.9)."""
     request = event.request
-    older = group.take_join(member)
+    older = group.park_join(member, event.ref)
     if older is not None:
         refused = JoinGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
         out.reply_at_once(older, refused)
     group.offer(member, request.protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = rebalance_timeout_ms(request)
-    member.connection = event.ref.connection
-    group.park_join(member, event.ref)
+    member.connection, member.client = event.ref.connection, event.client
+    member.heard_ms = member.parked_ms = out.moment.monotonic_ms
 
 
 def dismiss(
-    group: Group,
+    group: ClassicGroup,
     member: Member,
     out: Outcome,
     error_code: ErrorCode,
@@ -242,12 +274,13 @@ def dismiss(
         out.cancel(member.session.key)
         member.session = None
     group.remove(member)
-    departed(group, member, out, knows=cause in _KNOWN_TO_MEMBER)
+    if group.owners is not None:
+        departed(group, member, out, knows=cause in _KNOWN_TO_MEMBER)
     if member.connection >= 0:
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.member_id, cause.value)))
 
 
-def stable_record(group: Group, assignments: dict[str, bytes], state_timestamp_ms: int) -> GroupMetadata:
+def stable_record(group: ClassicGroup, assignments: dict[str, bytes], state_timestamp_ms: int) -> GroupMetadata:
     """Build the record of the present generation with these assignments; a member left out gets empty bytes."""
     return GroupMetadata(
         group_id=group.group_id,

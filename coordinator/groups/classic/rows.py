@@ -4,15 +4,15 @@ cell, or a guard or an action that does not take the event, is a type error at i
 from typing import Generic, TypeVar
 
 from coordinator.groups import table
-from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.table import Path, Row, make_row
 
 E = TypeVar("E")
-Action = table.Action[Group, E]
-ReadAction = table.ReadAction[Group, E]
-AppendAction = table.AppendAction[Group, E]
-Guard = table.Guard[Group, E]
-Unless = table.Unless[Group, E]
+Action = table.Action[ClassicGroup, E]
+ReadAction = table.ReadAction[ClassicGroup, E]
+AppendAction = table.AppendAction[ClassicGroup, E]
+Guard = table.Guard[ClassicGroup, E]
+Unless = table.Unless[ClassicGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word

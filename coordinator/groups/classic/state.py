@@ -6,13 +6,13 @@ applied. Everything else is soft: a crash loses it, and members send it again.
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Self
 
 import msgspec
 
-from coordinator.groups.classic.delayed import DelayedHeartbeat
+from coordinator.groups.classic.delayed import DelayedHeartbeat, PhaseOperation
+from coordinator.groups.classic.events import Client
 from coordinator.groups.ownership import Owners
-from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
@@ -25,19 +25,20 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 class GroupState(enum.IntEnum):
     """The five states. The value is the index of the state's cell in a row of the table."""
 
-    EMPTY = 0
-    PREPARING = 1
-    COMPLETING = 2
-    STABLE = 3
-    DEAD = 4
+    title: str
+    """Kafka's name of the state."""
 
-    @property
-    def title(self) -> str:
-        """Kafka's name of the state."""
-        return _TITLES[self]
+    def __new__(cls, index: int, title: str) -> Self:
+        state = int.__new__(cls, index)
+        state._value_, state.title = index, title
+        return state
 
+    EMPTY = 0, "Empty"
+    PREPARING = 1, "PreparingRebalance"
+    COMPLETING = 2, "CompletingRebalance"
+    STABLE = 3, "Stable"
+    DEAD = 4, "Dead"
 
-_TITLES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
 MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
@@ -54,6 +55,8 @@ class GroupSettings(msgspec.Struct, frozen=True, gc=False):
     """Configuration of classic groups (docs/spec/group-protocol.md#7.1)."""
 
     initial_rebalance_delay_ms: int = 3_000
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
     max_size: int = 2_147_483_647
     max_pending_ids: int = 10_000
     offset_metadata_max_bytes: int = 4_096
@@ -71,8 +74,8 @@ class PendingId:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member. `join_ref` and `sync_ref` are its parked requests; `session` is the operation that evicts it, while
-    watched."""
+    """A member. `join_ref` and `sync_ref` are its parked requests, the last since `parked_ms`; `session` is the
+    operation that evicts it, while watched."""
 
     member_id: str
     group_instance_id: str | None
@@ -88,6 +91,12 @@ class Member:
     join_ref: RequestRef | None = None
     sync_ref: RequestRef | None = None
     session: DelayedHeartbeat | None = None
+    client: Client | None = None
+    """Sender of the member's last JoinGroup; None since a load."""
+    heard_ms: int = -1
+    """Time of its last JoinGroup, SyncGroup or Heartbeat; -1: none since a load."""
+    committed_ms: int = -1
+    parked_ms: int = -1
 
     def metadata_for(self, protocol: str | None) -> bytes:
         """Return the member's metadata for the protocol; empty if it does not offer it."""
@@ -96,9 +105,14 @@ class Member:
                 return offered.metadata
         return b""
 
+    def heard_ago_ms(self, now_ms: int) -> int:
+        """Return the time since the member's last request; -1 if there was none since a load."""
+        heard_ms = max(self.heard_ms, self.committed_ms)
+        return -1 if heard_ms < 0 else now_ms - heard_ms
+
 
 @dataclass(slots=True, eq=False)
-class Group:
+class ClassicGroup:
     """One classic group. Only `groups/classic` changes it. `apply` and `replace_member` (in `applying.py`), called by
     `Shard.apply` alone, change its hard state; the shard itself applies records of `owners`."""
 
@@ -123,13 +137,11 @@ class Group:
     awaiting_sync: int = 0
     member_added: bool = False
     rebalance_began_ms: int = 0
-    phase: PhaseKey | None = None
-    """Key of the phase operation (join or sync) watched for this group, if there is one."""
+    phase: PhaseOperation | None = None
+    """The phase operation (join or sync) watched for this group, if there is one."""
     stored: GroupMetadata | None = None
     owners: Owners | None = None
     """The ownership registry; None before the first grant. Hard state, as `stored` is."""
-    counted: Any = None
-    """Contribution of the group to the shard's counts."""
 
     def become(self, state: GroupState, wall_ms: int) -> None:
         """Change the state: the only way for live events."""
@@ -141,11 +153,6 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         """Largest rebalance timeout of the members; 0 with none (docs/spec/group-protocol.md#1.4)."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
-
-    @property
-    def all_joined(self) -> bool:
-        """True if the join phase need not wait: every member is parked, no id is pending."""
-        return self.awaiting_join == len(self.members) and not self.pending
 
     def add(self, member: Member) -> None:
         """Add the member. The first of a group without a leader becomes the leader."""
@@ -187,14 +194,18 @@ class Group:
 
     def offer(self, member: Member, protocols: tuple[JoinProtocol, ...]) -> None:
         """Replace the protocols that the member offers."""
+        if protocols == member.protocols:
+            return
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
 
-    def park_join(self, member: Member, ref: RequestRef) -> None:
-        """Park the member's JoinGroup."""
-        self.awaiting_join += member.join_ref is None
+    def park_join(self, member: Member, ref: RequestRef) -> RequestRef | None:
+        """Park the member's JoinGroup. Return the older one that it takes the place of."""
+        older = member.join_ref
+        self.awaiting_join += older is None
         member.join_ref = ref
+        return older
 
     def take_join(self, member: Member) -> RequestRef | None:
         """Take the parked JoinGroup, to be answered now."""

@@ -16,26 +16,26 @@ from coordinator.groups.classic.rebalance import (
     roster,
     watch_session,
 )
-from coordinator.groups.classic.state import Group, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from coordinator.records.records import MemberReplaced
 from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroup, MemberRemoved
+from protocol.messages.groups import JoinGroup, MemberRemoved, PreviousHolder
 
 
-def replace_static(group: Group, event: ReplaceStatic, out: Outcome) -> None:
+def replace_static(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
     """In PreparingRebalance: put the restarted instance in its old place under a new id
     (docs/spec/group-protocol.md#2.1.8)."""
     park(group, _replace(group, event, out), event, out)
 
 
-def replace_static_unsynced(group: Group, event: ReplaceStatic, out: Outcome) -> None:
+def replace_static_unsynced(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
     """In CompletingRebalance: start over, since the leader may have assigned to the old id already."""
     _replace_and_rebalance(group, event, out)
 
 
-def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> None:
+def replace_static_stable(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
     """In Stable: if the elected protocol stays the same, the new id takes over the old one's assignment without a
     rebalance, once that is in the log; else rebalance. A failed append leaves the old id as it was: nothing has been
     changed yet."""
@@ -71,6 +71,8 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
             old_session_timeout_ms=old.session_timeout_ms,
             connection=event.ref.connection,
             owes_sync=old.member_id in group.pending_sync,
+            client=event.client,
+            previous=_holder(old, out),
         )
     )
 
@@ -79,12 +81,13 @@ def _metadata(request: JoinGroup, protocol: str | None) -> bytes:
     return next((offer.metadata for offer in request.protocols if offer.name == protocol), b"")
 
 
-def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> None:
+def replacement_stored(group: ClassicGroup, event: ReplacementStored, out: Outcome) -> None:
     """Complete the member after its new id was stored: add the fields that the record does not hold, and answer (table
     of 2.1.8)."""
     member = group.members[event.member_id]
     group.offer(member, event.request.protocols)
-    member.connection = event.connection
+    member.connection, member.client = event.connection, event.client
+    member.heard_ms = out.moment.monotonic_ms
     member.deadline_ms = out.moment.monotonic_ms + event.old_session_timeout_ms
     watch_session(group, member, out)
     if event.owes_sync:
@@ -92,7 +95,8 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     out.cancel(MemberKey(group.group_id, event.old_member_id))
     out.follow_ups.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
-    note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member))
+    previous = event.previous
+    note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member), previous=previous)
     leads = group.leader == event.member_id
     reply = join_reply(group, event.member_id, ())
     if event.request.accepts_skip_assignment:
@@ -104,11 +108,18 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     out.reply(event.ref, reply)
 
 
-def _replace_and_rebalance(group: Group, event: ReplaceStatic, out: Outcome) -> None:
+def _replace_and_rebalance(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
+    previous = _holder(_instance(group, event), out)
     member = _replace(group, event, out)
     park(group, member, event, out)
     detail = f"instance {member.group_instance_id} came back: {event.client}"
-    begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail, _subject(member))
+    begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail, _subject(member), previous=previous)
+
+
+def _holder(member: Member, out: Outcome) -> PreviousHolder:
+    """Return the member as the one that its instance id is taken from."""
+    heard_ago_ms = member.heard_ago_ms(out.moment.monotonic_ms)
+    return PreviousHolder(member.member_id, member.client_id, member.client_host, heard_ago_ms)
 
 
 def _subject(member: Member) -> str:
@@ -116,12 +127,12 @@ def _subject(member: Member) -> str:
     return f"instance {member.group_instance_id}"
 
 
-def _instance(group: Group, event: ReplaceStatic) -> Member:
+def _instance(group: ClassicGroup, event: ReplaceStatic) -> Member:
     assert event.group_instance_id is not None
     return group.members[group.static_members[event.group_instance_id]]
 
 
-def _replace(group: Group, event: ReplaceStatic, out: Outcome) -> Member:
+def _replace(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> Member:
     """Move the instance to a new member id; the parked requests of the old id are answered with FENCED_INSTANCE_ID."""
     old = _instance(group, event)
     led, owed_sync = group.leader == old.member_id, old.member_id in group.pending_sync

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.state import ClassicGroup
 
 MOST_REMEMBERED = 1_000_000
 """Largest number of cached names and members, of all groups; each takes some 150 bytes."""
@@ -45,7 +45,7 @@ class Subscriptions:
 
     __slots__ = ("_as_of", "_lists", "_read", "_readers", "_unreadable", "group", "parses")
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ClassicGroup) -> None:
         self.group = group
         self.parses = 0
         self._as_of: tuple[int, str | None] | None = None
@@ -145,7 +145,7 @@ class SubscriptionCache:
         self._known: OrderedDict[str, tuple[Subscriptions, int]] = OrderedDict()
         self._size = 0
 
-    def of(self, group: Group) -> Subscriptions:
+    def of(self, group: ClassicGroup) -> Subscriptions:
         """Return the group's subscriptions. Those of a small group are not cached."""
         known, size = self._known.pop(group.group_id, (None, 0))
         self._size -= size

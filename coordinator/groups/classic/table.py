@@ -1,8 +1,10 @@
 """State table of a classic group: each event, and its action in each state. It runs (`coordinator.groups.table` says
 how), and `make table` prints it."""
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
+from coordinator.clock import Moment
 from coordinator.groups.classic import actions, applying, offsets, owning, static
 from coordinator.groups.classic.events import (
     AppendFailed,
@@ -40,9 +42,12 @@ from coordinator.groups.classic.guards import (
     protocols_agree,
 )
 from coordinator.groups.classic.rows import append_only_on, on, read_only_on
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Row, StateTable, ignore, reject, unless
+from coordinator.records.records import CommittedOffset
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 
@@ -207,5 +212,7 @@ _ROWS: tuple[Row, ...] = (
     ),
 )
 
-TABLE: StateTable[Group] = StateTable(GroupState, _ROWS, get_args(GroupEvent))
-handle, answer, decide = TABLE.handle, TABLE.answer, TABLE.decide
+TABLE: StateTable[ClassicGroup] = StateTable(GroupState, _ROWS, get_args(GroupEvent))
+handle: Callable[[Any, Any, Outcome], None] = TABLE.handle
+answer: Callable[[Any, Any, int], ErrorCode] = TABLE.answer
+decide: Callable[[Any, Any, Moment, list[CommittedOffset]], Message | ErrorCode] = TABLE.decide

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from coordinator.groups.client_balanced.grants import CONSUME_POSITIONS
 from coordinator.groups.table import Refusal
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import StartMember
+from protocol.messages.balanced import CLIENT_MODE, SERVER_MODE, StartMember
 from protocol.partition_key import may_be_keyed
 
+_MODES = (CLIENT_MODE, SERVER_MODE)
 _MOST_CHARACTERS = 1_024
 _MOST_TOPICS = 1_024
 _MOST_FILTERS, _MOST_FILTER_CHARACTERS = 500, 256
@@ -28,6 +29,8 @@ def refuse_identity(request: StartMember, session_timeouts: tuple[int, int]) -> 
         return _bad(f"session_timeout_ms: from {shortest} to {longest}, not {request.session_timeout_ms}")
     if request.consume_position not in CONSUME_POSITIONS:
         return _bad(f"consume_position: one of {', '.join(CONSUME_POSITIONS)}")
+    if request.mode not in _MODES:
+        return _bad(f"mode: one of {', '.join(_MODES)}")
     return None
 
 
@@ -45,6 +48,8 @@ def refuse_targets(request: StartMember, is_deployed: Callable[[str], bool]) -> 
             return Refusal(ErrorCode.TOPIC_NOT_DEPLOYED, f"there is no topic {topic}")
     if request.source_count == 0:
         return _bad("source_count: how many members there will be, or negative for a group that does not count")
+    if request.source_count > 0 and request.mode == SERVER_MODE:
+        return _bad("source_count: negative, since a server-balanced group does not count its members")
     if request.source_count > 0 and not 0 <= request.node_id < request.source_count:
         return _bad(f"node_id: from 0 to {request.source_count - 1}, not {request.node_id}")
     return None

@@ -216,6 +216,18 @@ class MetaMade(ClientBalancedEvent):
     shape: tuple[int, ...] = ()
 
 
+class BalanceDue(ClientBalancedEvent):
+    """A balancing pass has come to the group."""
+
+    group_id: str
+
+
+class PartitionsFreed(ClientBalancedEvent):
+    """Members released partitions: others may wait for them."""
+
+    group_id: str
+
+
 class PositionsStored(ClientBalancedEvent):
     """The records of an outcome are applied: grants are at these positions from now on."""
 
@@ -269,6 +281,8 @@ BalancedEvent = (
     | BalancedLeave
     | Mark
     | MetaMade
+    | BalanceDue
+    | PartitionsFreed
     | PositionsStored
     | Admitted
     | LeaseOverdue

@@ -1,6 +1,6 @@
 """Grants, as several actions use them: grant, end, and the error for a client that does not own the partition."""
 
-from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, PositionsStored
+from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, PartitionsFreed, PositionsStored
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember, Reading
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
@@ -80,6 +80,12 @@ def ownership_error(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCo
     if consumer_id in group.on_record.replaced or group.owners.get(key) is not None:
         return ErrorCode.DUPLICATE_PARTITION
     return ErrorCode.NO_NODE
+
+
+def offer_soon(group: BalancedGroup, out: Outcome) -> None:
+    """Add the follow-up event that offers released partitions to the members of a server-balanced group."""
+    if out.records and group.is_server_balanced:
+        out.follow_ups.append(PartitionsFreed(group.group_id))
 
 
 def set_positions(group: BalancedGroup, positions: Positions, out: Outcome) -> None:

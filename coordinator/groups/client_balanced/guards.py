@@ -1,7 +1,7 @@
 """Guards of the state table, in the order clients can observe (docs/spec/client-balanced-groups.md#6.1, #15.2). A guard
 returns None to let pass, or the error."""
 
-from coordinator.groups.client_balanced.events import OfMember, Start
+from coordinator.groups.client_balanced.events import Mark, OfMember, Start
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.table import Refusal
 from protocol.errors import ErrorCode
@@ -33,6 +33,21 @@ def is_latest(group: BalancedGroup, event: Start) -> Answer:
     if member is None or attempt <= 0 or attempt > member.attempt:
         return None
     return Refusal(ErrorCode.BAD_REQUEST, f"attempt {attempt} comes after attempt {member.attempt}")
+
+
+def has_same_mode(group: BalancedGroup, event: Start) -> Answer:
+    """Check who balances the group: the first member decides it (docs/spec/client-balanced-groups.md#12)."""
+    mode = group.on_record.mode
+    if not group.members or mode == event.request.mode:
+        return None
+    return Refusal(ErrorCode.INCONSISTENT_MODE, f"the group is {mode}-balanced, until its last member is gone")
+
+
+def balances_itself(group: BalancedGroup, event: Mark) -> Answer:
+    """Check that members choose their partitions."""
+    if not group.is_server_balanced:
+        return None
+    return Refusal(ErrorCode.INCONSISTENT_MODE, f"{group.group_id} is server-balanced, not client-balanced")
 
 
 def has_same_topics(group: BalancedGroup, event: Start) -> Answer:

@@ -32,8 +32,10 @@ from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGrou
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
+from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
+    CLIENT_MODE,
     GrantedKey,
     HeldKey,
     LeaveMemberReply,
@@ -84,6 +86,7 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
         source_count=source_count_of(request),
         members=tuple(lines.values()),
         replaced=_with_replaced(stored, replaced),
+        mode=request.mode,
     )
     if event.meta is not None:
         record = with_meta(record, event.meta)
@@ -113,7 +116,7 @@ def _note_start(
     group: BalancedGroup, event: Start, replaced: BalancedGroupMember | None, members: int, out: Outcome
 ) -> None:
     number = node_id_of(event.request)
-    who = f"{event.client_id or '(unnamed)'} at {event.client_host.lstrip('/')}"
+    who = client_text(event.client_id, event.client_host)
     detail = who if number is None else f"{who}, node {number} of {event.request.source_count}"
     if replaced is not None:
         detail, subject = (
@@ -263,7 +266,14 @@ def _remove_members(group: BalancedGroup, going: Iterable[BalancedGroupMember], 
 def without_members(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
     """Build the record of a group without members."""
     return replace(
-        stored, state_timestamp_ms=wall_ms, topics=(), filters=(), source_count=None, members=(), replaced=()
+        stored,
+        state_timestamp_ms=wall_ms,
+        topics=(),
+        filters=(),
+        source_count=None,
+        members=(),
+        replaced=(),
+        mode=CLIENT_MODE,
     )
 
 

@@ -16,6 +16,7 @@ class BalancedCause(enum.StrEnum):
     LEFT = "member left"
     LEASE_OVER = "lease over"
     PARTITIONS_GONE = "partitions gone"
+    ASSIGNED = "partitions assigned"
     FROM_MAX = "told to consume from the end"
 
 

@@ -19,6 +19,7 @@ from coordinator.groups.client_balanced.grants import (
     extend_lease,
     grant,
     initial_position,
+    offer_soon,
     ownership_error,
     owns,
     set_positions,
@@ -106,6 +107,8 @@ def _refusal(
         return RegisteredPartition(item.key, ErrorCode.GROUP_FORBIDDEN, state.reason or "")
     if not state.subscribable or place is None:
         return RegisteredPartition(item.key, ErrorCode.UNSUBSCRIBABLE, state.reason or "it cannot be read now")
+    if group.is_server_balanced and item.key not in member.offered:
+        return RegisteredPartition(item.key, ErrorCode.FORBIDDEN, "the coordinator has not assigned it to this member")
     entry = group.owners.get(key)
     if entry is None or entry.owner is None or entry.owner.member_id == member.consumer_id:
         return None
@@ -154,6 +157,7 @@ def unregister(group: BalancedGroup, event: Unregister, out: Outcome) -> None:
     once = _UniqueKeys(group)
     out.is_splittable = True
     items = [_unregister(group, request.consumer_id, item, once(item.key), event, out) for item in request.items]
+    offer_soon(group, out)
     out.reply(event.ref, UnregisterPartitionsReply(items=tuple(items)))
 
 

@@ -5,12 +5,13 @@ more gets an error for the difference."""
 from collections.abc import Iterable
 from itertools import islice
 
+from coordinator.groups.client_balanced.balancing import offered_id
 from coordinator.groups.client_balanced.events import Beat
-from coordinator.groups.client_balanced.grants import end, extend_lease, ownership_error
+from coordinator.groups.client_balanced.grants import end, extend_lease, offer_soon, ownership_error
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import LostKey, MemberHeartbeat, MemberHeartbeatReply, OwnedKey
+from protocol.messages.balanced import NO_ASSIGNMENT, LostKey, MemberHeartbeat, MemberHeartbeatReply, OwnedKey
 
 _MOST_SHOWN, _LONGEST_SHOWN = 100, 100
 """Largest number of wrong claims kept of a report, and of characters of one."""
@@ -23,6 +24,7 @@ def is_plain(group: BalancedGroup, request: MemberHeartbeat) -> bool:
         request.owned is None
         and not request.released
         and request.meta_version == group.on_record.meta_version
+        and (member is None or request.assignment_id == offered_id(group, member))
         and (member is None or not (member.lost or _requested_seek(group, member, request)))
     )
 
@@ -51,6 +53,8 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
         if entry is not None:
             released[one.key] = None
             end(group, entry, one, event.places, out)
+    if released:
+        offer_soon(group, out)
     wrong = mismatches(group, member.consumer_id, request.owned or ())
     if request.owned is not None:
         member.reported, member.owned_version = _kept(request.owned, wrong), request.owned_version
@@ -60,12 +64,15 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
         key = group.place_of(claim.key)
         is_key = key is not None and claim.key in group.meta
         lost[claim.key] = ownership_error(group, key, member.consumer_id) if is_key and key else ErrorCode.NOT_FOUND
-    version = group.on_record.meta_version
+    version, assignment_id = group.on_record.meta_version, offered_id(group, member)
+    is_assigned = assignment_id in (request.assignment_id, NO_ASSIGNMENT)
     reply = MemberHeartbeatReply(
         lost=tuple([LostKey(key, error) for key, error in lost.items() if key not in released]),
         meta_version=version,
         meta=None if request.meta_version == version else tuple(group.meta.values()),
         from_max_id=_requested_seek(group, member, request),
+        assignment_id=assignment_id,
+        assignment=None if is_assigned else tuple(member.offered),
     )
     out.reply(event.ref, reply)
 

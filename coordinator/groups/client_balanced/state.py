@@ -2,8 +2,7 @@
 state.
 
 Hard state is the last `BalancedMetadata` record, and the grants in `owners`. Everything else is soft: a crash loses it,
-and members send it again. The classic group of the same id keeps the committed offsets and `owners`; it is Empty while
-this group has members.
+and members send it again. The classic state of the same `Group` keeps `owners`; it is Empty while this one has members.
 """
 
 import enum
@@ -14,7 +13,7 @@ from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
 from coordinator.groups.ownership import Key, Owners
 from coordinator.records.records import BalancedMember, BalancedMetadata, Ownership
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import OwnedKey, PartitionState, StartMember
+from protocol.messages.balanced import NO_ASSIGNMENT, SERVER_MODE, OwnedKey, PartitionState, StartMember
 from protocol.partition_key import parse_key
 
 
@@ -86,6 +85,11 @@ class BalancedGroupMember:
     reported: tuple[OwnedKey, ...] | None = None
     owned_version: int = -1
     lost: dict[str, ErrorCode] = field(default_factory=dict)
+    target: tuple[tuple[str, Key], ...] | None = None
+    """Partitions that the last balancing pass assigned; None before the first, and in a group that balances itself."""
+    offered: dict[str, None] = field(default_factory=dict)
+    """Keys of `target` that the member owns or may register: no other member owns them."""
+    offered_id: int = NO_ASSIGNMENT
 
 
 @dataclass(slots=True, eq=False)
@@ -108,8 +112,8 @@ class BalancedGroup:
     meta_shape: tuple[int, ...] = ()
     """Numbers of partitions and of damaged logs of the topics at that time: while they are unchanged, so is `meta`."""
     readings: dict[Key, Reading] = field(default_factory=dict)
-    phase: None = None
-    """Phase key, always None: such a group has no delayed operations but leases."""
+    assigned_for: tuple[object, ...] = ()
+    """Members and partitions of the last balancing pass that assigned anything."""
     metadata_bytes: int = 0
     """Size of the client-chosen data kept while its members live; limits of the node count it."""
 
@@ -117,6 +121,11 @@ class BalancedGroup:
     def on_record(self) -> BalancedMetadata:
         """Return the last record, or that of a group that has none."""
         return self.stored or BalancedMetadata(self.group_id, -1)
+
+    @property
+    def is_server_balanced(self) -> bool:
+        """True if the coordinator assigns the partitions."""
+        return self.on_record.mode == SERVER_MODE
 
     def become(self, state: BalancedState) -> None:
         """Change the state: the only way for live events."""

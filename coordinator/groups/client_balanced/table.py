@@ -1,9 +1,10 @@
 """State table of a client-balanced group: each event, and its action in each state. It runs (`coordinator.groups.table`
 says how), and `make table` prints it."""
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
-from coordinator.groups.client_balanced import applying, grants, members, meta, registering, reporting
+from coordinator.groups.client_balanced import applying, balancing, grants, members, meta, registering, reporting
 from coordinator.groups.client_balanced.events import (
     Admitted,
     AskMeta,
@@ -11,6 +12,7 @@ from coordinator.groups.client_balanced.events import (
     BalancedEvent,
     BalancedLeave,
     BalancedLoaded,
+    BalanceDue,
     BalancedUnloaded,
     Beat,
     ConfirmOffsets,
@@ -18,14 +20,17 @@ from coordinator.groups.client_balanced.events import (
     LeaseOverdue,
     Mark,
     MetaMade,
+    PartitionsFreed,
     PositionsStored,
     Register,
     Start,
     Unregister,
 )
 from coordinator.groups.client_balanced.guards import (
+    balances_itself,
     has_room,
     has_same_filters,
+    has_same_mode,
     has_same_source_count,
     has_same_topics,
     is_latest,
@@ -35,6 +40,7 @@ from coordinator.groups.client_balanced.guards import (
 )
 from coordinator.groups.client_balanced.rows import on, read_only_on
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
+from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Row, StateTable, ignore, reject
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import MemberHeartbeat
@@ -46,6 +52,7 @@ _ROWS: tuple[Row, ...] = (
         guards=(
             is_not_replaced,
             is_latest,
+            has_same_mode,
             has_same_topics,
             has_same_filters,
             has_same_source_count,
@@ -63,8 +70,10 @@ _ROWS: tuple[Row, ...] = (
     on(Fetching)(empty=registering.plan_fetch, online=registering.plan_fetch, dead=_reject_dead),
     on(ConfirmOffsets)(empty=registering.confirm, online=registering.confirm, dead=_reject_dead),
     on(BalancedLeave)(guards=(is_not_replaced, is_member), empty=_no_member, online=members.leave, dead=_reject_dead),
-    on(Mark)(empty=_no_member, online=members.mark, dead=_reject_dead),
+    on(Mark)(guards=(balances_itself,), empty=_no_member, online=members.mark, dead=_reject_dead),
     on(MetaMade)(empty=ignore, online=meta.store_meta, dead=ignore),
+    on(BalanceDue)(empty=ignore, online=balancing.assign, dead=ignore),
+    on(PartitionsFreed)(empty=ignore, online=balancing.offer_freed, dead=ignore),
     on(PositionsStored)(empty=ignore, online=grants.positions_stored, dead=ignore),
     on(Admitted)(empty=ignore, online=members.admitted, dead=ignore),
     on(LeaseOverdue)(empty=ignore, online=members.expire, dead=ignore),
@@ -80,4 +89,5 @@ _ROWS: tuple[Row, ...] = (
 )
 
 TABLE: StateTable[BalancedGroup] = StateTable(BalancedState, _ROWS, get_args(BalancedEvent))
-handle, answer = TABLE.handle, TABLE.answer
+handle: Callable[[Any, Any, Outcome], None] = TABLE.handle
+answer: Callable[[Any, Any, int], ErrorCode] = TABLE.answer

@@ -1,4 +1,4 @@
-"""DescribeAcls, key 29. Written and its answer read, never served: ACLs are the brokers'.
+"""DescribeAcls, key 29.
 
 1  pattern types (KIP-290)
 2  flexible

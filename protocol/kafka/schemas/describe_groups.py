@@ -19,7 +19,7 @@ REQUEST = schema(
     f("include_authorized_operations", BOOL, since=3),
     versions=(0, 6),
     flexible=5,
-    facts={"absent_is_error": lambda version: version >= 6},
+    facts={"absent_is_error": lambda version: version >= 6, "hides_consumer_groups": lambda _version: True},
 )
 
 REPLY = schema(

@@ -54,7 +54,8 @@ REQUEST = schema(
     facts={
         "absent_group_error": lambda version: (
             ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
-        )
+        ),
+        "knows_member_epochs": lambda version: version >= 9,
     },
 )
 

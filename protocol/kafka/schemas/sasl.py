@@ -1,5 +1,5 @@
-"""SaslHandshake, key 17, and SaslAuthenticate, key 36. Both are answered ILLEGAL_SASL_STATE, as by a listener of
-Kafka's without authentication.
+"""SaslHandshake, key 17, and SaslAuthenticate, key 36. A listener without logins answers both with
+ILLEGAL_SASL_STATE, as Kafka's does.
 
     handshake 0, 1     1: what follows is SaslAuthenticate requests (KIP-152)
     authenticate 0     as it began

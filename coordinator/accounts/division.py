@@ -1,0 +1,145 @@
+"""Division of requests and replies by the permissions of `coordinator.accounts.requests`. Its rules do not know who
+decides: a `CodeOf` does."""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from coordinator.accounts.permission import GROUP, GROUP_OPERATIONS, LIST_ALL, CodeOf, Permission, describe_topic
+from coordinator.accounts.replies import fetches_all_topics, with_denials
+from coordinator.accounts.requests import ACCESS, PartFields
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.acls import AclOperation
+from protocol.messages.data import Fetch, FetchReply
+from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
+from protocol.messages.node import ErrorReply
+from protocol.messages.offsets import (
+    OffsetDelete,
+    OffsetDeleteReply,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchGroupReply,
+    OffsetFetchReply,
+    OffsetFetchTopicReply,
+)
+from protocol.messages.topics import Metadata
+from protocol.refusals import REFUSE, on_each_partition
+
+_DESCRIBE: Final = AclOperation.DESCRIBE
+
+
+def permissions_for(message: Message) -> Iterator[Permission]:
+    """Yield the permissions that decide which part of the request is served; for those who must ask for them first."""
+    access = ACCESS[type(message)]
+    if access.whole is not None:
+        yield from access.whole(message)
+    if access.parts is not None:
+        for part in getattr(message, access.parts.request_field):
+            yield access.parts.permission(message, part)
+    if isinstance(message, ListGroups):
+        yield LIST_ALL
+    elif isinstance(message, OffsetFetch):
+        yield from (describe_topic(topic) for group in message.groups for topic in group.topics or ())
+    elif isinstance(message, DescribeGroups) and message.include_authorized_operations:
+        yield from (
+            Permission(GROUP, group_id, operation) for group_id in message.groups for operation in GROUP_OPERATIONS
+        )
+
+
+def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> Iterator[Permission]:
+    """Yield the permissions that decide which part of the reply the client gets."""
+    if isinstance(reply, ListGroupsReply) and code_of(LIST_ALL):
+        yield from (Permission(GROUP, group.group_id, _DESCRIBE) for group in reply.groups)
+    elif isinstance(reply, OffsetFetchReply) and isinstance(message, OffsetFetch):
+        unrestricted = fetches_all_topics(message)
+        fetched = (topic for group in reply.groups if group.group_id in unrestricted for topic in group.topics)
+        yield from map(describe_topic, fetched)
+
+
+# ---------------------------------------------------------------------------------------------------------- dividing
+
+
+class Division(NamedTuple):
+    """The permitted part of a request and the reply to the denied part; each None if it is empty."""
+
+    permitted: Message | None
+    denied: Message | None
+
+
+def divide(message: Message, code_of: CodeOf) -> Division:
+    """Divide a request into its permitted and its denied part."""
+    access = ACCESS[type(message)]
+    if access.whole is not None:
+        for permission in access.whole(message):
+            if code := code_of(permission):
+                return Division(None, ErrorReply(code))
+    parts = access.parts
+    if parts is None or getattr(message, parts.request_field) is None:
+        return Division(message, None)
+    permitted: list[Any] = []
+    denials: list[Any] = []
+    for part in getattr(message, parts.request_field):
+        code = code_of(parts.permission(message, part))
+        if not code and parts.creation is not None:
+            code = parts.creation(message, part, code_of)
+        if code:
+            denials += _deny(message, parts, part, code)
+        elif isinstance(part, OffsetFetchGroup):
+            remaining, denied_topics = _divide_topics(part, code_of)
+            permitted.append(remaining)
+            denials += [] if denied_topics is None else [denied_topics]
+        else:
+            permitted.append(part)
+    if not denials:
+        return Division(message, None)
+    reply = _denial_reply(message, parts, tuple(denials))
+    if permitted or isinstance(message, Metadata):  # brokers are told to everybody
+        return Division(replace(message, **{parts.request_field: tuple(permitted)}), reply)
+    return Division(None, reply)
+
+
+def _deny(message: Message, parts: PartFields, part: Any, code: ErrorCode) -> tuple[Any, ...]:
+    if parts.deny is not None:
+        return parts.deny(part, code)
+    reply = REFUSE[type(message)](replace(message, **{parts.request_field: (part,)}), code, None)
+    return tuple(getattr(reply, parts.reply_field))
+
+
+def _denial_reply(message: Message, parts: PartFields, denials: tuple[Any, ...]) -> Message:
+    if isinstance(message, OffsetDelete):
+        return OffsetDeleteReply(ErrorCode.NONE, denials)
+    if isinstance(message, Fetch):
+        return FetchReply(ErrorCode.NONE, denials)
+    nothing = REFUSE[type(message)](replace(message, **{parts.request_field: ()}), ErrorCode.NONE, None)
+    return replace(nothing, **{parts.reply_field: denials})
+
+
+def _divide_topics(group: OffsetFetchGroup, code_of: CodeOf) -> tuple[OffsetFetchGroup, OffsetFetchGroupReply | None]:
+    if group.topics is None:
+        return group, None
+    denied: list[OffsetFetchTopicReply] = []
+    permitted = []
+    for topic in group.topics:
+        code = code_of(describe_topic(topic))
+        if code:
+            denied += on_each_partition(replace(group, topics=(topic,)), code).topics
+        else:
+            permitted.append(topic)
+    if not denied:
+        return group, None
+    return replace(group, topics=tuple(permitted)), OffsetFetchGroupReply(group.group_id, tuple(denied))
+
+
+def merge_reply(message: Message, reply: Message, denied: Message | None, code_of: CodeOf) -> Message:
+    """Return the permitted part of the reply together with the denials. `message` is the whole request."""
+    access = ACCESS[type(message)]
+    if isinstance(reply, ErrorReply):
+        return reply
+    if access.finish is not None:
+        return access.finish(message, reply, denied, code_of)
+    if denied is None or access.parts is None:
+        return reply
+    merged: Message = with_denials(reply, access.parts.reply_field, denied)
+    return merged

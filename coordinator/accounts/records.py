@@ -1,0 +1,82 @@
+"""Records of `__muster_accounts-0`, a compacted log: credentials and access control lists.
+
+| key | value, version 1 |
+|---|---|
+| "scram/", mechanism, "/", user | MessagePack of a `ScramCredential` |
+| "acl/", MessagePack of an `Acl` | empty |
+| "decoy" | secret that decoys of unknown users are made from |
+
+A value begins with two bytes of version. No value: deleted.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from coordinator.accounts.acls import Acl
+from coordinator.accounts.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
+
+ACCOUNTS_LOG: Final = "__muster_accounts-0"
+_SCRAM, _ACL, _DECOY = b"scram/", b"acl/", b"decoy"
+_VERSION: Final = b"\x00\x01"
+
+Entry = tuple[bytes, bytes | None]
+"""Key and value of a record."""
+
+
+class AccountsCorrupt(Exception):
+    """A record of the log does not parse, or was written by a newer version. The node must not start: somebody would be
+    let in, or kept out, against the rules."""
+
+
+class CredentialRecord(NamedTuple):
+    mechanism: ScramMechanism
+    username: str
+    credential: ScramCredential | None
+
+
+class AclRecord(NamedTuple):
+    acl: Acl
+    is_there: bool
+
+
+class DecoyRecord(NamedTuple):
+    secret: bytes
+
+
+AccountsRecord = CredentialRecord | AclRecord | DecoyRecord
+
+
+def encode(record: AccountsRecord) -> Entry:
+    """Return the key and the value of the record."""
+    match record:
+        case CredentialRecord(mechanism, username, credential):
+            key = _SCRAM + f"{mechanism.title}/{username}".encode("utf-8", "surrogatepass")
+            return key, None if credential is None else _VERSION + msgspec.msgpack.encode(credential)
+        case AclRecord(acl, is_there):
+            return _ACL + msgspec.msgpack.encode(tuple(acl)), _VERSION if is_there else None
+        case DecoyRecord(secret):
+            return _DECOY, _VERSION + secret
+
+
+def decode(key: bytes | None, value: bytes | None) -> AccountsRecord:
+    """Return the record. Raises AccountsCorrupt."""
+    key = key or b""
+    if value is not None and value[:2] != _VERSION:
+        raise AccountsCorrupt(f"{_shown(key)}: the record is of version {value[:2].hex()}; 0001 is known here")
+    try:
+        if key.startswith(_SCRAM):
+            mechanism, _, username = key[len(_SCRAM) :].decode("utf-8", "surrogatepass").partition("/")
+            known = None if value is None else msgspec.msgpack.decode(value[2:], type=ScramCredential)
+            return CredentialRecord(SCRAM_MECHANISMS[mechanism], username, known)
+        if key.startswith(_ACL):
+            return AclRecord(msgspec.msgpack.decode(key[len(_ACL) :], type=Acl), value is not None)
+        if key == _DECOY and value is not None:
+            return DecoyRecord(value[2:])
+    except (KeyError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise AccountsCorrupt(f"{_shown(key)}: {type(error).__name__}") from None
+    raise AccountsCorrupt(f"{_shown(key)}: no such record is known here")
+
+
+def _shown(key: bytes) -> str:
+    return f"{ACCOUNTS_LOG}, record under {key[:200]!r}"

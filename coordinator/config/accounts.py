@@ -1,0 +1,140 @@
+"""Keys of accounts: logins of clients, principals, access control lists."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Final
+
+from msgspec import Struct
+
+from coordinator.config.keys import ParsedText, SaslMechanism, Secret, Wrong, about, whole
+from coordinator.config.principals import parse_rules
+
+
+class AuthorizerClass(StrEnum):
+    """Authorizers, by Kafka's names."""
+
+    STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+class Mechanisms(ParsedText, frozen=True):
+    """SASL mechanisms, with commas between them; the list may be empty."""
+
+    allowed: ClassVar[str] = f"some of {','.join(SaslMechanism)}, or nothing"
+    all: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(self.all)
+
+    @classmethod
+    def parse(cls, text: str) -> "Mechanisms":
+        """Parse names of mechanisms; ValueError for an unknown one."""
+        found = tuple(dict.fromkeys(one.strip() for one in text.split(","))) if text.strip() else ()
+        return cls(tuple(SaslMechanism(one) for one in found))
+
+
+class Principals(ParsedText, frozen=True):
+    """Principals, with semicolons between them, as in Kafka: names in certificates have commas."""
+
+    allowed: ClassVar[str] = "User:NAME[;User:NAME...] or nothing"
+    all: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return ";".join(sorted(self.all))
+
+    @classmethod
+    def parse(cls, text: str) -> "Principals":
+        """Parse principals; ValueError for one without a type and a name."""
+        found = frozenset(one.strip() for one in text.split(";") if one.strip())
+        if not all(all(one.partition(":")[::2]) for one in found):
+            raise ValueError(text)
+        return cls(found)
+
+
+class AccountsConfig(Struct, frozen=True, kw_only=True):
+    """Accounts' keys of `Config`."""
+
+    sasl_enabled_mechanisms: Annotated[
+        Mechanisms,
+        about(
+            "Mechanisms by which clients log in, natively and over HTTP too; with none nobody is asked to. Passwords "
+            "of PLAIN and HTTP are checked against credentials of SCRAM.",
+            section="Logins and access rules",
+        ),
+    ] = Mechanisms()
+    initial_admin: Annotated[
+        Secret | None,
+        about(
+            "NAME:PASSWORD of a user who may do everything, made where there is no user yet; better in the environment."
+        ),
+    ] = None
+    connections_max_reauth_ms: Annotated[
+        int, whole("How long a login lasts; clients log in again on the same connection. 0: for ever.")
+    ] = 0
+    connection_failed_authentication_delay_ms: Annotated[
+        int, whole("How long after its request a failed login is answered and its connection closed.", 0, 60_000)
+    ] = 100
+    http_metrics_without_login: Annotated[
+        bool, about("Serve /metrics to everybody who reaches the HTTP listener, where all else there needs a login.")
+    ] = False
+    ssl_principal_mapping_rules: Annotated[
+        str, about("Rules that turn the name in a client's certificate into its principal, as Kafka has them.")
+    ] = "DEFAULT"
+    authorizer_class_name: Annotated[
+        AuthorizerClass | None, about("With it access control lists hold. Left out: everybody who is in may do all.")
+    ] = None
+    super_users: Annotated[Principals, about("Principals that may do everything, with semicolons between them.")] = (
+        Principals()
+    )
+    allow_everyone_if_no_acl_found: Annotated[
+        bool, about("Allow everything on resources that no access control list names.")
+    ] = False
+
+    @property
+    def wants_logins(self) -> bool:
+        """True if clients must log in."""
+        return bool(self.sasl_enabled_mechanisms.all)
+
+    @property
+    def has_accounts(self) -> bool:
+        """True if the node asks who clients are, or holds them to access rules."""
+        return self.wants_logins or self.authorizer_class_name is not None
+
+
+_NEEDS_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
+_NEEDS_LOGINS: Final = ("connections.max.reauth.ms", "http.metrics.without.login", "initial.admin")
+_OF_CLUSTER: Final = ("sasl.enabled.mechanisms", "authorizer.class.name")
+
+
+def check_accounts(config: AccountsConfig, chosen: Mapping[str, Any], wrong: Wrong, *, is_beside: bool) -> None:
+    """Check the keys that depend on each other: one without effect would be believed to protect something."""
+
+    def is_set(key: str) -> bool:
+        field = key.replace(".", "_")
+        return bool(getattr(config, field) != getattr(_DEFAULTS, field))
+
+    if is_beside:
+        for key in _OF_CLUSTER:
+            if is_set(key):
+                raise wrong(key, "in front of a cluster its own users and access control lists rule; take it out")
+    if config.authorizer_class_name is None:
+        for key in _NEEDS_AUTHORIZER:
+            if is_set(key):
+                raise wrong(key, "there are no access control lists without authorizer.class.name")
+    if not config.wants_logins:
+        for key in _NEEDS_LOGINS:
+            if is_set(key):
+                raise wrong(key, "there are no logins without sasl.enabled.mechanisms")
+    _check_texts(config, wrong)
+
+
+def _check_texts(config: AccountsConfig, wrong: Wrong) -> None:
+    try:
+        parse_rules(config.ssl_principal_mapping_rules)
+    except ValueError as error:
+        raise wrong("ssl.principal.mapping.rules", str(error)) from None
+    admin = config.initial_admin
+    if admin is not None and not all(admin.partition(":")[::2]):
+        raise wrong("initial.admin", "NAME:PASSWORD is allowed")
+
+
+_DEFAULTS: Final = AccountsConfig()

@@ -1,0 +1,222 @@
+"""Records applied to a group, live and at load alike: `apply`, called by `Shard.apply` alone, changes hard state. Also
+load, unload, and the recovery from a failed append (docs/spec/consumer-group-protocol.md#14.3).
+
+At load the records may come in any order that compaction leaves; a later record always wins.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.groups.consumer.delayed import DelayedSession, cancel_timers, restart_session, time_revocation
+from coordinator.groups.consumer.events import (
+    ConsumerAppendFailed,
+    ConsumerLoaded,
+    ConsumerUnloaded,
+    RegexesResolved,
+    RevocationOverdue,
+    SessionExpired,
+    TargetComputed,
+    TargetsMoved,
+)
+from coordinator.groups.consumer.state import (
+    NEW,
+    NONE_ASSIGNED,
+    Assigned,
+    ConsumerGroup,
+    ConsumerMember,
+    Current,
+    ResolvedRegex,
+    bytes_of,
+)
+from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import (
+    AssignedTopic,
+    AssignmentRecord,
+    ConsumerGroupRecord,
+    ConsumerKey,
+    ConsumerMemberRecord,
+    ConsumerRecord,
+    ConsumerTombstone,
+    ConsumerTopicsRecord,
+    MemberTargetRecord,
+    ReconciliationState,
+    RegexRecord,
+    TargetRecord,
+)
+from protocol.messages.consumer_groups import LEAVING
+from protocol.messages.groups import CoordinatorMoved
+
+_RETRY_MS = 1_000
+
+
+def apply(group: ConsumerGroup, record: ConsumerRecord) -> None:
+    """Set the group to what the record says. The tombstone of the group itself is the shard's."""
+    _APPLY[type(record)](group, record)
+
+
+def _group(group: ConsumerGroup, record: ConsumerGroupRecord) -> None:
+    group.epoch, group.metadata_hash = record.epoch, record.metadata_hash
+
+
+def _partition_metadata(group: ConsumerGroup, record: ConsumerTopicsRecord) -> None:
+    group.has_partition_metadata = True
+
+
+def _member(group: ConsumerGroup, record: ConsumerMemberRecord) -> None:
+    member = group.members.get(record.member_id)
+    if member is None:
+        member = group.members[record.member_id] = ConsumerMember(record.member_id, record)
+        group.settled[member.current.epoch] += 1
+    else:
+        _count(group, member.subscription, -1)
+        _drop_instance(group, member)
+        member.subscription = record
+    _count(group, record, 1)
+    if record.instance_id is not None:
+        group.static_members[record.instance_id] = record.member_id
+
+
+def _count(group: ConsumerGroup, line: ConsumerMemberRecord, by: int) -> None:
+    for name in line.subscribed_topic_names:
+        _add(group.names, name, by)
+    if line.subscribed_topic_regex:
+        _add(group.regexes, line.subscribed_topic_regex, by)
+    if line.server_assignor:
+        _add(group.assignors, line.server_assignor, by)
+    group.classic_members += by * (line.classic is not None)
+    group.metadata_bytes += by * bytes_of(line)
+
+
+def _add(counter: Counter[Any], key: Any, by: int) -> None:
+    counter[key] += by
+    if not counter[key]:
+        del counter[key]
+
+
+def _drop_instance(group: ConsumerGroup, member: ConsumerMember) -> None:
+    instance_id = member.subscription.instance_id
+    if instance_id is not None and group.static_members.get(instance_id) == member.member_id:
+        del group.static_members[instance_id]
+
+
+def _target(group: ConsumerGroup, record: TargetRecord) -> None:
+    group.target_epoch, group.target_timestamp_ms = record.epoch, record.timestamp_ms
+
+
+def _member_target(group: ConsumerGroup, record: MemberTargetRecord) -> None:
+    group.targets[record.member_id] = {topic_id: frozenset(numbers) for topic_id, numbers in record.topics if numbers}
+
+
+def _assignment(group: ConsumerGroup, record: AssignmentRecord) -> None:
+    member = group.members.get(record.member_id)
+    if member is None:
+        _member(group, ConsumerMemberRecord(group.group_id, record.member_id))
+        member = group.members[record.member_id]
+    assigned, pending = _epochs(record.assigned), _epochs(record.pending)
+    _become(group, member, Current(record.epoch, record.previous_epoch, record.state, assigned, pending))
+
+
+def _epochs(topics: tuple[AssignedTopic, ...]) -> Assigned:
+    return {one.topic_id: dict(zip(one.partitions, one.epochs, strict=True)) for one in topics if one.partitions}
+
+
+def _become(group: ConsumerGroup, member: ConsumerMember, current: Current) -> None:
+    """Give the member its current assignment, and note who holds what."""
+    member_id, holders = member.member_id, group.holders
+    for topic_id, number, _ in member.current.held:
+        numbers = holders.get(topic_id)
+        # At load a later record of another member may have taken the partition meanwhile.
+        if numbers is not None and numbers.get(number) == member_id:
+            del numbers[number]
+            if not numbers:
+                del holders[topic_id]
+    if member.current.state == ReconciliationState.STABLE:
+        _add(group.settled, member.current.epoch, -1)
+    member.current = current
+    for topic_id, number, _ in current.held:
+        holders.setdefault(topic_id, {})[number] = member_id
+    if current.state == ReconciliationState.STABLE:
+        _add(group.settled, current.epoch, 1)
+
+
+def _regex(group: ConsumerGroup, record: RegexRecord) -> None:
+    group.resolved[record.pattern] = ResolvedRegex(record, frozenset(record.topics))
+    group.regexes_resolved_ms = max(group.regexes_resolved_ms, record.timestamp_ms)
+
+
+def _tombstone(group: ConsumerGroup, record: ConsumerTombstone) -> None:
+    kind, name = record.key, record.name
+    if kind is ConsumerKey.ASSIGNMENT and name in group.members:
+        _become(
+            group,
+            group.members[name],
+            Current(LEAVING, LEAVING, ReconciliationState.STABLE, NONE_ASSIGNED, NONE_ASSIGNED),
+        )
+    elif kind is ConsumerKey.MEMBER_TARGET:
+        group.targets.pop(name, None)
+    elif kind is ConsumerKey.MEMBER and name in group.members:
+        _remove(group, group.members[name])
+    elif kind is ConsumerKey.REGEX:
+        group.resolved.pop(name, None)
+    elif kind is ConsumerKey.TARGET:
+        group.target_epoch, group.target_timestamp_ms = -1, 0
+    elif kind is ConsumerKey.TOPICS:
+        group.has_partition_metadata = False
+
+
+def _remove(group: ConsumerGroup, member: ConsumerMember) -> None:
+    _become(group, member, NEW)
+    _add(group.settled, NEW.epoch, -1)
+    _count(group, member.subscription, -1)
+    _drop_instance(group, member)
+    group.targets.pop(member.member_id, None)
+    del group.members[member.member_id]
+
+
+_APPLY: dict[type, Callable[[ConsumerGroup, Any], None]] = {
+    ConsumerGroupRecord: _group,
+    ConsumerTopicsRecord: _partition_metadata,
+    ConsumerMemberRecord: _member,
+    TargetRecord: _target,
+    MemberTargetRecord: _member_target,
+    AssignmentRecord: _assignment,
+    RegexRecord: _regex,
+    ConsumerTombstone: _tombstone,
+}
+
+
+def loaded(group: ConsumerGroup, event: ConsumerLoaded, out: Outcome) -> None:
+    """Give every member a full session, and those that have partitions to revoke their full time."""
+    for member in group.members.values():
+        restart_session(group, member, out)
+        time_revocation(group, member.member_id, member.current, member.subscription.rebalance_timeout_ms, out)
+
+
+def unload(group: ConsumerGroup, event: ConsumerUnloaded, out: Outcome) -> None:
+    """Stop all timers: the node stops serving the group, and clients look for its coordinator again."""
+    for member in group.members.values():
+        cancel_timers(group, member.member_id, out)
+        if member.connection >= 0:
+            out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
+    group.is_dead = True  # what is on record stays: a snapshot may be made of it
+
+
+def undo(group: ConsumerGroup, event: ConsumerAppendFailed, out: Outcome) -> None:
+    """Answer the event with the error: its records were not appended. A fence is tried again soon, and topics are
+    looked at again."""
+    failed = event.event
+    group.topics_version = group.regexes_version = -1
+    if isinstance(failed, SessionExpired):
+        member = group.members[failed.member_id]
+        member.deadline_ms = out.moment.monotonic_ms + _RETRY_MS
+        member.session = DelayedSession(group, member)
+        out.watch(member.session)
+    elif isinstance(failed, RevocationOverdue):
+        time_revocation(group, failed.member_id, group.members[failed.member_id].current, _RETRY_MS, out)
+    elif isinstance(failed, TargetsMoved | TargetComputed):
+        group.computing = None  # the next heartbeat begins another
+    elif not isinstance(failed, RegexesResolved):  # the next heartbeat resolves them
+        refused = getattr(failed, "refused", None)
+        assert refused is not None, f"{type(failed).__name__} yields no records"
+        out.reply_at_once(failed.ref, refused(event.error_code))  # type: ignore[union-attr]

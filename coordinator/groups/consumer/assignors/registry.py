@@ -1,0 +1,19 @@
+"""Server-side assignors by their names in the configuration."""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.groups.consumer.assignors.heterogeneous import assign_heterogeneous
+from coordinator.groups.consumer.assignors.homogeneous import assign_homogeneous
+from coordinator.groups.consumer.assignors.ranges import assign_range
+from coordinator.groups.consumer.assignors.spec import Computation, ServerAssignor, SubscribedMember, SubscribedTopic
+
+
+def assign_uniform(
+    members: Sequence[SubscribedMember], topics: Mapping[bytes, SubscribedTopic], is_homogeneous: bool, /
+) -> Computation:
+    """Assign evenly, and leave with members what they have."""
+    assign = assign_homogeneous if is_homogeneous else assign_heterogeneous
+    return assign(members, topics)
+
+
+ASSIGNORS: Mapping[str, ServerAssignor] = {"uniform": assign_uniform, "range": assign_range}

@@ -1,0 +1,179 @@
+"""Events of a consumer group.
+
+`ref` is the request to answer; `refused` builds the typed reply that refuses it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import dataclass_transform
+
+import msgspec
+
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
+from protocol.session import RequestRef
+
+TopicFilter = Callable[[str], bool]
+"""Check of a topic's name."""
+
+
+def sees_all(topic: str) -> bool:
+    """Return true: nobody is held to access rules."""
+    return True
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
+class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
+    """Base of the events of a consumer group."""
+
+
+class MemberRequest(ConsumerEventBase):
+    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe."""
+
+    ref: RequestRef
+    request: ConsumerGroupHeartbeat
+    client_id: str
+    client_host: str
+    sees: TopicFilter = sees_all
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.request.instance_id
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return refuse_heartbeat(error_code, text)
+
+
+class ConsumerJoin(MemberRequest):
+    """A heartbeat with epoch 0: the member joins, or joins again."""
+
+
+class ConsumerBeat(MemberRequest):
+    """A heartbeat with a positive epoch."""
+
+
+class ConsumerLeave(MemberRequest):
+    """A heartbeat with epoch -1: the member leaves for good."""
+
+
+class ConsumerAway(MemberRequest):
+    """A heartbeat with epoch -2: the static member leaves and will be back."""
+
+
+class MemberAdmitted(ConsumerEventBase):
+    """The record of a new member was applied: its session begins."""
+
+    group_id: str
+    member_id: str
+    connection: int
+
+
+class ResolveRegexes(ConsumerEventBase):
+    """The regular expressions of the group are to be matched with all topics that the sender of the heartbeat sees."""
+
+    group_id: str
+    sees: TopicFilter = sees_all
+
+
+class RegexesResolved(ConsumerEventBase):
+    """The regular expressions were matched with the topics of `version`: the sorted names that match each."""
+
+    group_id: str
+    matched: Mapping[str, tuple[str, ...]]
+    version: int
+
+
+class ComputeTarget(ConsumerEventBase):
+    """The target assignment of a large group is to be computed, in slices. `member_id`: whose heartbeat asks."""
+
+    group_id: str
+    member_id: str
+
+
+class TargetsMoved(ConsumerEventBase):
+    """A part of the members has new targets, each disjoint with those of all others."""
+
+    group_id: str
+    targets: tuple[tuple[str, Mapping[bytes, frozenset[int]]], ...]
+
+
+class TargetComputed(ConsumerEventBase):
+    """All members have the targets of the epoch. `detail`: text of the note."""
+
+    group_id: str
+    epoch: int
+    member_id: str
+    detail: str
+
+
+class TargetAnnounced(ConsumerEventBase):
+    """A part of the members is to be told that there is a new target."""
+
+    group_id: str
+    epoch: int
+    member_ids: tuple[str, ...]
+
+
+class SessionExpired(ConsumerEventBase):
+    """The member sent no heartbeat for its session timeout."""
+
+    group_id: str
+    member_id: str
+
+
+class RevocationOverdue(ConsumerEventBase):
+    """The member has had its rebalance timeout, since it was at `epoch`, to revoke partitions."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+
+
+class ConsumerLoaded(ConsumerEventBase):
+    """The group has just been loaded from the log."""
+
+    group_id: str
+
+
+class ConsumerUnloaded(ConsumerEventBase):
+    """The node stops serving the group; clients look for its coordinator again."""
+
+    group_id: str
+
+
+class ConsumerAppendFailed(ConsumerEventBase):
+    """The records of the event's outcome could not be appended, so nothing of the outcome happened."""
+
+    event: "ConsumerEvent"
+    error_code: ErrorCode
+
+
+ConsumerEvent = (
+    ConsumerJoin
+    | ConsumerBeat
+    | ConsumerLeave
+    | ConsumerAway
+    | MemberAdmitted
+    | ResolveRegexes
+    | RegexesResolved
+    | ComputeTarget
+    | TargetsMoved
+    | TargetComputed
+    | TargetAnnounced
+    | SessionExpired
+    | RevocationOverdue
+    | ConsumerLoaded
+    | ConsumerUnloaded
+    | ConsumerAppendFailed
+)
+
+
+def refuse_heartbeat(error_code: ErrorCode, text: str = "") -> ConsumerGroupHeartbeatReply:
+    """Build the reply that refuses a heartbeat: it has a message and nothing else
+    (docs/spec/consumer-group-protocol.md#2.6)."""
+    words = text or error_code.name.replace("_", " ").capitalize()
+    return ConsumerGroupHeartbeatReply(error_code, f"{words}.")

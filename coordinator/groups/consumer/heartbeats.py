@@ -1,0 +1,147 @@
+"""Actions of heartbeats: joining and staying (docs/spec/consumer-group-protocol.md#2.4)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from coordinator.groups.consumer.delayed import restart_session
+from coordinator.groups.consumer.events import ConsumerBeat, ConsumerJoin, MemberAdmitted, MemberRequest
+from coordinator.groups.consumer.guards import holder_of
+from coordinator.groups.consumer.members import known_member, new_member, replacement, update
+from coordinator.groups.consumer.reconciliation import Owned
+from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
+from coordinator.groups.consumer.subscriptions import Change
+from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import ConsumerMemberRecord
+from protocol.messages.consumer_groups import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    MemberAssignment,
+    TopicIdPartitions,
+)
+
+_UNCHANGED_MS = -1
+
+
+def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
+    """Add the member, let it replace the one of its instance, or let a member join again."""
+    holder = holder_of(group, event.instance_id)
+    member = group.members.get(event.member_id)
+    if holder is not None:
+        change = replacement(group, holder, _line(event, holder.subscription))
+    elif member is not None:
+        change = known_member(group, member, _line(event, member.subscription))
+    else:
+        change = new_member(_line(event, None))
+    _beat(group, event, change, out)
+
+
+def stay(group: ConsumerGroup, event: ConsumerBeat, out: Outcome) -> None:
+    """Keep the member alive, take what it says of itself, and let it take its next step."""
+    member = group.members[event.member_id]
+    if _is_idle(group, member, event):
+        restart_session(group, member, out)
+        reply = ConsumerGroupHeartbeatReply(
+            member_id=member.member_id,
+            member_epoch=member.current.epoch,
+            heartbeat_interval_ms=group.settings.heartbeat_interval_ms,
+        )
+        out.reply(event.ref, reply)
+        return
+    _beat(group, event, known_member(group, member, _line(event, member.subscription)), out)
+
+
+def _is_idle(group: ConsumerGroup, member: ConsumerMember, event: ConsumerBeat) -> bool:
+    """Return true if the heartbeat is a sign of life and nothing more, as nearly all are: no step would change
+    anything."""
+    request, line = event.request, member.subscription
+    return (
+        group.epoch == group.target_epoch
+        and group.is_reconciled(member)
+        and request.subscribed_topic_names is None
+        and request.rebalance_timeout_ms == _UNCHANGED_MS
+        and request.subscribed_topic_regex is request.server_assignor is request.rack_id is None
+        and (request.instance_id is None or request.instance_id == line.instance_id)
+        and not group.regexes
+        and group.topics_version == group.topics.version
+        and event.client_id == line.client_id
+        and event.client_host == line.client_host
+        and member.connection == event.ref.connection
+        and line.classic is None
+    )
+
+
+def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outcome) -> None:
+    current = update(group, change, _owned(event.request), out, event.sees)
+    if change.replaced is None and change.before is not None:
+        member = group.members[event.member_id]
+        member.connection = event.ref.connection
+        restart_session(group, member, out)
+    else:
+        out.follow_ups.append(MemberAdmitted(group.group_id, change.member_id, event.ref.connection))
+    is_told = (
+        event.request.member_epoch == 0
+        or _is_full(event.request)
+        or _partitions(current.assigned) != _partitions(change.current.assigned)
+    )
+    reply = ConsumerGroupHeartbeatReply(
+        member_id=change.member_id,
+        member_epoch=current.epoch,
+        heartbeat_interval_ms=group.settings.heartbeat_interval_ms,
+        assignment=_told(current.assigned) if is_told else None,
+    )
+    out.reply(event.ref, reply)
+
+
+def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
+    """Start the session of a member whose record was applied."""
+    member = group.members[event.member_id]
+    member.connection = event.connection
+    restart_session(group, member, out)
+
+
+def _line(event: MemberRequest, before: ConsumerMemberRecord | None) -> ConsumerMemberRecord:
+    """Build the member's record: what the request leaves out stays as it was. A consumer heartbeat ends the use of the
+    classic protocol."""
+    request = event.request
+    if before is None:
+        before = ConsumerMemberRecord(request.group_id, request.member_id)
+    said: dict[str, Any] = {
+        "member_id": request.member_id,
+        "client_id": event.client_id,
+        "client_host": event.client_host,
+        "classic": None,
+    }
+    for field in ("instance_id", "rack_id", "subscribed_topic_regex", "server_assignor"):
+        if (value := getattr(request, field)) is not None:
+            said[field] = value
+    if request.subscribed_topic_names is not None:
+        said["subscribed_topic_names"] = tuple(sorted(set(request.subscribed_topic_names)))
+    if request.rebalance_timeout_ms != _UNCHANGED_MS:
+        said["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    return replace(before, **said)
+
+
+def _owned(request: ConsumerGroupHeartbeat) -> Owned | None:
+    if request.topic_partitions is None:
+        return None
+    owned: dict[bytes, set[int]] = {}
+    for one in request.topic_partitions:
+        owned.setdefault(one.topic_id, set()).update(one.partitions)
+    return owned
+
+
+def _is_full(request: ConsumerGroupHeartbeat) -> bool:
+    is_subscribing = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != _UNCHANGED_MS and is_subscribing and request.topic_partitions is not None
+
+
+def _partitions(assigned: Assigned) -> Mapping[bytes, frozenset[int]]:
+    return {topic_id: frozenset(epochs) for topic_id, epochs in assigned.items()}
+
+
+def _told(assigned: Assigned) -> MemberAssignment:
+    return MemberAssignment(
+        tuple([TopicIdPartitions(topic_id, tuple(sorted(ones))) for topic_id, ones in assigned.items()])
+    )

@@ -1,0 +1,49 @@
+"""Notes of a consumer group: the reasons for its new epochs, in words an operator can act on."""
+
+import enum
+
+from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.outcome import Outcome
+from coordinator.records.records import Note
+
+
+class ConsumerCause(enum.StrEnum):
+    """Causes of the notes. Add to them, never rename."""
+
+    JOINED = "member joined"
+    SUBSCRIPTION = "member subscription changed"
+    TOPICS = "topics changed"
+    REGEX = "regular expression resolved"
+    LEFT = "member left"
+    SESSION_EXPIRED = "session expired"
+    NOT_REVOKED = "member did not revoke in time"
+    REPLACED = "static member replaced"
+    AWAY = "static member left for a while"
+    TARGET = "target assignment computed"
+
+
+def note(
+    group: ConsumerGroup,
+    out: Outcome,
+    cause: ConsumerCause,
+    member_id: str,
+    detail: str,
+    *,
+    kind: str = "epoch",
+    epoch: int | None = None,
+    members: int | None = None,
+) -> None:
+    """Append a note. `epoch` and `members` are those after the event; None: as they are."""
+    out.notes.append(
+        Note(
+            group_id=group.group_id,
+            kind=kind,
+            cause=cause.value,
+            initiator=member_id,
+            detail=detail,
+            generation_id=group.epoch if epoch is None else epoch,
+            members=len(group.members) if members is None else members,
+            group_state=group.state.title,
+            wall_ms=out.moment.wall_ms,
+        )
+    )

@@ -1,0 +1,76 @@
+"""Resolution of regular expressions: which topics they match (docs/spec/consumer-group-protocol.md#6.2)."""
+
+from collections import Counter
+
+from coordinator.clock import Moment
+from coordinator.groups.consumer.assignors.pace import Pace, chunks, sort
+from coordinator.groups.consumer.events import RegexesResolved, ResolveRegexes, TopicFilter
+from coordinator.groups.consumer.notes import ConsumerCause, note
+from coordinator.groups.consumer.record_builders import epoch_records
+from coordinator.groups.consumer.regex import resolve as match_all
+from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.consumer.topics import metadata_hash
+from coordinator.groups.outcome import Outcome, Steps
+from coordinator.records.consumer_records import RegexRecord
+
+_LEAST_INTERVAL_MS = 10_000
+_SEEN_US = 1.0
+"""Cost of a decision on a topic."""
+
+
+def needs_resolution(group: ConsumerGroup, regexes: Counter[str], moment: Moment) -> bool:
+    """Return true if the regular expressions are to be matched with the topics now: at most every ten seconds, by
+    a clock that was not set back."""
+    if not regexes or group.is_resolving:
+        return False
+    last_ms = group.regexes_resolved_ms
+    if last_ms >= 0 and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:
+        return False
+    return (
+        any(regex not in group.resolved for regex in regexes)
+        or group.regexes_version != group.topics.version
+        or moment.wall_ms > last_ms + group.settings.regex_refresh_interval_ms
+    )
+
+
+def begin(group: ConsumerGroup, event: ResolveRegexes, out: Outcome) -> None:
+    """Begin to match all regular expressions with all topics that the requester may describe, in slices: for the whole
+    group (docs/spec/consumer-group-protocol.md#6.3)."""
+    if group.regexes and not group.is_resolving:
+        group.is_resolving = True
+        out.work.append(_steps(group, event.sees))
+
+
+def _steps(group: ConsumerGroup, sees: TopicFilter) -> Steps:
+    version, regexes, pace = group.topics.version, tuple(group.regexes), Pace()
+    seen: list[str] = []
+    for names in chunks(tuple(group.topics.names())):
+        seen += filter(sees, names)
+        if pace.add(_SEEN_US * len(names)):
+            yield pace.take()
+    names = yield from sort(seen, str, pace)
+    matched = yield from match_all(regexes, names)
+    yield RegexesResolved(group.group_id, matched, version)
+
+
+def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None:
+    """Write the topics that match the regular expressions which members still have; the group epoch moves on if the
+    result is another."""
+    group.is_resolving = False
+    topics = group.topics
+    group.regexes_version = event.version
+    is_changed, subscribed = False, dict.fromkeys(group.names)
+    for regex in group.regexes:
+        if (names := event.matched.get(regex)) is None:
+            subscribed.update(dict.fromkeys(group.topics_of(regex)))
+            continue  # it came while the others were matched
+        subscribed.update(dict.fromkeys(names))
+        is_changed = is_changed or frozenset(names) != group.topics_of(regex)
+        out.records.append(RegexRecord(group.group_id, regex, names, event.version, out.moment.wall_ms))
+    if not out.records:
+        return
+    digest = metadata_hash([topic for topic in map(topics.find, subscribed) if topic is not None])
+    if is_changed or digest != group.metadata_hash:
+        out.records += epoch_records(group, digest)
+        detail = f"group epoch {group.epoch + 1}: {', '.join(event.matched)} resolved"
+        note(group, out, ConsumerCause.REGEX, "", detail, epoch=group.epoch + 1)

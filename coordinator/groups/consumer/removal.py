@@ -1,0 +1,85 @@
+"""Members that leave, for good or for a while, and members that are fenced
+(docs/spec/consumer-group-protocol.md#2.3, #7.3, #8.2)."""
+
+from collections.abc import Sequence
+
+from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms
+from coordinator.groups.consumer.events import ConsumerAway, ConsumerLeave, RevocationOverdue, SessionExpired
+from coordinator.groups.consumer.notes import ConsumerCause, note
+from coordinator.groups.consumer.record_builders import assignment_record, epoch_records, member_tombstones
+from coordinator.groups.consumer.state import NONE_ASSIGNED, ConsumerGroup, ConsumerMember, Current
+from coordinator.groups.consumer.subscriptions import hash_of, subscriptions_of
+from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
+from protocol.client_text import client_text
+from protocol.messages.consumer_groups import LEAVING, LEAVING_FOR_NOW, ConsumerGroupHeartbeatReply
+
+
+def leave(group: ConsumerGroup, event: ConsumerLeave, out: Outcome) -> None:
+    """Remove the member, whatever its epoch."""
+    member = group.members[event.member_id]
+    remove(group, [member], ConsumerCause.LEFT, _described(member), out)
+    out.reply(event.ref, ConsumerGroupHeartbeatReply(member_id=event.member_id, member_epoch=LEAVING))
+
+
+def leave_for_a_while(group: ConsumerGroup, event: ConsumerAway, out: Outcome) -> None:
+    """Keep the static member's partitions for it until its session is over; what it had to revoke is free at once. Its
+    successor may commit with any epoch."""
+    member = group.members[event.member_id]
+    assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.current.assigned.items()}
+    current = Current(LEAVING_FOR_NOW, member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)
+    out.records.append(assignment_record(group.group_id, member.member_id, current))
+    note(group, out, ConsumerCause.AWAY, member.member_id, _described(member), kind="member")
+    out.reply(event.ref, ConsumerGroupHeartbeatReply(member_id=event.member_id, member_epoch=LEAVING_FOR_NOW))
+
+
+def fence_silent(group: ConsumerGroup, event: SessionExpired, out: Outcome) -> None:
+    """Remove the member whose session is over."""
+    member = group.members.get(event.member_id)
+    if member is not None:
+        detail = f"no heartbeat for {session_timeout_ms(group, member)} ms: {_described(member)}"
+        remove(group, [member], ConsumerCause.SESSION_EXPIRED, detail, out)
+
+
+def fence_unrevoked(group: ConsumerGroup, event: RevocationOverdue, out: Outcome) -> None:
+    """Remove the member that did not revoke its partitions in its rebalance timeout; one whose epoch has moved may
+    stay."""
+    member = group.members.get(event.member_id)
+    if member is not None and member.current.epoch == event.epoch:
+        timeout_ms = member.subscription.rebalance_timeout_ms
+        count = sum(map(len, member.current.pending.values()))
+        detail = f"{count} partitions not revoked in {timeout_ms} ms: {_described(member)}"
+        remove(group, [member], ConsumerCause.NOT_REVOKED, detail, out)
+
+
+def remove(
+    group: ConsumerGroup,
+    members: Sequence[ConsumerMember],
+    cause: ConsumerCause,
+    detail: str,
+    out: Outcome,
+) -> None:
+    """Remove the members in one batch; their partitions are free at once, and targets follow at the next heartbeat."""
+    lines = [member.subscription for member in members]
+    after = subscriptions_of(group).without(lines)
+    for member in members:
+        out.records += member_tombstones(group.group_id, member.member_id)
+        cancel_timers(group, member.member_id, out)
+    unused = [regex for regex in group.resolved if regex not in after.regexes]
+    out.records += [ConsumerTombstone(group.group_id, ConsumerKey.REGEX, regex) for regex in unused]
+    out.records += epoch_records(group, hash_of(group, after))
+    note(
+        group,
+        out,
+        cause,
+        ", ".join(member.member_id for member in members),
+        f"group epoch {group.epoch + 1}: {detail}",
+        epoch=group.epoch + 1,
+        members=len(group.members) - len(members),
+    )
+
+
+def _described(member: ConsumerMember) -> str:
+    line = member.subscription
+    who = client_text(line.client_id, line.client_host)
+    return who if line.instance_id is None else f"{who}, instance {line.instance_id}"

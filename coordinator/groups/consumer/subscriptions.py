@@ -1,0 +1,108 @@
+"""Subscriptions of a group's members, as they are or as one request will make them
+(docs/spec/consumer-group-protocol.md#3.1, #3.4)."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, Target
+from coordinator.groups.consumer.topics import TopicOfGroup, metadata_hash
+from coordinator.records.consumer_records import ConsumerMemberRecord
+
+
+class Change(NamedTuple):
+    """One member as a request makes it. `before`: its last record, None for a new member. A member that replaces
+    another begins with what that one had."""
+
+    line: ConsumerMemberRecord
+    before: ConsumerMemberRecord | None
+    current: Current
+    target: Target | None
+    replaced: ConsumerMember | None = None
+
+    @property
+    def member_id(self) -> str:
+        return self.line.member_id
+
+    @property
+    def names_changed(self) -> bool:
+        return self.line.subscribed_topic_names != (() if self.before is None else self.before.subscribed_topic_names)
+
+    @property
+    def regex_changed(self) -> bool:
+        return (self.line.subscribed_topic_regex or "") != (self.regex_before or "")
+
+    @property
+    def regex_before(self) -> str | None:
+        return None if self.before is None else self.before.subscribed_topic_regex
+
+
+class SubscriptionCounts(NamedTuple):
+    """Numbers of members by topic name, and by regular expression."""
+
+    names: Counter[str]
+    regexes: Counter[str]
+
+    def without(self, lines: list[ConsumerMemberRecord]) -> "SubscriptionCounts":
+        """Return the subscriptions after the members are gone."""
+        names, regexes = self.names.copy(), self.regexes.copy()
+        for line in lines:
+            names.subtract(line.subscribed_topic_names)
+            if line.subscribed_topic_regex:
+                regexes[line.subscribed_topic_regex] -= 1
+        return SubscriptionCounts(+names, +regexes)
+
+
+def subscriptions_of(group: ConsumerGroup) -> SubscriptionCounts:
+    """Return the subscriptions as they are."""
+    return SubscriptionCounts(group.names, group.regexes)
+
+
+def subscriptions_after(group: ConsumerGroup, change: Change) -> SubscriptionCounts:
+    """Return the subscriptions after the change."""
+    now = subscriptions_of(group)
+    if not change.names_changed and not change.regex_changed:
+        return now
+    after = now if change.before is None else now.without([change.before])
+    names, regexes = after.names.copy(), after.regexes.copy()
+    names.update(change.line.subscribed_topic_names)
+    if change.line.subscribed_topic_regex:
+        regexes[change.line.subscribed_topic_regex] += 1
+    return SubscriptionCounts(names, regexes)
+
+
+def subscribed_names(group: ConsumerGroup, now: SubscriptionCounts) -> list[str]:
+    """Return the names of the subscribed topics, in the order that assignors rely on."""
+    names = dict.fromkeys(now.names)
+    for regex in now.regexes:
+        names.update(dict.fromkeys(sorted(group.topics_of(regex))))
+    return list(names)
+
+
+def existing_topics(group: ConsumerGroup, now: SubscriptionCounts) -> dict[bytes, TopicOfGroup]:
+    """Return the subscribed topics that exist, by id."""
+    found = map(group.topics.find, subscribed_names(group, now))
+    return {topic.topic_id: topic for topic in found if topic is not None}
+
+
+def hash_of(group: ConsumerGroup, now: SubscriptionCounts) -> int:
+    """Digest the subscribed topics that exist."""
+    return metadata_hash(existing_topics(group, now).values())
+
+
+def is_homogeneous(now: SubscriptionCounts, members: int) -> bool:
+    """Return true if all members have the same subscription, of one form (docs/spec/consumer-group-protocol.md#3.4)."""
+    if now.regexes:
+        return not now.names and list(now.regexes.values()) == [members]
+    return all(count == members for count in now.names.values())
+
+
+def subscribes(group: ConsumerGroup, line: ConsumerMemberRecord) -> Callable[[bytes], bool]:
+    """Return a check that a topic exists and the member subscribes to it."""
+    names, matched = frozenset(line.subscribed_topic_names), group.topics_of(line.subscribed_topic_regex)
+
+    def is_wanted(topic_id: bytes) -> bool:
+        name = group.topics.name_of(topic_id)
+        return name is not None and (name in names or name in matched)
+
+    return is_wanted

@@ -1,0 +1,221 @@
+"""Computation of a group's target assignment (docs/spec/consumer-group-protocol.md#3.2 to #3.4): within the heartbeat
+that asks for it if the group is small, else in slices, one computation at a time."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
+
+from coordinator.groups.consumer.assignors.pace import Pace, chunks
+from coordinator.groups.consumer.assignors.registry import ASSIGNORS
+from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, run
+from coordinator.groups.consumer.events import ComputeTarget, TargetAnnounced, TargetComputed, TargetsMoved
+from coordinator.groups.consumer.notes import ConsumerCause, note
+from coordinator.groups.consumer.record_builders import target_record
+from coordinator.groups.consumer.state import Computing, ConsumerGroup, Target
+from coordinator.groups.consumer.subscriptions import (
+    Change,
+    SubscriptionCounts,
+    existing_topics,
+    is_homogeneous,
+    subscribed_names,
+)
+from coordinator.groups.consumer.topics import TopicOfGroup
+from coordinator.groups.outcome import Outcome, Steps
+from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
+from protocol.messages.consumer_groups import AssignmentChanged
+
+AT_ONCE_US = 10_000
+"""Estimated work up to which a target is computed within the heartbeat that asks for it."""
+_MEMBER_US, _SUBSCRIPTION_US, _TOPIC_US, _PARTITION_US, _WRITE_US = 8, 1, 20, 2, 20
+"""Costs of an assignor, at worst, and of the record of a member's target."""
+_MEMBERS_A_PIECE = 50
+
+
+def is_due(group: ConsumerGroup, wall_ms: int) -> bool:
+    """Return true if a target may be computed now: at most once an interval. A computation that lies in the future
+    counts as none: the clock was set back."""
+    last_ms = group.target_timestamp_ms
+    return last_ms == 0 or not last_ms <= wall_ms < last_ms + group.settings.assignment_interval_ms
+
+
+def preferred_assignor(group: ConsumerGroup, change: Change | None = None) -> str:
+    """Return the assignor that most members ask for; members without one do not vote. A tie goes to the first in the
+    configuration."""
+    votes = group.assignors
+    if change is not None and (change.before is None or change.before.server_assignor != change.line.server_assignor):
+        votes = votes.copy()
+        if change.before is not None and change.before.server_assignor:
+            votes[change.before.server_assignor] -= 1
+        if change.line.server_assignor:
+            votes[change.line.server_assignor] += 1
+    return _most_votes(group.settings.assignors, votes)
+
+
+def _most_votes(assignors: tuple[str, ...], votes: Counter[str]) -> str:
+    return max(assignors, key=lambda name: votes[name])
+
+
+def is_small(group: ConsumerGroup, now: SubscriptionCounts) -> bool:
+    """Return true if the targets can be computed and written within one heartbeat."""
+    members, topics = len(group.members) + 1, len(now.names)
+    subscriptions = now.names.total()
+    for regex, count in now.regexes.items():
+        matched = len(group.topics_of(regex))
+        topics, subscriptions = topics + matched, subscriptions + count * matched
+    cost_us = members * (_MEMBER_US + _WRITE_US) + topics * _TOPIC_US + subscriptions * _SUBSCRIPTION_US
+    if cost_us > AT_ONCE_US:
+        return False  # before any topic is looked at
+    partitions = sum([topic.partitions for topic in existing_topics(group, now).values()])
+    return cost_us + partitions * _PARTITION_US <= AT_ONCE_US
+
+
+def compute_targets(group: ConsumerGroup, change: Change, after: SubscriptionCounts) -> Mapping[str, Target]:
+    """Compute the targets of all members at once, as the change makes them."""
+    targets = {**group.targets, change.member_id: change.target or {}}
+    return run(_computation(group, _lines_after(group, change), targets, after, preferred_assignor(group, change)))
+
+
+def begin(group: ConsumerGroup, event: ComputeTarget, out: Outcome) -> None:
+    """Begin to compute the targets in slices, for the group as it is now. Changes that come later make the target epoch
+    fall behind again: the next computation takes them in."""
+    if group.computing is None and group.target_epoch < group.epoch:
+        group.computing = Computing(group.epoch, event.member_id)
+        out.work.append(_steps(group, group.computing))
+
+
+def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
+    """Compute, write, announce. Losses are written before gains, so targets are disjoint after each record: a crash in
+    between leaves what the next computation can begin with."""
+    computing.epoch = group.epoch
+    now = SubscriptionCounts(group.names.copy(), group.regexes.copy())
+    lines = [member.subscription for member in group.members.values()]
+    instances = {member_id: instance_id for instance_id, member_id in group.static_members.items()}
+    assignor = preferred_assignor(group)
+    targets = yield from _computation(group, lines, dict(group.targets), now, assignor)
+    moved: dict[str, None] = {}
+    for next_target in (_without_gains, _whole):
+        ids = iter(targets)
+        while chunk := list(islice(ids, _MEMBERS_A_PIECE)):
+            part: dict[str, Target] = {}
+            for member_id in chunk:
+                present = _present(group, member_id, instances.get(member_id))
+                before = None if present is None else group.targets.get(present)
+                after = next_target(before, targets[member_id])
+                if present is not None and after != before:
+                    part[present] = after or {}
+            if part:
+                moved |= dict.fromkeys(part)
+                yield TargetsMoved(group.group_id, tuple(part.items()))
+                if group.computing is not computing:
+                    return  # the part could not be appended
+            yield len(chunk) + len(part) * _WRITE_US
+    detail = _detail(computing.epoch, assignor, len(moved), len(targets))
+    yield TargetComputed(group.group_id, computing.epoch, computing.member_id, detail)
+    ids = iter(moved)
+    while chunk := list(islice(ids, _MEMBERS_A_PIECE)):
+        yield TargetAnnounced(group.group_id, computing.epoch, tuple(chunk))
+        yield len(chunk) * _WRITE_US
+
+
+def _present(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str | None:
+    """Return the member that has the place of one at the beginning: a static member may have been replaced since."""
+    if instance_id in group.static_members:
+        return group.static_members[instance_id]
+    return member_id if member_id in group.members else None
+
+
+def _without_gains(before: Target | None, after: Target) -> Target | None:
+    if before is None:
+        return None
+    kept = {topic_id: numbers & after.get(topic_id, frozenset()) for topic_id, numbers in before.items()}
+    return {topic_id: numbers for topic_id, numbers in kept.items() if numbers}
+
+
+def _whole(_before: Target | None, after: Target) -> Target | None:
+    return after
+
+
+def move(group: ConsumerGroup, event: TargetsMoved, out: Outcome) -> None:
+    """Write targets of members."""
+    out.records += [target_record(group.group_id, *one) for one in event.targets if one[0] in group.members]
+    out.is_splittable = True
+
+
+def finish(group: ConsumerGroup, event: TargetComputed, out: Outcome) -> None:
+    """Write that all targets are those of the epoch: members may take their steps towards them."""
+    group.computing = None
+    out.records.append(TargetRecord(group.group_id, event.epoch, out.moment.wall_ms))
+    note(group, out, ConsumerCause.TARGET, event.member_id, event.detail, kind="target", epoch=event.epoch)
+
+
+def announce(group: ConsumerGroup, event: TargetAnnounced, out: Outcome) -> None:
+    """Tell members that can be told."""
+    for member in map(group.members.get, event.member_ids):
+        if member is not None and member.connection >= 0:
+            out.pushes.append((member.connection, AssignmentChanged(group.group_id, event.epoch)))
+
+
+def compute_at_once(
+    group: ConsumerGroup, change: Change, after: SubscriptionCounts, epoch: int, out: Outcome
+) -> Target:
+    """Compute and write the targets of a small group in the same batch as the change; return the member's."""
+    targets = compute_targets(group, change, after)
+    moved = 0
+    for member_id, target in targets.items():
+        known = change.target if member_id == change.member_id else group.targets.get(member_id)
+        if known is None or known != target:
+            out.records.append(target_record(group.group_id, member_id, target))
+            moved += 1
+            member = group.members.get(member_id)
+            if member is not None and member.connection >= 0 and member_id != change.member_id:
+                out.pushes.append((member.connection, AssignmentChanged(group.group_id, epoch)))
+    out.records.append(TargetRecord(group.group_id, epoch, out.moment.wall_ms))
+    detail = _detail(epoch, preferred_assignor(group, change), moved, len(targets))
+    cause, members = ConsumerCause.TARGET, len(targets)
+    note(group, out, cause, change.member_id, detail, kind="target", epoch=epoch, members=members)
+    return targets[change.member_id]
+
+
+def _detail(epoch: int, assignor: str, moved: int, members: int) -> str:
+    return f"epoch {epoch} by {assignor}: {moved} of {members} members have another target"
+
+
+def _computation(
+    group: ConsumerGroup,
+    lines: list[ConsumerMemberRecord],
+    targets: Mapping[str, Target],
+    now: SubscriptionCounts,
+    assignor: str,
+) -> Computation:
+    """Compute the targets of the members from their previous ones. What is read of the group is read before the first
+    piece ends, but for topics: a change of these is found later, and moves the epoch."""
+    resolved, pace = dict(group.resolved), Pace()
+    existing: dict[bytes, TopicOfGroup] = {}
+    for names in chunks(subscribed_names(group, now)):
+        existing |= {topic.topic_id: topic for topic in map(group.topics.find, names) if topic is not None}
+        if pace.add(_TOPIC_US * len(names)):
+            yield pace.take()
+    ids = {topic.name: topic_id for topic_id, topic in existing.items()}
+    wanted: dict[tuple[tuple[str, ...], str | None], frozenset[bytes]] = {}
+    members = []
+    for line in lines:
+        key = line.subscribed_topic_names, line.subscribed_topic_regex
+        if key not in wanted:
+            known = resolved.get(line.subscribed_topic_regex or "")
+            found = (frozenset() if known is None else known.topics).union(line.subscribed_topic_names)
+            wanted[key] = frozenset(ids[name] for name in found if name in ids)
+            pace.add(_SUBSCRIPTION_US * len(found))
+        members.append(
+            SubscribedMember(line.member_id, line.instance_id, wanted[key], targets.get(line.member_id) or {})
+        )
+        if pace.add(_MEMBER_US):
+            yield pace.take()
+    return (yield from ASSIGNORS[assignor](members, existing, is_homogeneous(now, len(lines))))
+
+
+def _lines_after(group: ConsumerGroup, change: Change) -> list[ConsumerMemberRecord]:
+    """Return the records of all members, the changed one last if it is new."""
+    gone = change.replaced.member_id if change.replaced is not None else None
+    lines = {member_id: one.subscription for member_id, one in group.members.items() if member_id != gone}
+    lines[change.member_id] = change.line
+    return list(lines.values())

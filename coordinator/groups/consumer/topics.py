@@ -1,0 +1,56 @@
+"""Topics as a consumer group sees them: which exist, with their ids and numbers of partitions."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+
+class TopicOfGroup(NamedTuple):
+    """A topic that exists."""
+
+    topic_id: bytes
+    name: str
+    partitions: int
+
+
+class TopicImage(Protocol):
+    """All topics as they are now."""
+
+    @property
+    def version(self) -> int:
+        """Number that grows with every change of a topic."""
+
+    def find(self, name: str) -> TopicOfGroup | None:
+        """Return the topic of the name, if it exists."""
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic, if it exists."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all topics."""
+
+
+class NoTopics:
+    """An image without a topic, for groups whose topics are not known here."""
+
+    version = 0
+
+    def find(self, name: str) -> TopicOfGroup | None:
+        return None
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return None
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+
+def metadata_hash(topics: Iterable[TopicOfGroup]) -> int:
+    """Digest the topics as a signed number of 64 bits, in whatever order they come; 0 for none
+    (docs/spec/consumer-group-protocol.md#9.1)."""
+    whole = 0
+    for topic in topics:
+        name = topic.name.encode()
+        data = b"".join((topic.topic_id, topic.partitions.to_bytes(4, "big"), name))
+        whole ^= int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big", signed=True)
+    return whole

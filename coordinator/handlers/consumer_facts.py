@@ -1,0 +1,100 @@
+"""Facts about members of a server-driven group, for operators: epochs, targets, and who has partitions to give up since
+when."""
+
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from coordinator.clock import Moment
+from coordinator.groups.consumer.delayed import DelayedRevocation, session_timeout_ms
+from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
+from coordinator.handlers.connection_facts import with_client, with_connection
+from coordinator.handlers.core import Core
+from coordinator.handlers.views import encode_partitions
+from coordinator.keys import RevocationKey
+from protocol.messages.groups import DescribedGroup, DescribedMember
+
+_REVOKE = "revoke"
+
+
+class _Revoking(NamedTuple):
+    """A member that holds partitions which its target does not have. `left_ms`: time until it is fenced."""
+
+    member_id: str
+    partitions: Assigned
+    for_ms: int
+    left_ms: int
+    is_told: bool
+
+
+def with_consumer_facts(core: Core, group: ConsumerGroup, described: DescribedGroup, moment: Moment) -> DescribedGroup:
+    """Return the description with the facts of the members, and of the revocation that is waited for."""
+    revoking = {}
+    for member in group.members.values():
+        if (one := _revoking(core, group, member, moment)) is not None:
+            revoking[member.member_id] = one
+    members = tuple(
+        [_with_facts(core, group, one, revoking.get(one.member_id), moment.monotonic_ms) for one in described.members]
+    )
+    return replace(described, members=members, target_epoch=group.target_epoch, **_phase(list(revoking.values())))
+
+
+def _revoking(core: Core, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> _Revoking | None:
+    """Return what the member has to give up. A member is told by its next heartbeat, and then has its rebalance
+    timeout."""
+    watched = core.purgatory.get(RevocationKey(group.group_id, member.member_id))
+    now_ms, current = moment.monotonic_ms, member.current
+    if isinstance(watched, DelayedRevocation):
+        left_ms = max(0, watched.deadline_ms - now_ms)
+        return _Revoking(member.member_id, current.pending, now_ms - watched.began_ms, left_ms, True)
+    if current.epoch == group.target_epoch:
+        return None
+    target = group.targets.get(member.member_id, {})
+    excess = {
+        topic_id: {number: epoch for number, epoch in epochs.items() if number not in target.get(topic_id, ())}
+        for topic_id, epochs in current.assigned.items()
+    }
+    partitions = {topic_id: epochs for topic_id, epochs in excess.items() if epochs}
+    if not partitions:
+        return None
+    since_ms = max(0, moment.wall_ms - group.target_timestamp_ms)
+    return _Revoking(member.member_id, partitions, since_ms, max(0, member.deadline_ms - now_ms), False)
+
+
+def _with_facts(
+    core: Core, group: ConsumerGroup, described: DescribedMember, revoking: _Revoking | None, now_ms: int
+) -> DescribedMember:
+    member = group.members[described.member_id]
+    line, timeout_ms = member.subscription, session_timeout_ms(group, member)
+    known = replace(
+        described,
+        session_timeout_ms=timeout_ms,
+        rebalance_timeout_ms=line.rebalance_timeout_ms,
+        session_left_ms=max(0, member.deadline_ms - now_ms),
+        heard_ago_ms=-1 if member.connection < 0 else max(0, now_ms - member.deadline_ms + timeout_ms),
+        topics=group.subscribed_by(member),
+        protocols=(line.server_assignor,) if line.server_assignor else (),
+        member_epoch=member.current.epoch,
+        target_assignment=encode_partitions(group, group.targets.get(member.member_id, {})),
+    )
+    if revoking is not None:
+        pending = encode_partitions(group, revoking.partitions)
+        known = replace(known, pending_revocation=pending, revoking_ms=revoking.for_ms)
+    if member.connection in core.connections:
+        known = with_client(known, core.client(member.connection))
+    return with_connection(core, member.connection, known, now_ms)
+
+
+def _phase(revoking: list[_Revoking]) -> dict[str, Any]:
+    """Return the fields of the phase. The member that holds others up the longest comes first."""
+    if not revoking:
+        return {}
+    revoking.sort(key=lambda one: -one.for_ms)
+    last = max(revoking, key=lambda one: one.left_ms)
+    return {
+        "phase": _REVOKE,
+        "phase_ms": revoking[0].for_ms,
+        "phase_left_ms": last.left_ms,
+        "waiting_for": tuple([one.member_id for one in revoking]),
+        "limited_by": last.member_id if last.is_told else "",
+    }

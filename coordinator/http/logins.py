@@ -1,0 +1,88 @@
+"""Logins of HTTP requests: Basic, with the users of Kafka's clients. Without logins everybody is anonymous."""
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from aiohttp import BasicAuth, web
+from aiohttp.typedefs import Handler, Middleware
+
+from coordinator.http.guard import UNGUARDED
+from coordinator.http.queries import Problem
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.node import LoginReply
+
+CHALLENGE: Final = 'Basic realm="musterd", charset="UTF-8"'
+"""WWW-Authenticate of a refusal."""
+METRICS: Final = frozenset({"/metrics"})
+
+
+class Caller(NamedTuple):
+    """Sender of a request: the principal, and the host it comes from."""
+
+    principal: str
+    host: str
+
+
+LogIn = Callable[[str, str, str], Awaitable[Message]]
+"""Checks a user and a password, given from a host; answers LoginReply."""
+AskAs = Callable[[Message, Caller | None], Awaitable[Message]]
+"""Asks the node in a caller's name; None: anonymously."""
+
+_caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def of_caller(ask: AskAs) -> Callable[[Message], Awaitable[Message]]:
+    """Return a function that asks in the name of the request that is being served."""
+
+    async def ask_as_caller(message: Message) -> Message:
+        return await ask(message, _caller.get())
+
+    return ask_as_caller
+
+
+def logged_in(log_in: LogIn, open_paths: frozenset[str] = frozenset()) -> Middleware:
+    """Make a middleware that serves requests after their login alone, except the probes and `open_paths`."""
+    served = UNGUARDED | open_paths
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in served:
+            return await handler(request)
+        caller = await _log_in(request, log_in)
+        token = _caller.set(caller)
+        try:
+            return await handler(request)
+        finally:
+            _caller.reset(token)
+
+    return check
+
+
+async def _log_in(request: web.Request, log_in: LogIn) -> Caller:
+    host = request.remote or ""
+    if not (request.secure or _is_loopback(host)):
+        raise Problem(403, "a password goes over TLS or loopback alone: set tls.certificate.location")
+    given = request.headers.get("Authorization")
+    if given is None:
+        raise Problem(401, "a login is wanted: Basic, with a user's name and password")
+    try:
+        user = BasicAuth.decode(given, "utf-8")
+    except ValueError:
+        raise Problem(401, "this Authorization cannot be read: Basic is wanted, with a name and a password") from None
+    reply = await log_in(user.login, user.password, host)
+    assert isinstance(reply, LoginReply)
+    if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        raise Problem(429, "too many logins have failed, or wait; try again later")
+    if not reply.done:
+        raise Problem(401, "wrong user or password")
+    return Caller(f"User:{user.login}", host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,140 @@
+"""Pages that change committed offsets: plan, apply and undo. They are POSTs with a JSON body."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from coordinator.http.queries import Problem, Queries
+from coordinator.http.shapes import Json
+from diagnosis.assignments import Key
+from diagnosis.gathering import EARLIEST, LATEST
+from diagnosis.offset_plan import PlannedOffset, Target, changes, make_plan, parse_act_id, reversed_changes
+from protocol.messages.groups import ApplyOffsets, OffsetChange
+
+Names = Mapping[str, str]
+_INVALID, _CONFLICT, _NO_SUCH_ACT = 40002, 409, 40403
+
+
+class _Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    topic: str
+    partition: int
+    offset: int
+
+
+class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Body of a plan. `topics`: the partitions of each, all if null; without it all that the group has committed for.
+    Exactly one of the others says where to."""
+
+    topics: dict[str, list[int] | None] | None = None
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_current: bool = False
+    to_offset: int | None = None
+    shift_by: int | None = None
+    to_time_ms: int | None = None
+    of_group: str | None = None
+    offsets: list[_Place] | None = None
+    delete: bool = False
+
+
+class ApplyRequest(msgspec.Struct, frozen=True):
+    """Body of an application: the answer to a plan, or its field `plan` alone."""
+
+    plan: list[PlannedOffset]
+    act: str = "reset"
+
+
+class SurgeryPages:
+    """Each method is a page: (names in the path, body, address of the client)."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._ask = queries
+
+    async def plan(self, names: Names, body: bytes, host: str) -> Json:
+        """Old and new offset of each partition, and its lag before and after. Changes nothing."""
+        wanted = _decode(body, PlanRequest)
+        said = msgspec.structs.asdict(wanted)
+        if sum(value is not None and value is not False for name, value in said.items() if name != "topics") != 1:
+            raise Problem(_INVALID, f"say exactly one of {', '.join(name for name in said if name != 'topics')}")
+        group_id = names["group"]
+        committed = (await self._ask.committed([group_id])).get(group_id, {})
+        keys = await self._keys(wanted, committed)
+        begins = await self._ask.offsets_at(keys, EARLIEST) if keys else {}
+        ends = await self._ask.offsets_at(keys, LATEST) if keys else {}
+        planned = make_plan(await self._target(wanted, keys), keys, committed, begins, ends)
+        return {"group_id": group_id, "plan": [msgspec.structs.asdict(one) for one in planned]}
+
+    async def apply(self, names: Names, body: bytes, host: str) -> Json:
+        """Do as planned, if all offsets are as planned; the answer names the id that undoes it."""
+        wanted = _decode(body, ApplyRequest)
+        return await self._apply(names["group"], changes(wanted.plan), wanted.act, host)
+
+    async def undo(self, names: Names, body: bytes, host: str) -> Json:
+        """Undo a change, by its id GROUP:NUMBER, where the offsets are as it left them."""
+        found = parse_act_id(names["id"])
+        if found is None:
+            raise Problem(_INVALID, f"{names['id'][:80]!r} is no id: it is GROUP:NUMBER")
+        group_id, number = found
+        notes = (await self._ask.notes(group_id, number - 1, 1)).notes
+        if not notes or notes[0].number != number or not notes[0].changes:
+            raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no act {number} that changed offsets")
+        return await self._apply(group_id, reversed_changes(notes[0].changes), "undo", host)
+
+    async def _apply(self, group_id: str, made: tuple[OffsetChange, ...], act: str, host: str) -> Json:
+        reply = await self._ask.apply_offsets(ApplyOffsets(group_id, made, act, "http", host))
+        if reply.members:
+            raise Problem(_CONFLICT, f"group {group_id!r} has members: {', '.join(reply.members)}")
+        if reply.conflicts:
+            first = reply.conflicts[0]
+            where = f"{first.topic}-{first.partition_index} is at {first.previous_offset} by now"
+            raise Problem(_CONFLICT, f"the plan is stale, nothing was changed: {where}")
+        if reply.number < 0:
+            raise Problem(_INVALID, reply.error_message)
+        return {"group_id": group_id, "id": f"{group_id}:{reply.number}", "changed": len(made)}
+
+    async def _keys(self, wanted: PlanRequest, committed: Mapping[Key, int]) -> list[Key]:
+        if wanted.topics is None:
+            named = [(one.topic, one.partition) for one in wanted.offsets or ()]
+            return sorted({*committed, *named})
+        counts = await self._ask.partition_counts(wanted.topics)
+        keys: list[Key] = []
+        for topic, partitions in wanted.topics.items():
+            count = counts.get(topic, 0)
+            missing = [part for part in partitions or () if not 0 <= part < count]
+            if missing or not count:
+                what = f"partition {topic}-{missing[0]}" if missing and count else f"topic {topic!r}"
+                raise Problem(40403, f"there is no {what}")
+            keys += [(topic, part) for part in (range(count) if partitions is None else partitions)]
+        return sorted(set(keys))
+
+    async def _target(self, wanted: PlanRequest, keys: list[Key]) -> Target:
+        if wanted.to_time_ms is not None:
+            return Target(at_time=await self._ask.offsets_at(keys, max(wanted.to_time_ms, 0)))
+        if wanted.of_group is not None:
+            return Target(offsets=(await self._ask.committed([wanted.of_group])).get(wanted.of_group, {}))
+        if wanted.offsets is not None:
+            return Target(offsets={(one.topic, one.partition): one.offset for one in wanted.offsets})
+        return Target(
+            wanted.to_earliest,
+            wanted.to_latest,
+            wanted.to_current,
+            wanted.to_offset,
+            wanted.shift_by,
+            delete=wanted.delete,
+        )
+
+
+def _decode(body: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise Problem(_INVALID, f"the body is not as it should be: {error}") from None
+
+
+SurgeryPage = Callable[[SurgeryPages, Names, bytes, str], Awaitable[Json]]
+SURGERY_ROUTES: Final[tuple[tuple[str, SurgeryPage], ...]] = (
+    ("/v1/groups/{group}/offsets/plan", SurgeryPages.plan),
+    ("/v1/groups/{group}/offsets/apply", SurgeryPages.apply),
+    ("/v1/undo/{id}", SurgeryPages.undo),
+)

@@ -1,0 +1,109 @@
+"""Authorization by the node's own access control lists: the permitted part of a request is served, and the rest of it
+denied where Apache Kafka denies it. The rules are those of `coordinator.accounts.requests`."""
+
+from coordinator.accounts.authorizer import Decisions
+from coordinator.accounts.division import divide, merge_reply
+from coordinator.accounts.permission import (
+    AUTO_CREATED,
+    CLUSTER,
+    IDEMPOTENT_PRODUCER,
+    TOPIC,
+    TOPIC_OR_CLUSTER,
+    CodeOf,
+    Permission,
+)
+from coordinator.accounts.requests import ACCESS
+from coordinator.clock import Moment
+from coordinator.handlers.core import INTERNAL, Connection, Core
+from coordinator.handlers.table import Handler
+from coordinator.node.events import Opened
+from coordinator.node.serving import Serving
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.acls import AclOperation
+from protocol.messages.node import DescribeNode
+from protocol.session import RequestRef
+
+_Pending = tuple[Message, Message | None]
+"""A request under way, and the reply to its denied part."""
+
+
+class LocalAuthorization:
+    """Authorization of all requests of clients, and of those from inside the process that stand for clients."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._pending: dict[int, dict[int, _Pending]] = {}
+
+    def take_part(self, serving: Serving) -> None:
+        """Put the authorization before the handlers of clients' requests."""
+        serving.handlers = {message: self.guarded(message, handler) for message, handler in serving.handlers.items()}
+        serving.on_opened.append(self.opened)
+        serving.on_closed.append(self.closed)
+        serving.rewrite = self.rewrite
+
+    def opened(self, connection: Connection, event: Opened) -> None:
+        """Hold a new connection to the rules: it is anonymous, or has a certificate, until it logs in."""
+        connection.access = self._core.accounts.authorizer.of(connection.principal, connection.peer_host)
+        connection.is_guarded = True
+
+    def closed(self, number: int) -> None:
+        """Forget a closed connection."""
+        self._pending.pop(number, None)
+
+    def guarded(self, message: type[Message], handler: Handler) -> Handler:
+        """Return a handler that serves the permitted part of a request."""
+        finishes = ACCESS[message].finish is not None
+
+        def serve(core: Core, ref: RequestRef, request: Message, moment: Moment) -> None:
+            if message is DescribeNode and ref.connection == INTERNAL:
+                handler(core, ref, request, moment)  # health and numbers: /healthz, /readyz, /metrics
+                return
+            permitted, denied = divide(request, self._code_of(ref))
+            if permitted is None:
+                assert denied is not None
+                core.outbox.send(ref, denied)
+                return
+            if denied is not None or finishes:
+                self._pending.setdefault(ref.connection, {})[ref.number] = request, denied
+            handler(core, ref, permitted, moment)
+
+        return serve
+
+    def rewrite(self, ref: RequestRef, reply: Message, moment: Moment) -> Message:
+        """Return the reply with the denials in it."""
+        pending = self._pending.get(ref.connection)
+        found = None if pending is None else pending.pop(ref.number, None)
+        if found is None:
+            return reply
+        message, denied = found
+        return merge_reply(message, reply, denied, self._code_of(ref))
+
+    def _code_of(self, ref: RequestRef) -> CodeOf:
+        access = self._core.access_of(ref)
+        known = access.known
+
+        def code_of(permission: Permission) -> ErrorCode:
+            if known.get(permission):  # the key is the permission itself: nearly always this look-up is all
+                return ErrorCode.NONE
+            return ErrorCode.NONE if self._permits(access, permission) else permission.denial
+
+        return code_of
+
+    def _permits(self, access: Decisions, permission: Permission) -> bool:
+        kind, name, operation = permission
+        if isinstance(name, bytes):
+            found = self._core.topics.name_of(name)
+            if found is None:
+                return True  # there is no such topic: the handler says so
+            name = found
+        if kind == AUTO_CREATED:
+            core = self._core
+            if not core.config.auto_create_topics_enable or core.topics.partition_count(name):
+                return True
+            kind = TOPIC_OR_CLUSTER
+        if kind == TOPIC_OR_CLUSTER:
+            return access.permits(CLUSTER, "", operation) or access.permits(TOPIC, name, operation)
+        if kind == IDEMPOTENT_PRODUCER:
+            return access.permits(CLUSTER, "", operation) or access.permits_on_any_topic(AclOperation.WRITE)
+        return access.permits(kind, name, operation)

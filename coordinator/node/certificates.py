@@ -1,0 +1,29 @@
+"""Principals of clients that show a certificate: its name, by `ssl.principal.mapping.rules`."""
+
+from coordinator.config.principals import distinguished_name, map_name, parse_rules
+from coordinator.handlers.core import Connection, Core
+from coordinator.node.events import Opened
+from coordinator.node.serving import Serving
+
+
+class CertificatePrincipals:
+    """Names connections after their certificates. One whose name no rule matches is closed, as by Kafka."""
+
+    def __init__(self, core: Core, serving: Serving, rules: str) -> None:
+        self._core = core
+        self._serving = serving
+        self._rules = parse_rules(rules)
+        serving.on_opened.append(self.opened)
+
+    def opened(self, connection: Connection, event: Opened) -> None:
+        """Name the connection, if it has a certificate."""
+        if not event.subject:
+            return
+        shown = distinguished_name(event.subject)
+        mapped = map_name(self._rules, shown)
+        if mapped is None:
+            self._serving.close(connection, f"no rule of ssl.principal.mapping.rules matches {shown[:300]!r}")
+        else:
+            connection.principal = f"User:{mapped}"
+            connection.access = self._core.accounts.authorizer.of(connection.principal, connection.peer_host)
+            connection.is_guarded = True

@@ -1,0 +1,83 @@
+"""Records of server-driven consumer groups in a shard: how they become the state of a group, and how a group that is
+deleted or changes its kind ends on record (docs/spec/consumer-group-protocol.md#13.4, #14)."""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from coordinator.clock import Moment
+from coordinator.groups.consumer import applying
+from coordinator.groups.consumer.offsets import refuse_commit, refuse_transactional_commit
+from coordinator.records.consumer_records import ConsumerKey, ConsumerRecord, ConsumerTombstone
+from coordinator.records.records import BalancedTombstone, GroupTombstone, ShardRecord
+from coordinator.runtime.group import Group, GroupKind
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
+
+if TYPE_CHECKING:
+    from coordinator.runtime.shard import Shard
+
+_NO_EPOCH = -1
+
+
+def apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) -> None:
+    """Apply the record. A tombstone of an absent group changes nothing; any other makes the group if it is absent, and
+    one that only has offsets becomes a consumer group."""
+    known = shard.groups.get(record.group_id)
+    if isinstance(record, ConsumerTombstone):
+        if known is None or known.consumer is None:
+            return
+        if record.key is ConsumerKey.GROUP:
+            shard.remove(record.group_id)
+            return
+    present = known or shard.adopt(group or shard.new_group(record.group_id))
+    present.consumer = present.as_consumer()
+    if present.kind is not GroupKind.CONSUMER:
+        present.become(GroupKind.CONSUMER)
+    applying.apply(present.consumer, record)
+
+
+def end_on_record(group: Group, records: list[ShardRecord]) -> None:
+    """Complete the records that delete a group by those of its other kinds. A consumer group has none of a classic
+    one."""
+    if type(records[-1]) is not GroupTombstone:
+        return
+    if group.balanced is not None:
+        records.append(BalancedTombstone(group.group_id))
+    if group.consumer is not None:
+        tombstones = consumer_tombstones(group)
+        records[:] = [record for record in records if type(record) is not GroupTombstone] + tombstones
+
+
+def consumer_tombstones(group: Group) -> list[ShardRecord]:
+    """Build the tombstones of a consumer group without members."""
+    assert group.consumer is not None and not group.consumer.members
+    keys = [ConsumerKey.TARGET, ConsumerKey.TOPICS, ConsumerKey.GROUP]
+    if not group.consumer.has_partition_metadata:
+        keys.remove(ConsumerKey.TOPICS)
+    return [ConsumerTombstone(group.group_id, key) for key in keys]
+
+
+def change_kind(shard: "Shard", group: Group, moment: Moment) -> ErrorCode | None:
+    """End the kind that a group without members has; its offsets stay, and what comes next decides the new kind."""
+    records: list[ShardRecord] = []
+    if group.consumer is not None:
+        records += consumer_tombstones(group)
+    elif group.classic.stored is not None:
+        records.append(GroupTombstone(group.group_id))
+    return shard.record(records, group, moment) if records else None
+
+
+def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> ErrorCode:
+    """Check the sender of a commit to a group that is not classic: only the owner of a partition commits for a
+    client-balanced group."""
+    if group.consumer is None or group.kind is not GroupKind.CONSUMER:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(message, OffsetCommit):
+        return refuse_commit(group.consumer, message)
+    return refuse_transactional_commit(group.consumer, message)
+
+
+def as_simple(message: OffsetCommit | TxnOffsetCommit) -> OffsetCommit | TxnOffsetCommit:
+    """Return the commit as one of a client without a generation: its sender was checked."""
+    return replace(message, generation_id=_NO_EPOCH, member_id="", group_instance_id=None)
