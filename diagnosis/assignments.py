@@ -1,0 +1,43 @@
+"""Subscriptions and assignments of described members; none where they cannot be decoded: other kinds of members write
+what they like."""
+
+from collections.abc import Collection, Iterable
+
+from protocol import streams_protocol
+from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from protocol.errors import ProtocolViolation
+from protocol.messages.groups import DescribedGroup, DescribedMember
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+
+def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple[Key, ...]:
+    """Return the partitions assigned to a member, in order."""
+    return partitions_of(group, member.member_assignment)
+
+
+def partitions_of(group: DescribedGroup, assignment: bytes) -> tuple[Key, ...]:
+    """Return the partitions of an assignment of protocol type `consumer` or `streams`, in order; none if it has another
+    type or cannot be decoded."""
+    topics: Iterable[tuple[str, Iterable[int]]] = ()
+    try:
+        if group.protocol_type == PROTOCOL_TYPE:
+            topics = decode_assignment(assignment).partitions
+        elif group.protocol_type == streams_protocol.PROTOCOL_TYPE:
+            topics = streams_protocol.decode_streams_assignment(assignment).items()
+    except ProtocolViolation:
+        return ()
+    return tuple(sorted((topic, part) for topic, parts in topics for part in parts))
+
+
+def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collection[str]:
+    """Return the topics of a member's subscription; none if its metadata is hidden or cannot be decoded."""
+    try:
+        if group.protocol_type == PROTOCOL_TYPE and member.member_metadata:
+            return decode_subscription(member.member_metadata).topics
+        if group.protocol_type == streams_protocol.PROTOCOL_TYPE and member.member_metadata:
+            return streams_protocol.decode_streams_subscription(member.member_metadata).topics
+    except ProtocolViolation:
+        pass
+    return ()

@@ -1,0 +1,175 @@
+"""Rules about partitions: not read, not owned, out of range, about to expire. An idle partition is no problem."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis import people
+from diagnosis.assignments import Key, assigned_partitions, subscribed_topics
+from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
+from protocol import streams_protocol
+from protocol.consumer_protocol import PROTOCOL_TYPE
+from protocol.messages.groups import DescribedMember
+
+UNOWNED_MS: Final = 60_000
+"""Time from which an unowned partition is no part of a rebalance in two rounds (KIP-429)."""
+IDLE_MS: Final = 600_000
+"""Time from which members without partitions are no part of a deployment that starts new ones first."""
+REWOUND_MS: Final = 900_000
+"""Time for which offsets that went back are told."""
+_REWINDING: Final = ("reset", "rewind")
+EXPIRES_MS: Final = 86_400_000
+_NAMED: Final = 3
+
+
+def stopped(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Owned partitions whose records wait, and for which nothing was committed for long. One problem a member."""
+    if not _is_stable_for(evidence, OVERDUE_MS):
+        return
+    lines = {(one.topic, one.partition): one for one in evidence.progress if _has_stopped(one, evidence.now_ms)}
+    for member in evidence.group.members:
+        own = [lines[key] for key in assigned_partitions(evidence.group, member) if key in lines]
+        if own:
+            yield _stopped(evidence, member, own)
+
+
+def _has_stopped(one: Progress, now_ms: int) -> bool:
+    if not one.is_overdue or one.lag == 0:
+        return False
+    if one.committed_ms is not None:
+        return now_ms - one.committed_ms >= OVERDUE_MS
+    return one.committed is None or one.is_moving is False
+
+
+def _stopped(evidence: Evidence, member: DescribedMember, own: list[Progress]) -> GroupProblem:
+    group = evidence.group
+    last_ms = max((one.committed_ms for one in own if one.committed_ms is not None), default=-1)
+    since = f"nothing committed for {people.duration(evidence.now_ms - last_ms)}" if last_ms >= 0 else "no commit"
+    records = sum(one.lag for one in own)
+    problem = GroupProblem(
+        Kind.CONSUMPTION_STOPPED,
+        group.group_id,
+        f"{people.client_of(member)} does not read {_names([(one.topic, one.partition) for one in own])}: {since}, "
+        f"{records} records wait, the first for more than {people.duration(OVERDUE_MS)}",
+        since_ms=last_ms,
+        partitions=len(own),
+        records=records,
+        command=f"muster groups describe {group.group_id} --verbose",
+    )
+    return blame(problem, member)
+
+
+def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Offsets that went back a short time ago, by a reset or by a member: records are read again."""
+    for note in evidence.notes:
+        back = [one for one in note.changes if 0 <= one.offset < one.previous_offset]
+        if note.act in _REWINDING and back and evidence.now_ms - note.wall_ms <= REWOUND_MS:
+            group_id = evidence.group.group_id
+            problem = GroupProblem(
+                Kind.CONSUMPTION_REWOUND,
+                group_id,
+                f"offsets went back ({note.act}): {note.detail}",
+                since_ms=note.wall_ms,
+                partitions=len(back),
+                records=sum(one.previous_offset - one.offset for one in back),
+                command=f"muster explain {group_id}",
+            )
+            yield blame_client(problem, note.origin)
+
+
+def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Committed offsets whose records are deleted: the reader jumps to where `auto.offset.reset` says."""
+    lost = [
+        one for one in evidence.progress if one.committed is not None and one.begin is not None
+        if one.committed < one.begin
+    ]  # fmt: skip
+    if lost:
+        records = sum((one.begin or 0) - (one.committed or 0) for one in lost)
+        group_id = evidence.group.group_id
+        yield GroupProblem(
+            Kind.OFFSETS_OUT_OF_RANGE,
+            group_id,
+            f"{_names([(one.topic, one.partition) for one in lost])}: the committed offset lies below the log's start, "
+            f"{records} records were deleted unread",
+            partitions=len(lost),
+            records=records,
+            command=f"muster groups reset {group_id} --to-earliest",
+        )
+
+
+def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Partitions of subscribed topics that no member of a Stable group has."""
+    if not _is_stable_for(evidence, UNOWNED_MS) or not evidence.group.members:
+        return
+    missing = sorted(_wanted(evidence) - _owned(evidence))
+    if missing:
+        lags = {(one.topic, one.partition): one.lag for one in evidence.progress}
+        yield GroupProblem(
+            Kind.UNOWNED_PARTITIONS,
+            evidence.group.group_id,
+            f"no member has {_names(missing)}, though members subscribe to it",
+            since_ms=evidence.group.state_since_ms,
+            partitions=len(missing),
+            records=sum(lags.get(key, 0) for key in missing),
+            command=f"muster groups describe {evidence.group.group_id} --verbose",
+        )
+
+
+def idle(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Members without partitions, since there are more members than partitions."""
+    group, wanted = evidence.group, _wanted(evidence)
+    if not wanted or len(group.members) <= len(wanted) or not _is_stable_for(evidence, IDLE_MS):
+        return
+    without = [member for member in group.members if not assigned_partitions(group, member)]
+    if without:
+        problem = GroupProblem(
+            Kind.IDLE_MEMBERS,
+            group.group_id,
+            f"{len(group.members)} members share {len(wanted)} partitions: {len(without)} have none, "
+            f"{people.client_of(without[0])} among them",
+            since_ms=group.state_since_ms,
+            command=f"muster groups describe {group.group_id}",
+        )
+        yield blame(problem, without[0])
+
+
+def expires(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Committed offsets that expire within a day."""
+    left_ms = evidence.expires_ms - evidence.now_ms
+    if evidence.expires_ms >= 0 and left_ms <= EXPIRES_MS:
+        group_id = evidence.group.group_id
+        when = f"in {people.duration(left_ms)}" if left_ms > 0 else "at the next run"
+        committed = [one for one in evidence.progress if one.committed is not None]
+        yield GroupProblem(
+            Kind.OFFSETS_EXPIRE,
+            group_id,
+            f"committed offsets expire {when}: the group then reads from where `auto.offset.reset` says",
+            partitions=len(committed),
+            command=f"muster offsets expiring {group_id}",
+        )
+
+
+def _is_stable_for(evidence: Evidence, ms: int) -> bool:
+    """Return true if the group is Stable, for as long as its server tells."""
+    group = evidence.group
+    if group.group_state != "Stable" or group.phase:
+        return False
+    return group.state_since_ms < 0 or evidence.now_ms - group.state_since_ms >= ms
+
+
+def _wanted(evidence: Evidence) -> set[Key]:
+    """Return the partitions of subscribed topics; none of a group whose members share out by themselves."""
+    group = evidence.group
+    if group.protocol_type not in (PROTOCOL_TYPE, streams_protocol.PROTOCOL_TYPE):
+        return set()
+    topics = {topic for member in group.members for topic in member.topics or subscribed_topics(group, member)}
+    return {(topic, part) for topic in topics for part in range(evidence.counts.get(topic, 0))}
+
+
+def _owned(evidence: Evidence) -> set[Key]:
+    group = evidence.group
+    return {key for member in group.members for key in assigned_partitions(group, member)}
+
+
+def _names(keys: list[Key]) -> str:
+    named = ", ".join(f"{topic}-{partition}" for topic, partition in keys[:_NAMED])
+    return named if len(keys) <= _NAMED else f"{named} and {len(keys) - _NAMED} more"

@@ -1,0 +1,213 @@
+"""Gathering of evidence, as questions and answers: a generator yields the questions, and its driver asks the servers.
+
+So the daemon's pages, which may not block, and the command gather the same."""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from diagnosis.assignments import Key, assigned_partitions, subscribed_topics
+from diagnosis.doctor import diagnose
+from diagnosis.loops import RECENT_MS, is_recent, refused_join
+from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
+from protocol.messages.groups import DescribedGroup, ListedNote, RefusedRequest
+from protocol.messages.offsets import OffsetFetchGroupReply
+
+NOTES_A_GROUP: Final = 100
+GROUPS_A_SLICE: Final = 100
+EARLIEST: Final = -2
+LATEST: Final = -1
+_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+
+
+class Describe(NamedTuple):
+    """Wants `list[DescribedGroup]` with facts, without groups that are gone."""
+
+    group_ids: Sequence[str]
+
+
+class Commits(NamedTuple):
+    """Wants `dict[str, dict[Key, Commit]]`, by group."""
+
+    group_ids: Sequence[str]
+
+
+class Commit(NamedTuple):
+    """A committed offset; `at_ms` is None if the server does not tell its time."""
+
+    offset: int
+    at_ms: int | None
+
+
+class Offsets(NamedTuple):
+    """Wants `dict[Key, int]`: for each partition the first offset at or after the time, -1 if no record is so late.
+    Partitions of which nothing is known are left out."""
+
+    keys: Sequence[Key]
+    timestamp: int
+
+
+class Notes(NamedTuple):
+    """Wants `tuple[ListedNote, ...]`: the newest notes of the group."""
+
+    group_id: str
+
+
+class FirstExpiry(NamedTuple):
+    """Wants an int: the wall time at which the first offset of the group expires, -1 if none does."""
+
+    group_id: str
+
+
+Question = Describe | Commits | Offsets | Notes | FirstExpiry
+Gathering = Generator[Question, Any, list[Evidence]]
+
+
+class Known(NamedTuple):
+    """Facts about the whole cluster. `tells_all`: the server is a musterd, which has notes and times of commits."""
+
+    now_ms: int
+    counts: Mapping[str, int]
+    refusals: Sequence[RefusedRequest] = ()
+    tells_all: bool = True
+
+
+def gather(group_ids: Iterable[str], known: Known) -> Gathering:
+    """Gather the evidence about these groups, some at a time."""
+    wanted, found = list(group_ids), []
+    for start in range(0, len(wanted), GROUPS_A_SLICE):
+        found += yield from _gather(wanted[start : start + GROUPS_A_SLICE], known)
+    return found
+
+
+def _gather(group_ids: list[str], known: Known) -> Gathering:
+    described: list[DescribedGroup] = yield Describe(group_ids)
+    commits: dict[str, dict[Key, Commit]] = yield Commits([group.group_id for group in described])
+    keys = {group.group_id: _keys(group, commits.get(group.group_id, {}), known.counts) for group in described}
+    every = sorted({key for some in keys.values() for key in some})
+    ends: dict[Key, int] = (yield Offsets(every, LATEST)) if every else {}
+    begins: dict[Key, int] = (yield Offsets(every, EARLIEST)) if every else {}
+    found = []
+    for group in described:
+        own = commits.get(group.group_id, {})
+        lines = tuple(_progress(key, own.get(key), begins, ends) for key in keys[group.group_id])
+        notes: tuple[ListedNote, ...] = ()
+        if known.tells_all and _has_recent_notes(group, known.now_ms, own):
+            notes = yield Notes(group.group_id)
+        expires_ms = -1
+        if known.tells_all and own and group.group_state == "Empty":
+            expires_ms = yield FirstExpiry(group.group_id)
+        refusals = tuple(one for one in known.refusals if one.group_id == group.group_id)
+        found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms))
+    return (yield from _with_overdue(found, known.now_ms))
+
+
+def _with_overdue(found: list[Evidence], now_ms: int) -> Gathering:
+    """Look up whether records wait for too long, for partitions whose readers have not committed for as long."""
+    suspects = sorted({(one.topic, one.partition) for evidence in found for one in _suspects(evidence)})
+    if not suspects:
+        return found
+    first: dict[Key, int] = yield Offsets(suspects, now_ms - OVERDUE_MS)
+    return [replace(evidence, progress=tuple(_overdue(one, first) for one in evidence.progress)) for evidence in found]
+
+
+def _suspects(evidence: Evidence) -> Iterable[Progress]:
+    if evidence.group.group_state != "Stable":
+        return ()
+    return (
+        one
+        for one in evidence.progress
+        if one.lag and (one.committed_ms is None or evidence.now_ms - one.committed_ms >= OVERDUE_MS)
+    )
+
+
+def _overdue(one: Progress, first: Mapping[Key, int]) -> Progress:
+    """Records before the first one of the last minutes are older than those."""
+    key = (one.topic, one.partition)
+    if key not in first or not one.lag:
+        return one
+    start = one.begin if one.committed is None else one.committed
+    return replace(one, is_overdue=first[key] < 0 or (start is not None and start < first[key]))
+
+
+def _has_recent_notes(group: DescribedGroup, now_ms: int, own: Mapping[Key, Commit]) -> bool:
+    """Return true if a note may matter: static members are replaced, and offsets reset, without a change of the group's
+    state."""
+    is_settled = 0 <= group.state_since_ms <= now_ms - RECENT_MS and not group.phase
+    return (
+        not is_settled
+        or any(member.group_instance_id for member in group.members)
+        or (any((one.at_ms or 0) > now_ms - RECENT_MS for one in own.values()))
+    )
+
+
+def _keys(group: DescribedGroup, committed: Iterable[Key], counts: Mapping[str, int]) -> list[Key]:
+    owned = {key for member in group.members for key in assigned_partitions(group, member)}
+    topics = {topic for member in group.members for topic in member.topics or subscribed_topics(group, member)}
+    topics |= {topic for topic, _partition in (*committed, *owned)}
+    return sorted({*committed, *owned, *((topic, part) for topic in topics for part in range(counts.get(topic, 0)))})
+
+
+def _progress(key: Key, commit: Commit | None, begins: Mapping[Key, int], ends: Mapping[Key, int]) -> Progress:
+    offset, at_ms = (None, None) if commit is None else (commit.offset, commit.at_ms)
+    return Progress(*key, offset, begins.get(key), ends.get(key), at_ms)
+
+
+def needs_second_look(found: Iterable[Evidence]) -> bool:
+    """Return true if a server that tells no times must be asked again to judge."""
+    return any(one.group.group_state in _REBALANCING or any(line.is_overdue for line in one.progress) for one in found)
+
+
+def compared(first: Iterable[Evidence], second: Iterable[Evidence], elapsed_ms: int) -> list[Evidence]:
+    """Return the later evidence with what only two looks can tell: whether commits move, and that a group rebalanced
+    both times."""
+    before = {one.group.group_id: one for one in first}
+    return [_compared(before.get(one.group.group_id), one, elapsed_ms) for one in second]
+
+
+def _compared(before: Evidence | None, after: Evidence, elapsed_ms: int) -> Evidence:
+    if before is None:
+        return after
+    was = {(one.topic, one.partition): one.committed for one in before.progress}
+    lines = tuple(
+        replace(one, is_moving=was.get((one.topic, one.partition)) != one.committed) for one in after.progress
+    )
+    same = before.group.group_state == after.group.group_state and after.group.group_state in _REBALANCING
+    return replace(after, progress=lines, held_up_ms=elapsed_ms if same else -1)
+
+
+def problems(found: Iterable[Evidence], known: Known) -> list[GroupProblem]:
+    """Return all open problems, with refused members of groups that do not exist."""
+    evidence = list(found)
+    return problems_of(evidence) + problems_of_absent((one.group.group_id for one in evidence), known)
+
+
+def problems_of(evidence: Iterable[Evidence]) -> list[GroupProblem]:
+    """Return the open problems of these groups."""
+    return [problem for one in evidence for problem in diagnose(one)]
+
+
+def problems_of_absent(group_ids: Iterable[str], known: Known) -> list[GroupProblem]:
+    """Return the members that were refused lately by groups that do not exist. `group_ids`: of those that do."""
+    there = set(group_ids)
+    absent = (one for one in known.refusals if one.group_id not in there and is_recent(one, known.now_ms))
+    return [refused_join(one) for one in absent]
+
+
+def commits_of(reply: OffsetFetchGroupReply) -> dict[Key, Commit]:
+    """Return the committed offsets with the times of their commits."""
+    return {
+        (topic.name, part.partition_index): Commit(
+            part.committed_offset, part.commit_timestamp_ms if part.commit_timestamp_ms >= 0 else None
+        )
+        for topic in reply.topics
+        for part in topic.partitions
+        if not part.error_code and part.committed_offset >= 0
+    }
+
+
+def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
+    """Return the partitions of each topic, in order."""
+    return {topic: [part for _topic, part in ones] for topic, ones in groupby(sorted(keys), key=lambda one: one[0])}

@@ -1,0 +1,143 @@
+"""Rules about rebalances that repeat, and requests that are refused."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis import people
+from diagnosis.problem import Evidence, GroupProblem, Kind, blame_client, cost
+from protocol.client_text import client_text
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ListedNote, RefusedRequest
+
+RECENT_MS: Final = 600_000
+"""Notes older than this belong to another story."""
+REFUSED_MS: Final = 120_000
+"""A client that is refused and not seen again for this long has given up, or was mended."""
+_DEPARTURES: Final = ("member left", "session expired", "member did not rejoin in time", "member never synced")
+_REJOINS: Final = ("leader rejoined", "member metadata changed", "assignment could not be stored")
+_PROVEN, _EXPIRED, _REJOINED = 2, 3, 5
+"""Numbers of repetitions in `RECENT_MS` that make a loop, by how well they tell one from a restart."""
+_FIGHTS, _FIGHT_GAP_MS = 3, 60_000
+_COMMIT_MS: Final = 6_000
+"""Time by which the last poll may lie behind the last commit: Kafka's auto.commit.interval.ms, and a beat."""
+_POLL_TIMEOUT: Final = "poll timeout"
+"""Words of Kafka's clients for a member that left since its application did not poll (KIP-800)."""
+
+
+def loops(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Rebalances that the same member causes again and again."""
+    recent = [note for note in evidence.notes if evidence.now_ms - note.wall_ms <= RECENT_MS]
+    proven = [note for note in recent if note.cause in _DEPARTURES and _is_max_poll(note)]
+    if (name := _most(proven, _PROVEN)) is not None:
+        notes = [note for note in proven if _name(note) == name]
+        timeout = people.duration(notes[-1].rebalance_timeout_ms)
+        why = f"its application did not poll within its rebalance timeout (max.poll.interval.ms) of {timeout}"
+        yield _loop(evidence, notes, f"{name} was lost {_times(notes)}: {why}")
+    elif (name := _most([note for note in recent if note.cause == "session expired"], _EXPIRED)) is not None:
+        notes = [note for note in recent if note.cause == "session expired" and _name(note) == name]
+        yield _loop(evidence, notes, f"{name} lost its session {_times(notes)}")
+    rejoined = Counter(note.initiator for note in recent if note.cause in _REJOINS)
+    for initiator, count in rejoined.items():
+        if count >= _REJOINED:
+            notes = [note for note in recent if note.initiator == initiator and note.cause in _REJOINS]
+            yield _loop(evidence, notes, f"{_name(notes[-1]) or initiator} joined again {_times(notes)}")
+
+
+def _is_max_poll(note: ListedNote) -> bool:
+    """Return true if the gap in the application's requests equals the member's rebalance timeout."""
+    if _POLL_TIMEOUT in note.detail:
+        return True
+    timeout_ms, over_ms = note.rebalance_timeout_ms, note.idle_ms - note.rebalance_timeout_ms
+    return timeout_ms > 0 and note.idle_ms >= 0 and -1_000 <= over_ms <= max(_COMMIT_MS, timeout_ms // 10)
+
+
+def _name(note: ListedNote) -> str | None:
+    return None if note.origin is None else client_text(note.origin.client_id, note.origin.client_host)
+
+
+def _most(notes: list[ListedNote], least: int) -> str | None:
+    """Return the client with the most notes, if it has `least`."""
+    counts = Counter(name for note in notes if (name := _name(note)) is not None)
+    name, count = max(counts.items(), key=lambda one: one[1], default=("", 0))
+    return name if count >= least else None
+
+
+def _times(notes: list[ListedNote]) -> str:
+    return f"{len(notes)} times within {people.duration(notes[-1].wall_ms - notes[0].wall_ms)}"
+
+
+def _loop(evidence: Evidence, notes: list[ListedNote], sentence: str) -> GroupProblem:
+    group_id = evidence.group.group_id
+    problem = GroupProblem(
+        Kind.REBALANCE_LOOP,
+        group_id,
+        sentence,
+        member_id=notes[-1].initiator,
+        since_ms=notes[0].wall_ms,
+        command=f"muster explain {group_id}",
+    )
+    return cost(blame_client(problem, notes[-1].origin), evidence.progress)
+
+
+def fights(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Two processes with one instance id. The one that was replaced goes on sending requests, or comes back."""
+    fenced = [one for one in _recent(evidence) if one.error_code is ErrorCode.FENCED_INSTANCE_ID]
+    taken = [
+        note
+        for note in evidence.notes
+        if note.cause == "static member replaced" and evidence.now_ms - note.wall_ms <= RECENT_MS
+    ]
+    group_id = evidence.group.group_id
+    command = f"muster explain {group_id}"
+    if fenced:
+        one = fenced[-1]
+        holder = "" if not taken else f"; {_name(taken[-1])} has it now"
+        sentence = f"{_client(one)} was fenced and still runs: {one.detail}{holder}"
+        yield blame_client(
+            GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=one.since_ms, command=command), one
+        )
+        return
+    again = [note for note in taken if note.times >= _FIGHTS and _gap_ms(note) <= _FIGHT_GAP_MS]
+    for note in [note for note in again if evidence.now_ms - note.wall_ms <= 2 * _FIGHT_GAP_MS][-1:]:
+        before = note.previous
+        rival = "" if before is None else f"; it was {client_text(before.client_id, before.client_host)} before"
+        sentence = f"{_name(note)} took its instance id over {note.times} times{rival}"
+        problem = GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=note.since_ms, command=command)
+        yield blame_client(problem, note.origin)
+
+
+def _gap_ms(note: ListedNote) -> int:
+    return (note.wall_ms - note.since_ms) // max(1, note.times - 1)
+
+
+def refused(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Clients whose JoinGroup is refused."""
+    for one in _recent(evidence):
+        if one.error_code is not ErrorCode.FENCED_INSTANCE_ID:
+            yield refused_join(one)
+
+
+def refused_join(one: RefusedRequest) -> GroupProblem:
+    """Return the problem of one refused client; its group need not exist."""
+    problem = GroupProblem(
+        Kind.JOIN_REFUSED,
+        one.group_id,
+        f"{_client(one)} may not join ({one.error_code.name}): {one.detail}",
+        since_ms=one.since_ms,
+        command=f"muster groups describe {one.group_id} --verbose",
+    )
+    return blame_client(problem, one)
+
+
+def is_recent(one: RefusedRequest, now_ms: int) -> bool:
+    """Return true if the client was refused just now."""
+    return now_ms - one.wall_ms <= REFUSED_MS
+
+
+def _recent(evidence: Evidence) -> list[RefusedRequest]:
+    return [one for one in evidence.refusals if is_recent(one, evidence.now_ms)]
+
+
+def _client(one: RefusedRequest) -> str:
+    return client_text(one.client_id, one.client_host, one.client_port)

@@ -1,0 +1,109 @@
+"""Plans of offset resets: old and new value of each partition, and its lag before and after. A plan changes nothing; it
+is applied only where the old values still hold."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from diagnosis.assignments import Key
+from protocol.messages.groups import OffsetChange
+
+NONE = -1
+"""Offset of a partition without a commit."""
+_LONGEST_NUMBER = 18
+"""Digits of a number that fits 64 bits."""
+
+
+class Target(NamedTuple):
+    """Goal of a reset; exactly one is set. `at_time` are the first offsets at or after a time, -1 if no record is so
+    late; `offsets` are values by partition, as of a file or of another group."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_current: bool = False
+    to_offset: int | None = None
+    shift_by: int | None = None
+    at_time: Mapping[Key, int] | None = None
+    offsets: Mapping[Key, int] | None = None
+    delete: bool = False
+
+
+class PlannedOffset(msgspec.Struct, frozen=True):
+    """One partition of a plan. Lags are None if the partition's end is unknown."""
+
+    topic: str
+    partition: int
+    previous_offset: int
+    offset: int
+    lag_before: int | None = None
+    lag_after: int | None = None
+
+    @property
+    def is_change(self) -> bool:
+        return self.previous_offset != self.offset
+
+
+def make_plan(
+    target: Target,
+    keys: Iterable[Key],
+    committed: Mapping[Key, int],
+    begins: Mapping[Key, int],
+    ends: Mapping[Key, int],
+) -> list[PlannedOffset]:
+    """Plan the partitions, by topic and number. An offset outside the log becomes its start or end, as with Kafka's
+    tool. Partitions for which the target says nothing, or that do not exist, are left out."""
+    plan = []
+    for key in sorted(set(keys)):
+        begin, end = begins.get(key), ends.get(key)
+        previous = committed.get(key, NONE)
+        offset = _offset(target, key, previous, begin, end)
+        if offset is None:
+            continue
+        if not target.delete and begin is not None and end is not None:
+            offset = min(max(offset, begin), end)
+        plan.append(PlannedOffset(*key, previous, offset, _lag(previous, begin, end), _lag(offset, begin, end)))
+    return plan
+
+
+def _offset(target: Target, key: Key, previous: int, begin: int | None, end: int | None) -> int | None:
+    if target.delete:
+        return NONE if previous != NONE else None
+    if target.to_earliest:
+        return begin
+    if target.to_latest:
+        return end
+    if target.to_current:
+        return end if previous == NONE else previous
+    if target.to_offset is not None:
+        return target.to_offset
+    if target.shift_by is not None:
+        return None if previous == NONE else max(0, previous + target.shift_by)
+    if target.at_time is not None:
+        found = target.at_time.get(key)
+        return end if found == NONE else found
+    return (target.offsets or {}).get(key)
+
+
+def _lag(offset: int, begin: int | None, end: int | None) -> int | None:
+    start = begin if offset == NONE else offset
+    return None if end is None or start is None else max(0, end - start)
+
+
+def changes(plan: Iterable[PlannedOffset]) -> tuple[OffsetChange, ...]:
+    """Return the plan as the message that applies it, without what stays as it is."""
+    return tuple(
+        OffsetChange(one.topic, one.partition, one.previous_offset, one.offset) for one in plan if one.is_change
+    )
+
+
+def reversed_changes(made: Sequence[OffsetChange]) -> tuple[OffsetChange, ...]:
+    """Return the changes that undo these."""
+    return tuple(OffsetChange(one.topic, one.partition_index, one.offset, one.previous_offset) for one in made)
+
+
+def parse_act_id(text: str) -> tuple[str, int] | None:
+    """Return the group and the number of an act's id, `GROUP:NUMBER`; None if it is none."""
+    group_id, _colon, number = text.rpartition(":")
+    is_number = number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER
+    return (group_id, int(number)) if group_id and is_number else None

@@ -1,0 +1,107 @@
+"""Problems of groups, and the evidence they are found in."""
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from diagnosis.assignments import Key
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin, RefusedRequest
+
+
+class Kind(enum.StrEnum):
+    """Kinds of problems. Metric labels: add to them, never rename."""
+
+    JOIN_HELD_UP = "join_held_up"
+    SYNC_HELD_UP = "sync_held_up"
+    REVOCATION_HELD_UP = "revocation_held_up"
+    INSTANCE_FOUGHT_OVER = "instance_fought_over"
+    REBALANCE_LOOP = "rebalance_loop"
+    SILENT_MEMBER = "silent_member"
+    JOIN_REFUSED = "join_refused"
+    CONSUMPTION_STOPPED = "consumption_stopped"
+    CONSUMPTION_REWOUND = "consumption_rewound"
+    OFFSETS_OUT_OF_RANGE = "offsets_out_of_range"
+    IDLE_MEMBERS = "idle_members"
+    UNOWNED_PARTITIONS = "unowned_partitions"
+    OFFSETS_EXPIRE = "offsets_expire"
+
+
+class GroupProblem(msgspec.Struct, frozen=True):
+    """A problem of a group: `sentence` says what, by whom and since when; `partitions` and `records` what it costs;
+    `command` is the one to run next. `since_ms` is a wall time, -1 if it is unknown."""
+
+    kind: Kind
+    group_id: str
+    sentence: str
+    member_id: str = ""
+    client_id: str = ""
+    client_host: str = ""
+    client_port: int = -1
+    since_ms: int = -1
+    partitions: int = 0
+    records: int = 0
+    command: str = ""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Progress of a group in one partition; None is unknown. `is_overdue`: the first unread record is older than
+    `OVERDUE_MS`. `is_moving`: the commit has changed between two looks, for servers that do not tell the time of a
+    commit."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    begin: int | None
+    end: int | None
+    committed_ms: int | None = None
+    is_overdue: bool = False
+    is_moving: bool | None = None
+
+    @property
+    def lag(self) -> int:
+        """Records left to read, 0 if unknown."""
+        start = self.begin if self.committed is None else self.committed
+        return 0 if self.end is None or start is None else max(0, self.end - start)
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """All that servers say of a group. A Kafka broker tells no notes, refusals and expiry, and no member's times.
+    `held_up_ms`: for how long a group without a phase of its own was seen to rebalance."""
+
+    group: DescribedGroup
+    now_ms: int
+    notes: tuple[ListedNote, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    refusals: tuple[RefusedRequest, ...] = ()
+    counts: Mapping[str, int] = {}
+    """Numbers of partitions, by topic."""
+    expires_ms: int = -1
+    held_up_ms: int = -1
+
+
+OVERDUE_MS = 300_000
+"""Age from which an unread record counts as waiting too long, and time without a commit."""
+
+
+def blame(problem: GroupProblem, member: DescribedMember | None) -> GroupProblem:
+    """Return the problem with the member as its culprit."""
+    if member is None:
+        return problem
+    problem = replace(problem, member_id=member.member_id, client_id=member.client_id)
+    return replace(problem, client_host=member.client_host.lstrip("/"), client_port=member.client_port)
+
+
+def blame_client(problem: GroupProblem, client: Origin | RefusedRequest | None) -> GroupProblem:
+    """Return the problem with the client as its culprit."""
+    if client is None:
+        return problem
+    host = client.client_host.lstrip("/")
+    return replace(problem, client_id=client.client_id, client_host=host, client_port=client.client_port)
+
+
+def cost(problem: GroupProblem, progress: tuple[Progress, ...], keys: frozenset[Key] | None = None) -> GroupProblem:
+    """Return the problem with its cost: the partitions that nobody reads meanwhile (default: all), and their lag."""
+    lines = [one for one in progress if keys is None or (one.topic, one.partition) in keys]
+    return replace(problem, partitions=len(lines), records=sum(one.lag for one in lines))
