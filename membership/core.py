@@ -11,8 +11,8 @@ the "as soon as" rules of `_settle`, which send what the state asks for: a coord
 needed, JoinGroup goes out as soon as there is one, and so on. An action therefore only changes what the member knows.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from membership import heartbeats, joining, leader, operations, ownership, subscription
 from membership.checks import check_name
@@ -78,7 +78,7 @@ class MembershipRow(NamedTuple):
     """The actions of an event, state by state."""
 
     event: type
-    cells: dict[State, Callable[[MemberState, Any], None]]
+    cells: dict[State, Callable[[Any, Any], None]]
 
 
 class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
@@ -206,6 +206,9 @@ _IN_TOUCH = _BEATING | {State.JOINING}
 class Membership:
     """One member of one group. `jitter` gives numbers in [0, 1) for backoffs, as `random.random` does."""
 
+    _table: Mapping[type, Mapping[State, Callable[[Any, Any], None]]] = TABLE
+    _make_state: ClassVar[type[MemberState]] = MemberState
+
     def __init__(
         self,
         settings: MemberSettings,
@@ -215,7 +218,7 @@ class Membership:
     ) -> None:
         """`kind` is the protocol of consumers by default."""
         names = sorted({check_name("a topic", topic) for topic in topics})
-        self._member = MemberState(settings, jitter, tuple(names), kind or ConsumerProtocol())
+        self._member = self._make_state(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Return the effects of an event; none after `Closed`."""
@@ -230,18 +233,19 @@ class Membership:
                 sent = m.channel.answered(event.call)
                 if sent is not None:
                     _note_nodes(m, sent, event.reply)
-                    _apply(m, answered(sent, event.reply, event.reason))
+                    self._apply(answered(sent, event.reply, event.reason))
             case CallFailed():
                 m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
                 if event.is_unreached:
                     m.channel.note_unreached(event.call, m.now_ms)
             case Pushed():
-                if type(event.message) in TABLE:
-                    _apply(m, event.message)
+                if type(event.message) in self._table:
+                    self._apply(event.message)
             case _:
-                _apply(m, event)
-        _pass_time(m)
-        _settle(m)
+                self._apply(event)
+        self._pass_time()
+        if not m.closed:
+            self._settle()
         effects, m.effects = m.effects, []
         return effects
 
@@ -320,13 +324,48 @@ class Membership:
     def coordinator(self) -> NodeAddress | None:
         return self._member.coordinator
 
+    def _apply(self, event: object) -> None:
+        m = self._member
+        self._table[type(event)][m.state](m, event)
+
+    def _pass_time(self) -> None:
+        """Put reached deadlines and failed requests through the table, until there are none."""
+        m = self._member
+        for timer in Timer:
+            if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
+                m.disarm(timer)
+                if timer in _OVERDUE:
+                    self._apply(_OVERDUE[timer])
+        m.channel.pass_time(m.now_ms)
+        for number, sent in m.channel.overdue(m.now_ms):
+            m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
+            if not sent.to_coordinator:
+                m.effects.append(HangUp(sent.node))
+        while m.failed:
+            number, code = m.failed.popleft()
+            sent_or_gone = m.channel.lost(number)
+            if sent_or_gone is not None:
+                if not sent_or_gone.to_coordinator:
+                    m.nodes.failed(sent_or_gone.node)
+                self._apply(unanswered(sent_or_gone, code))
+        for operation in tuple(m.operations.values()):
+            if operation.deadline_ms <= m.now_ms:
+                operation.end(m, operation.error_code)
+
+    def _settle(self) -> None:
+        """Send what the state asks for."""
+        m = self._member
+        settle_lookups(m, is_in_touch=m.state in _IN_TOUCH)
+        if m.coordinator is not None:
+            _settle_with_coordinator(m)
+        if m.state is State.SYNCING and m.plan is None and _may_ask_metadata(m, Timer.RETRY):
+            leader.ask_metadata(m)
+        if m.state is State.STEADY and m.is_leader and m.roster and _may_ask_metadata(m, Timer.REFRESH):
+            leader.ask_metadata(m)
+
 
 def _wants_other_share(m: MemberState) -> bool:
     return m.rejoin != "" or m.joined_topics != m.topics
-
-
-def _apply(m: MemberState, event: object) -> None:
-    TABLE[type(event)][m.state](m, event)
 
 
 def _note_nodes(m: MemberState, sent: SentCall, reply: Message) -> None:
@@ -336,46 +375,20 @@ def _note_nodes(m: MemberState, sent: SentCall, reply: Message) -> None:
         m.nodes.answered(sent.node)
 
 
-def _pass_time(m: MemberState) -> None:
-    """Put reached deadlines and failed requests through the table, until there are none."""
-    for timer in Timer:
-        if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
-            m.disarm(timer)
-            if timer in _OVERDUE:
-                _apply(m, _OVERDUE[timer])
-    m.channel.pass_time(m.now_ms)
-    for number, sent in m.channel.overdue(m.now_ms):
-        m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
-        if not sent.to_coordinator:
-            m.effects.append(HangUp(sent.node))
-    while m.failed:
-        number, code = m.failed.popleft()
-        sent_or_gone = m.channel.lost(number)
-        if sent_or_gone is not None:
-            if not sent_or_gone.to_coordinator:
-                m.nodes.failed(sent_or_gone.node)
-            _apply(m, unanswered(sent_or_gone, code))
-    for operation in tuple(m.operations.values()):
-        if operation.deadline_ms <= m.now_ms:
-            operation.end(m, operation.error_code)
-
-
-def _settle(m: MemberState) -> None:
-    """Send what the state asks for."""
-    if m.closed:
-        return
+def settle_lookups(m: MemberState, *, is_in_touch: bool) -> None:
+    """Look for the topics of a pattern, and for the coordinator where the member is in touch with it or has pending
+    operations."""
     if m.pattern is not None and m.state is not State.LEAVING and _may_ask_metadata(m, Timer.TOPICS):
         subscription.ask_for_topics(m)
-    if m.coordinator is None:
-        wanted = m.state in _IN_TOUCH or m.operations
-        if wanted and m.channel.wants_lookup():
-            heartbeats.look_up(m)
-    else:
-        _settle_with_coordinator(m)
-    if m.state is State.SYNCING and m.plan is None and _may_ask_metadata(m, Timer.RETRY):
-        leader.ask_metadata(m)
-    if m.state is State.STEADY and m.is_leader and m.roster and _may_ask_metadata(m, Timer.REFRESH):
-        leader.ask_metadata(m)
+    if m.coordinator is None and (is_in_touch or m.operations) and m.channel.wants_lookup():
+        heartbeats.look_up(m)
+
+
+def settle_operations(m: MemberState) -> None:
+    """Send the pending operations that may go."""
+    for operation in tuple(m.operations.values()):
+        if operation.may_go(m) and operation.retry_at_ms <= m.now_ms:
+            operations.run(m, operation)
 
 
 def _settle_with_coordinator(m: MemberState) -> None:
@@ -383,9 +396,7 @@ def _settle_with_coordinator(m: MemberState) -> None:
         joining.send_join(m)
     if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
         joining.send_sync(m)
-    for operation in tuple(m.operations.values()):
-        if operation.may_go(m) and operation.retry_at_ms <= m.now_ms:
-            operations.run(m, operation)
+    settle_operations(m)
     if _may_beat(m):
         heartbeats.send_heartbeat(m)
 

@@ -1,4 +1,4 @@
-"""From outside the group to a steady member and out again: the actions of polls, joins, syncs and leaves.
+"""Actions of polls, joins, syncs and leaves: from outside the group to a steady member and out again.
 
 In an eager rebalance a member releases all partitions, joins, and gets a whole new assignment. In a cooperative one it
 keeps its partitions, releases those that its new assignment lacks, and joins once more. The rules are those of
@@ -12,6 +12,7 @@ from membership.replies import JoinAnswered, LeaveAnswered, SyncAnswered
 from membership.subscription import look_before_joining, subscribe
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import (
     NO_GENERATION,
     Heartbeat,
@@ -31,13 +32,13 @@ _REASON_CHARACTERS = 255
 # ------------------------------------------------------------------------------------------- the application's polls
 
 
-def start(m: MemberState, _event: Polled) -> None:
+def start(m: MemberState, event: Polled) -> None:
     if m.is_by_hand:
         return
     if m.fenced:
         m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))
         return
-    m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
+    note_poll(m, event)
     if m.held:
         m.state = State.RELEASING
         m.lose()
@@ -297,7 +298,7 @@ def close(m: MemberState, event: Closing) -> None:
 
 def close_when_released(m: MemberState, _event: Closing) -> None:
     """Close while the application releases partitions; leaving follows."""
-    m.stop_asking(Heartbeat, Metadata)
+    m.stop_asking(Heartbeat, ConsumerGroupHeartbeat, Metadata)
     m.timers.clear()
     m.channel.end_pause()
     m.state = State.LEAVING

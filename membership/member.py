@@ -46,6 +46,9 @@ class Timer(enum.IntEnum):
     TOPICS = 5  # of the list of all topics, for a pattern: while armed, it is not requested
 
 
+GROUP_PROTOCOLS = ("classic", "consumer", "auto")
+
+
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a member, with the names and defaults of docs/spec/consumer-client.md#A1. Raises ValueError for
     settings that cannot work."""
@@ -61,6 +64,10 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     rack_id: str | None = None
+    group_protocol: str = "classic"
+    """"consumer": the coordinator assigns (KIP-848); "auto": where it offers that; else the members do."""
+    server_assignor: str | None = None
+    """Assignor of the coordinator, if that assigns; None: its default."""
     rebalance_timeout_ms: int | None = None
     """Time that the others wait for this member to join again; None: max.poll.interval.ms."""
 
@@ -76,6 +83,11 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.max_poll_interval_ms <= 0:
             raise ValueError(f"max_poll_interval_ms is {self.max_poll_interval_ms}, it must be above 0")
+        if self.group_protocol not in GROUP_PROTOCOLS:
+            known = ", ".join(GROUP_PROTOCOLS)
+            raise ValueError(f"group_protocol is {self.group_protocol!r}, it must be one of {known}")
+        if self.group_protocol == "classic" and self.server_assignor is not None:
+            raise ValueError("server_assignor is of groups that the coordinator balances: set group_protocol")
         if not self.assignors:
             raise ValueError("assignors is empty: a member needs at least one way of sharing out")
         common_protocol(self.assignors)
@@ -127,7 +139,9 @@ class MemberOptions(TypedDict, total=False):
     """Settings that clients pass on to `MemberSettings`."""
 
     group_instance_id: str | None
+    group_protocol: str
     assignors: Iterable[str]
+    server_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int

@@ -108,13 +108,19 @@ def may_commit_in(m: MemberState, generation_id: int) -> ErrorCode:
 
 
 def commit(m: MemberState, event: CommitAsked) -> None:
-    """Only of what is held: the coordinator checks the member and its generation, but not whose partition it is."""
+    """Commit offsets of what is held: the coordinator checks the member and its generation, but not whose partition it
+    is."""
+    commit_as(PendingCommit, m, event)
+
+
+def commit_as(kind: type[PendingCommit], m: MemberState, event: CommitAsked) -> None:
+    """Commit offsets of what is held by a pending operation of this kind."""
     refusal = may_commit(m)
     held = {one: offset for one, offset in event.offsets.items() if one in m.held}
     if refusal != ErrorCode.NONE or not held:
         m.effects.append(CommitDone(event.operation, refusal, {}, m.rejoin))
         return
-    m.operations[event.operation] = PendingCommit(event.operation, event.deadline_ms, held, m.generation_id, event.once)
+    m.operations[event.operation] = kind(event.operation, event.deadline_ms, held, m.generation_id, event.once)
 
 
 def fetch_offsets(m: MemberState, event: OffsetsAsked) -> None:
@@ -136,7 +142,7 @@ def hear_commit(m: MemberState, event: CommitAnswered) -> None:
     if operation is None:
         return
     operation.call = None
-    code = event.error_code if event.reply is None else _first_error(event.reply)
+    code = event.error_code if event.reply is None else first_error(event.reply)
     if code == ErrorCode.NONE:
         if Timer.SESSION in m.timers and m.is_current(event.sent):
             note_heard(m)
@@ -194,7 +200,7 @@ def try_again(m: MemberState, operation: PendingOperation, code: ErrorCode) -> N
     operation.failures += 1
 
 
-def _first_error(reply: OffsetCommitReply) -> ErrorCode:
+def first_error(reply: OffsetCommitReply) -> ErrorCode:
     codes = (one.error_code for topic in reply.topics for one in topic.partitions)
     return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
 

@@ -5,6 +5,7 @@ from membership.events import MemberEvent
 from membership.member import SentCall
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatReply
 from protocol.messages.groups import HeartbeatReply, JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from protocol.messages.node import FindCoordinatorReply
 from protocol.messages.offsets import OffsetCommitReply, OffsetFetchReply
@@ -30,6 +31,10 @@ class SyncAnswered(CallAnswered, frozen=True):
 
 class HeartbeatAnswered(CallAnswered, frozen=True):
     reply: HeartbeatReply | None
+
+
+class ConsumerHeartbeatAnswered(CallAnswered, frozen=True):
+    reply: ConsumerGroupHeartbeatReply | None
 
 
 class LeaveAnswered(CallAnswered, frozen=True):
@@ -78,6 +83,7 @@ _ANSWERS: dict[str, type[CallAnswered]] = {
     "JoinGroup": JoinAnswered,
     "SyncGroup": SyncAnswered,
     "Heartbeat": HeartbeatAnswered,
+    "ConsumerGroupHeartbeat": ConsumerHeartbeatAnswered,
     "LeaveGroup": LeaveAnswered,
     "FindCoordinator": LookupAnswered,
     "Metadata": MetadataAnswered,

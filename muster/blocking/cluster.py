@@ -12,6 +12,7 @@ from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
 from muster.client.steps import Procedure, WaitUntil
 from muster.client.topics import TopicProcedures, ignore
+from muster.core.consumer_state import isolation
 from muster.core.fetching import FetchSettings
 from muster.core.lookups import Lookups
 from muster.core.requests import Requests
@@ -45,11 +46,13 @@ class ClusterClient(TopicProcedures):
         client_id: str = "muster",
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
+        isolation_level: str = "read_uncommitted",
         connect_timeout_s: float = 5.0,
     ) -> None:
+        """`isolation_level` "read_committed": logs end before the oldest open transaction."""
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         driver = CallerDriver(where, client_id, int(connect_timeout_s * 1000))
-        super().__init__(ThreadRunner(where, client_id, "client", driver), Lookups(FetchSettings(), random))
+        super().__init__(ThreadRunner(where, client_id, "client", driver), _lookups(isolation_level))
         self._dialect = where.dialect
         self._requests = Requests()
         self._asking = Driven(self._requests, ignore)
@@ -162,6 +165,10 @@ class ClusterClient(TopicProcedures):
             self._driver.carry_out(self._asking, lambda _: requests.forget(number))
             raise
         return requests.take(number)
+
+
+def _lookups(isolation_level: str) -> Lookups:
+    return Lookups(FetchSettings(isolation=isolation(isolation_level)), random)
 
 
 def expect(kind: type[M], reply: Message) -> M:

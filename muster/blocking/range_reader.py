@@ -2,18 +2,35 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from membership.topic_partition import TopicPartition
+from muster.blocking.ahead import Ahead
 from muster.blocking.cluster import RETRY_S, ClusterClient, expect
+from muster.core.consumer_state import isolation
+from muster.core.fetching.records import AbortedBatches
+from muster.core.fetching.settings import Isolation
 from muster.errors import CannotConnect, CorruptRecords, OffsetOutOfRange, Refused, RequestTimedOut
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchReply, FetchTopic
-from protocol.record_batch import BatchHeader, CorruptBatch, Record, batches, check_batch, decode_batch
+from protocol.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    batches,
+    check_batch,
+    decode_batch,
+    extent,
+)
 
 _MAX_WAIT_MS = 500
+_LEAST_BYTES = 16 * 1024
+_REQUEST_S = 30.0
+"""Time for one answer: a node that stays silent for longer is asked again, until `timeout_s` is over."""
 
 
 class RangeReader:
@@ -32,34 +49,51 @@ class RangeReader:
         end: int,
         *,
         timeout_s: float = 30.0,
+        outage_timeout_s: float | None = None,
         fetch_bytes: int = 4 * 1024 * 1024,
         client_id: str = "muster",
         dialect: str | None = None,
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
         waits_for_disk: bool = True,
+        isolation_level: str = "read_uncommitted",
+        reads_ahead: bool = False,
+        record_bytes: float | None = None,
         cluster: ClusterClient | None = None,
     ) -> None:
         """Without `waits_for_disk` KAFKA_STORAGE_ERROR is raised at once, not asked about until `timeout_s` is over.
+        `isolation_level` "read_committed" leaves out records of aborted transactions.
+        `outage_timeout_s`: how long nodes may not answer at all, `timeout_s` by default.
+        `reads_ahead`: the next answer is fetched, by another thread, while the batches of one are worked on.
+        `record_bytes`: size of a record as far as is known, so that little is fetched beyond the range's end.
         `cluster`: connections to share with other readers of this process; they outlive the reader."""
         if not 0 <= start <= end:
             raise ValueError(f"[{start}, {end}) is no range of offsets")
         self._arguments: dict[str, Any] = {
             "timeout_s": timeout_s,
+            "outage_timeout_s": outage_timeout_s,
             "fetch_bytes": fetch_bytes,
             "client_id": client_id,
             "dialect": dialect,
             "security": security,
             "broker_security": broker_security,
             "waits_for_disk": waits_for_disk,
+            "isolation_level": isolation_level,
+            "reads_ahead": reads_ahead,
+            "record_bytes": record_bytes,
         }
         self._lasting = frozenset() if waits_for_disk else frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
+        self._isolation = isolation(isolation_level)
         self._bootstrap = bootstrap
         self._partition = TopicPartition(topic, partition)
         self._start = start
         self._end = end
         self._timeout_s = timeout_s
+        self._outage_s = timeout_s if outage_timeout_s is None else outage_timeout_s
         self._fetch_bytes = fetch_bytes
+        self._reads_ahead = reads_ahead
+        self.record_bytes = record_bytes
+        """Stored size of a record, as far as is known: that of the newest answer."""
         self._cluster = cluster or ClusterClient(
             bootstrap, dialect=dialect, client_id=client_id, security=security, broker_security=broker_security
         )
@@ -77,19 +111,21 @@ class RangeReader:
         reach `end` in time, and `CorruptRecords`, `Refused`, `CannotConnect`.
         """
         position = self._start
-        heard_s = time.monotonic()
+        empty_since_s: float | None = None
+        ahead: Ahead[FetchPartitionReply] | None = None
         while position < self._end:
-            answer = self._fetch(position, heard_s)
-            moved = position
-            for header, batch in self._checked(answer.records, position):
-                if moved >= self._end:
-                    break
-                moved = header.next_offset
-                if not header.is_control:
-                    yield header, batch
-            if moved > position:
-                position, heard_s = moved, time.monotonic()
-            elif time.monotonic() - heard_s > self._timeout_s:
+            answer = self._fetch(position) if ahead is None else ahead.result()
+            behind = self._measure(answer.records, position)
+            ahead = None
+            if self._reads_ahead and position < behind < self._end:
+                ahead = Ahead(partial(self._fetch, behind))
+            yield from self._wanted(answer, position)
+            if behind > position:
+                position, empty_since_s = behind, None
+                continue
+            now_s = time.monotonic()
+            empty_since_s = empty_since_s or now_s
+            if now_s - empty_since_s > self._timeout_s:
                 raise RequestTimedOut(
                     f"{self._partition} gave nothing at offset {position} for {self._timeout_s:g} s; its end is at "
                     f"{answer.high_watermark}, {self._end} was wanted"
@@ -119,26 +155,66 @@ class RangeReader:
     ) -> None:
         self.close()
 
-    def _fetch(self, position: int, heard_s: float) -> FetchPartitionReply:
+    def _measure(self, data: bytes, position: int) -> int:
+        """Return the offset behind the last whole batch, and note how large its records are."""
+        at, behind = 0, position
+        try:
+            while len(data) - at >= HEADER_BYTES:
+                _, next_offset, size, _ = extent(data, at)
+                if at + size > len(data):
+                    break
+                at, behind = at + size, max(behind, next_offset)
+        except CorruptBatch:
+            pass  # `_checked` says where, once the batches before it are handed out
+        # Not even one batch: the next fetch must not be small.
+        self.record_bytes = at / (behind - position) if behind > position else None
+        return behind
+
+    def _wanted(self, answer: FetchPartitionReply, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches of an answer that begin before the end, and that transactions and control records leave."""
+        is_committed = self._isolation == Isolation.READ_COMMITTED
+        aborted = AbortedBatches(answer.aborted_transactions or ()) if is_committed else None
+        for header, batch in self._checked(answer.records, position):
+            if header.base_offset >= self._end:
+                return
+            is_hidden = aborted is not None and header.producer_id >= 0 and aborted.hide(header, batch)
+            if not (is_hidden or header.is_control):
+                yield header, batch
+
+    def _bytes_from(self, position: int) -> int:
+        """Return how much to fetch: a little more than the rest of the range, and not less than a batch may have."""
+        if self.record_bytes is None:
+            return self._fetch_bytes
+        return min(self._fetch_bytes, _LEAST_BYTES + int(1.1 * self.record_bytes * (self._end - position)))
+
+    def _fetch(self, position: int) -> FetchPartitionReply:
         """One answer with no error, asked for again while its node cannot give one."""
         topic, number = self._partition
-        partition = FetchPartition(number, position, self._fetch_bytes)
-        request = Fetch((FetchTopic(topic, (partition,)),), _MAX_WAIT_MS, max_bytes=self._fetch_bytes)
+        fetch_bytes = self._bytes_from(position)
+        partition = FetchPartition(number, position, fetch_bytes)
+        request = Fetch(
+            (FetchTopic(topic, (partition,)),),
+            _MAX_WAIT_MS,
+            max_bytes=fetch_bytes,
+            isolation_level=int(self._isolation),
+        )
+        request_s = min(self._outage_s, _REQUEST_S)
+        asked_s = time.monotonic()
         while True:
-            failure: Refused | CannotConnect
+            failure: Refused | CannotConnect | RequestTimedOut
             try:
-                node = self._cluster.leader(self._partition, self._timeout_s)
-                reply = expect(FetchReply, self._cluster.ask(request, self._timeout_s, node=node))
+                node = self._cluster.leader(self._partition, request_s)
+                reply = expect(FetchReply, self._cluster.ask(request, request_s, node=node))
                 answer = reply.responses[0].partitions[0]
                 code = answer.error_code
                 if code == ErrorCode.NONE:
                     return answer
                 failure = Refused(code, f"{self._partition} cannot be read at {position}: {code.name}")
-            except CannotConnect as lost:
+            except (CannotConnect, RequestTimedOut) as lost:
                 failure, code = lost, ErrorCode.NETWORK_EXCEPTION
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise self._out_of_range(position)
-            if not code.retriable or code in self._lasting or time.monotonic() - heard_s > self._timeout_s:
+            if not code.retriable or code in self._lasting or time.monotonic() - asked_s > self._outage_s:
                 raise failure
             self._cluster.forget_leader(self._partition)
             time.sleep(RETRY_S)

@@ -9,7 +9,8 @@ _TERMINATED = 143
 
 
 def main() -> None:
-    """Run the command; the process ends with its exit code: 0 done, 1 refused or not found, 2 misused. SIGTERM ends it
+    """Run the command; the process ends with its exit code: 0 done, 1 failed, 2 misused, 3 not
+    there, 4 refused, 5 not reached, 6 a problem is open (`muster doctor`). SIGTERM ends it
     as an interruption does, so that a member leaves its group instead of being missed.
     """
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(_TERMINATED))

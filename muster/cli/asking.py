@@ -63,6 +63,10 @@ class Complaint(Exception):
     """A refusal by the command itself, with a sentence for people."""
 
 
+class NotThere(Complaint):
+    """Something that was named does not exist."""
+
+
 def not_served(group_id: str, code: ErrorCode) -> str | None:
     """Return where to look when a coordinator does not answer for a group, None for any other code. A single node
     answers NOT_COORDINATOR for a shard that it could not load.
@@ -86,7 +90,7 @@ def _answering_for(group_id: str) -> Iterator[None]:
         yield
     except Refused as refused:
         if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
-            raise Complaint(f"there is no group {group_id!r}: see `muster groups list`") from None
+            raise NotThere(f"there is no group {group_id!r}: see `muster groups list`") from None
         if sentence := not_served(group_id, refused.error_code):
             raise Complaint(sentence) from None
         raise
@@ -177,7 +181,9 @@ def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
 def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
     with _answering_for(group_id):
-        group = cluster.ask_coordinator(DescribeGroupsReply, group_id, DescribeGroups((group_id,))).groups[0]
+        group = cluster.ask_coordinator(
+            DescribeGroupsReply, group_id, DescribeGroups((group_id,), with_facts=True)
+        ).groups[0]
         code = ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == _DEAD else group.error_code
         if code:
             raise Refused(code, group.error_message or f"group {group_id!r}: {code.name}")

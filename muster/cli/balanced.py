@@ -12,6 +12,8 @@ from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
+    CLIENT_MODE,
+    SERVER_MODE,
     BalancedGroupView,
     BalancedMemberView,
     BalancedPartition,
@@ -21,7 +23,8 @@ from protocol.messages.balanced import (
     DescribeBalancedReply,
 )
 
-CLIENT_BALANCED = "client-balanced"
+BALANCED_TYPES = ("client-balanced", "server-balanced")
+_CHOOSER = {CLIENT_MODE: "its members choose what they read", SERVER_MODE: "the coordinator assigns what they read"}
 
 
 def describe_balanced(cluster: ClusterClient, group_id: str, *, as_json: bool) -> None:
@@ -47,7 +50,7 @@ def missing_nodes(view: BalancedGroupView) -> list[int]:
 def _document(view: BalancedGroupView) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(view)
     del told["error_code"]
-    return {**told, "mode": CLIENT_BALANCED, "missing_nodes": missing_nodes(view), "total_lag": _lag(view)}
+    return {**told, "mode": f"{view.mode}-balanced", "missing_nodes": missing_nodes(view), "total_lag": _lag(view)}
 
 
 def _lag(view: BalancedGroupView, *, unowned: bool = False) -> int:
@@ -70,7 +73,7 @@ def _show(view: BalancedGroupView) -> None:
     facts: list[tuple[str, object]] = [
         ("Group", view.group_id),
         ("State", view.state),
-        ("Mode", f"{CLIENT_BALANCED}, its members choose what they read"),
+        ("Mode", f"{view.mode}-balanced, {_CHOOSER.get(view.mode, '')}"),
         ("Source count", counted),
         ("Topics", ", ".join(view.topics)),
         ("Total lag", f"{_lag(view)}{_unknown(view.partitions)}"),

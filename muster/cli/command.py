@@ -8,12 +8,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from muster.cli import explain, groups, offsets, records, topics
-from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
+from muster.cli import explain, groups, offsets, records, topics, users
+from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint, NotThere
 from muster.cli.config import read_servers
-from muster.errors import MusterError
+from muster.cli.operating import audit, carrying_out, doctor, surgery
+from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
+from protocol.errors import ErrorCode
 
 _INTERRUPTED = 130
+_NOT_THERE, _NOT_REACHED = 3, 5
+_ABSENT = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class _Command(TyperGroup):
@@ -25,13 +29,21 @@ class _Command(TyperGroup):
             sys.stdout.flush()
         except (MusterError, Complaint) as error:
             print(f"muster: {error}", file=sys.stderr)
-            raise typer.Exit(1) from None
+            raise typer.Exit(_exit_code(error)) from None
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None
         except BrokenPipeError:
             _forget_stdout()
             raise typer.Exit(0) from None
         return result
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, NotThere) or (isinstance(error, Refused) and error.error_code in _ABSENT):
+        return _NOT_THERE
+    if isinstance(error, Refused | carrying_out.ActRefused):
+        return carrying_out.REFUSED
+    return _NOT_REACHED if isinstance(error, CannotConnect | RequestTimedOut) else 1
 
 
 def _forget_stdout() -> None:
@@ -54,6 +66,10 @@ app = typer.Typer(
 app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them and how far they are.")
 app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go.")
 app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
+app.add_typer(users.app, name="users", help="Users: who may log in; make and delete them, set passwords.")
+app.command("doctor")(doctor.doctor)
+app.command("audit")(audit.audit)
+app.command("undo")(surgery.undo)
 app.command("explain")(explain.explain)
 app.command("produce")(records.produce)
 app.command("consume")(records.consume)

@@ -18,6 +18,7 @@ _OPENINGS = {
     "replaced": "No rebalance needed",
     "expired": "Forgotten",
     "admin": "Asked for",
+    "rewound": "Went back",
 }
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 """The end of a member id. Its beginning tells members apart; scripts get all of it."""

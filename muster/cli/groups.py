@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from diagnosis.people import phase, waiting_for
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli import balanced, hand_back, owners
@@ -12,6 +13,7 @@ from muster.cli.asking import (
     AsJson,
     Bootstrap,
     Complaint,
+    NotThere,
     committed_offsets,
     delete_groups,
     describe_group,
@@ -21,15 +23,23 @@ from muster.cli.asking import (
     reaching,
 )
 from muster.cli.ends import ends_of, left_out, oldest
+from muster.cli.operating import exports, surgery
+from muster.cli.operating.carrying_out import ActRefused
+from muster.cli.operating.member_facts import EPOCH_COLUMNS, VERBOSE_COLUMNS, epoch_row, facts_document, verbose_row
 from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
 from protocol import consumer_protocol, streams_protocol
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.messages.groups import DeletedGroup, DescribedGroup
+from protocol.messages.groups import DeletedGroup, DescribedGroup, DescribedMember
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(owners.owners)
 app.command("consume-from-max")(balanced.consume_from_max)
 app.command("hand-back")(hand_back.hand_back)
+app.command("reset")(surgery.reset)
+app.command("delete-offsets")(surgery.delete_offsets)
+app.command("evict")(surgery.evict)
+app.command("export")(exports.export)
+app.command("import")(exports.import_)
 
 
 @app.command("list")
@@ -56,8 +66,11 @@ def describe(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Each member's times, connection and software.")] = False,
 ) -> None:
     """Show the members of a group, what each has, and how far it is.
+
+    While the group rebalances, it says for how long, for whom it waits, and how long at most.
 
     Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
     committed offset; without one (-), all records there are. The total lag is their sum. Beside brokers, ends that
@@ -67,7 +80,7 @@ def describe(
     """
     with reaching(ctx, bootstrap) as cluster:
         described = describe_group(cluster, group)
-        if described.protocol_type == balanced.CLIENT_BALANCED:
+        if described.protocol_type in balanced.BALANCED_TYPES:
             balanced.describe_balanced(cluster, group, as_json=as_json)
             return
         owned = {member.member_id: _assigned(described, member.member_assignment) for member in described.members}
@@ -77,7 +90,7 @@ def describe(
     if as_json:
         show_json(_document(described, owned, lines))
     else:
-        _show(described, owned, lines)
+        _show(described, owned, lines, is_verbose=verbose)
 
 
 @app.command()
@@ -98,7 +111,14 @@ def delete(
                 print(f"Deleted group {printable(one.group_id)}.")
     refused = [_why_not(one) for one in results if one.error_code]
     if refused:
-        raise Complaint("; ".join(refused))
+        raise _kind_of(results)("; ".join(refused))
+
+
+def _kind_of(results: list[DeletedGroup]) -> type[Complaint]:
+    codes = {one.error_code for one in results if one.error_code}
+    if ErrorCode.NON_EMPTY_GROUP in codes:
+        return ActRefused
+    return NotThere if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
 
 
 def _error(deleted: DeletedGroup) -> str | None:
@@ -161,6 +181,7 @@ def _document(
         "state": group.group_state,
         "state_since": utc_time(group.state_since_ms) if group.state_since_ms >= 0 else None,
         "generation_id": group.generation_id,
+        **({"target_epoch": group.target_epoch} if group.target_epoch >= 0 else {}),
         "protocol_type": group.protocol_type,
         "protocol": group.protocol_data,
         "leader": group.leader,
@@ -168,6 +189,11 @@ def _document(
         "pending_members": group.pending_members,
         "shard": group.shard if group.shard >= 0 else None,
         "log": _log(group),
+        "phase": group.phase or None,
+        "phase_ms": group.phase_ms if group.phase else None,
+        "phase_left_ms": group.phase_left_ms if group.phase else None,
+        "waiting_for": list(group.waiting_for),
+        "limited_by": group.limited_by or None,
         "members": [
             {
                 "member_id": member.member_id,
@@ -175,6 +201,8 @@ def _document(
                 "client_id": member.client_id,
                 "client_host": member.client_host,
                 "partitions": [{"topic": one.topic, "partition": one.partition} for one in owned[member.member_id]],
+                **facts_document(member),
+                **(_epochs(group, member) if group.target_epoch >= 0 else {}),
             }
             for member in group.members
         ],
@@ -183,18 +211,41 @@ def _document(
     }
 
 
+def _epochs(group: DescribedGroup, member: DescribedMember) -> dict[str, Any]:
+    """Return the facts of a server-driven member."""
+    assignments = {"target": member.target_assignment, "to_revoke": member.pending_revocation}
+    return {
+        "member_epoch": member.member_epoch,
+        "revoking_ms": member.revoking_ms if member.revoking_ms >= 0 else None,
+        **{
+            name: [{"topic": one.topic, "partition": one.partition} for one in _assigned(group, encoded)]
+            for name, encoded in assignments.items()
+        },
+    }
+
+
+def _epoch_row(group: DescribedGroup, member: DescribedMember) -> tuple[object, ...]:
+    target, pending = _assigned(group, member.target_assignment), _assigned(group, member.pending_revocation)
+    return epoch_row(member, _ranges(target), _ranges(pending))
+
+
 def _log(group: DescribedGroup) -> str | None:
     """Name the log as `musterd log` does. A node of an earlier version does not say."""
     return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
 
 
-def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]]) -> None:
+def _show(
+    group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]], *, is_verbose: bool
+) -> None:
     since = f" since {local_time(group.state_since_ms)}" if group.state_since_ms >= 0 else ""
     protocol = " / ".join(part for part in (group.protocol_type, group.protocol_data) if part)
+    is_server_driven = group.target_epoch >= 0
+    generation = [("Generation", group.generation_id)]
     facts: list[tuple[str, object]] = [
         ("Group", group.group_id),
         ("State", group.group_state + since),
-        ("Generation", group.generation_id),
+        *((name, said) for name, said in (("Phase", phase(group)), ("Waiting for", waiting_for(group))) if said),
+        *([("Epoch", group.generation_id), ("Target", _target(group))] if is_server_driven else generation),
         ("Protocol", protocol),
         ("Leader", group.leader),
         ("Total lag", _total(lines) if lines else None),  # nobody has a share yet
@@ -213,11 +264,22 @@ def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: 
             for m in group.members
         ]
         show_table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)
+        if is_verbose:
+            print()
+            show_table(VERBOSE_COLUMNS, map(verbose_row, group.members))
+        if is_verbose and is_server_driven:
+            print()
+            show_table(EPOCH_COLUMNS, [_epoch_row(group, member) for member in group.members])
     if lines:
         print()
         show_table(
             ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values())[:-1] for line in lines)
         )
+
+
+def _target(group: DescribedGroup) -> str:
+    is_behind = group.target_epoch < group.generation_id
+    return f"epoch {group.target_epoch}" + (", the next one is not computed yet" if is_behind else "")
 
 
 def _total(lines: list[dict[str, Any]]) -> str:

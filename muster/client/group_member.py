@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from membership.events import Subscribed
+from membership.events import Subscribed, SubscribedToPattern
 from membership.topic_partition import TopicPartition
-from muster.client.member import Listener, MemberProcedures, listeners, member_settings_of
+from muster.client.member import DEFAULT_ASSIGNORS, Listener, MemberProcedures, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, call_application
 from muster.client.topics import TopicProcedures
 from muster.core.completions import Done, Partitions
+from muster.core.consumer_state import isolation, topic_names
 from muster.core.fetching import FetchSettings
 from muster.core.lookups import Lookups
 from muster.net.bootstrap import parse_bootstrap
@@ -38,9 +39,12 @@ class GroupMemberProcedures(TopicProcedures):
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
-        assignors: Iterable[str] = ("range", "cooperative-sticky"),
+        group_protocol: str = "classic",
+        assignors: Iterable[str] = DEFAULT_ASSIGNORS,
+        server_assignor: str | None = None,
         group_instance_id: str | None = None,
         rack_id: str | None = None,
+        isolation_level: str = "read_uncommitted",
         client_id: str = "muster",
         dialect: str | None = None,
         security: SecurityLike | None = None,
@@ -48,7 +52,8 @@ class GroupMemberProcedures(TopicProcedures):
     ) -> None:
         """`on_lost` None: `on_revoked` is called instead. `dialect` is "native" or "kafka"; without it the bootstrap
         says which ("kafka://HOST:PORT"). `security` says how the bootstrap is reached, and what speaks as it does;
-        `broker_security` how Kafka's brokers beside musterd are, if otherwise. Raises ValueError for what cannot work.
+        `broker_security` how Kafka's brokers beside musterd are, if otherwise. `isolation_level` "read_committed":
+        `end_offsets` end before the oldest open transaction. Raises ValueError for what cannot work.
         """
         if isinstance(topics, str):
             raise ValueError(f"topics is {topics!r}: a list of names is wanted")
@@ -63,12 +68,14 @@ class GroupMemberProcedures(TopicProcedures):
                 "retry_backoff_ms": retry_backoff_ms,
                 "retry_backoff_max_ms": retry_backoff_max_ms,
                 "metadata_max_age_ms": metadata_max_age_ms,
+                "group_protocol": group_protocol,
                 "assignors": assignors,
+                "server_assignor": server_assignor,
                 "group_instance_id": group_instance_id,
             },
         )
         runner = self._runner_of(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id, "member")
-        super().__init__(runner, Lookups(FetchSettings(), runner.driver.jitter))
+        super().__init__(runner, Lookups(FetchSettings(isolation=isolation(isolation_level)), runner.driver.jitter))
         audience = listeners(on_assigned, on_revoked, on_lost)
         self._member = MemberProcedures(runner.driver, settings, topics, audience)
 
@@ -110,15 +117,24 @@ class GroupMemberProcedures(TopicProcedures):
         with self._runner.locked():
             return self._member.needs_poll
 
+    @property
+    def has_nothing_to_read(self) -> bool:
+        """True if no topic matches the pattern, as far as is known."""
+        with self._runner.locked():
+            return self._member.membership.has_nothing_to_read
+
     def wakeup(self) -> None:
         """Interrupt whatever this member waits for, or waits for next: it raises `WokenUp`. From any thread."""
         with self._runner.locked():
             self._member.operations.wake()
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Other topics from now on; the next `poll` serves the rebalance that follows."""
+    def subscribe(self, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
+        """Other topics from now on, or all whose whole name matches `pattern`; the next `poll` serves the rebalance
+        that follows. Raises ValueError.
+        """
+        names = topic_names(topics, pattern)
         with self._runner.entered():
-            self._member.tell(Subscribed(tuple(topics)))
+            self._member.tell(Subscribed(names) if pattern is None else SubscribedToPattern(pattern))
 
     def commit_later(
         self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], object] = lambda _done: None

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from membership.core import Membership
 from membership.events import (
     Assigned,
     Closed,
@@ -22,6 +21,7 @@ from membership.events import (
     Revoked,
 )
 from membership.member import MemberOptions, MemberSettings, assignor_names
+from membership.server_driven import make_membership
 from membership.topic_partition import TopicPartition
 from muster.client.operations import Operations
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
@@ -31,8 +31,8 @@ from muster.errors import GroupRefused, WokenUp
 from muster.net.cores import Driven, DrivenCore
 from muster.net.driver import Driver
 
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 Listener = Callable[[Partitions], object]
-
 
 Tell = Callable[[Partitions], Procedure[None]]
 
@@ -62,7 +62,12 @@ def listeners(
 
 def member_settings_of(group_id: str, rack_id: str | None, options: MemberOptions) -> MemberSettings:
     """Return settings as the core takes them. Raises ValueError for what cannot work."""
-    options["assignors"] = assignor_names(options.get("assignors", ("range", "cooperative-sticky")))
+    assignors = options["assignors"] = assignor_names(options.get("assignors", DEFAULT_ASSIGNORS))
+    protocol = options.get("group_protocol", "classic")
+    if assignors != DEFAULT_ASSIGNORS and protocol == "consumer":
+        raise ValueError("assignors are of the classic protocol; with group_protocol='consumer' set server_assignor")
+    if assignors != DEFAULT_ASSIGNORS and protocol == "auto":
+        options["group_protocol"] = "classic"
     return MemberSettings(group_id=group_id, rack_id=rack_id, **options)  # type: ignore[arg-type]
 
 
@@ -78,7 +83,7 @@ class MemberProcedures:
         metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.settings = settings
-        self.membership = Membership(settings, topics, driver.jitter)
+        self.membership = make_membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
         self.assignment: Partitions = ()
         """Partitions that the application was last told it has, less those taken away since."""

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from membership.events import NodeAddress
 from muster.net.dialects import ClientDialect, ClientSession, dialect_of, open_session
+from muster.net.dialects.kafka import no_login
 from muster.net.security import PLAINTEXT, Security, SecurityLike, read_security
 
 _BETWEEN: Final = "://"
@@ -32,7 +33,8 @@ class Bootstrap(NamedTuple):
     def open_session(self, node: NodeAddress, client_id: str, nonce: Callable[[], str]) -> ClientSession:
         """A connection's session; `nonce` gives what `Login` wants, another each time."""
         security = self.security_of(node)
-        return open_session(dialect_of(node, self.dialect), client_id, logins=lambda: security.login(nonce()))
+        logins = (lambda: security.login(nonce())) if security.wants_login else no_login
+        return open_session(dialect_of(node, self.dialect), client_id, logins=logins)
 
     def cannot_connect(self, node: NodeAddress, error: BaseException) -> str:
         """Same as the function of that name, for one node."""
@@ -63,20 +65,12 @@ def parse_bootstrap(
         raise ValueError(
             f"bootstrap is {bootstrap!r}: HOST:PORT[,HOST:PORT] is wanted, say 127.0.0.1:{spoken.default_port}"
         )
-    return Bootstrap(addresses, spoken, *_securities(spoken, security, broker_security))
+    return Bootstrap(addresses, spoken, *_securities(security, broker_security))
 
 
-def _securities(
-    dialect: ClientDialect, security: SecurityLike | None, broker_security: SecurityLike | None
-) -> tuple[Security, Security]:
+def _securities(security: SecurityLike | None, broker_security: SecurityLike | None) -> tuple[Security, Security]:
     ours = read_security(security) or PLAINTEXT
     theirs = read_security(broker_security, "broker_security")
-    if ours.wants_login and dialect is ClientDialect.NATIVE:
-        raise ValueError(
-            f"the security protocol is {ours.protocol}, and musterd's native protocol has no SASL: PLAINTEXT or SSL is "
-            "wanted, with a certificate of ours where it asks who we are (what Kafka's brokers ask for is "
-            "broker_security)"
-        )
     for one in (ours, theirs):
         if one is not None:
             one.context()  # files that are not there are said at once

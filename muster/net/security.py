@@ -1,4 +1,4 @@
-"""Security of connections to servers: TLS, and for Kafka's protocol SASL.
+"""Security of connections to servers: TLS, and logins by SASL.
 
 The names are the field's: those of librdkafka's settings, and so of every client that is built on it.
 """
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from protocol.kafka.login import Login, check_login
+from protocol.kafka.login import SaslClient, check_login
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OF_BROKERS: Final = "broker."
@@ -100,11 +100,11 @@ class Security:
         """Tell whether it logs in by SASL."""
         return self.protocol.startswith("SASL")
 
-    def login(self, nonce: str) -> Login | None:
-        """A new one, if servers are to be told who we are. `nonce` as for `Login`."""
+    def login(self, nonce: str) -> SaslClient | None:
+        """A new one, if servers are to be told who we are. `nonce` as for `SaslClient`."""
         if not self.wants_login:
             return None
-        return Login(self.mechanism or "", self.username or "", self.password or "", nonce)
+        return SaslClient(self.mechanism or "", self.username or "", self.password or "", nonce)
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for TLS, from the files as they are now; None without. Raises ValueError."""

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from protocol.messages.balanced import CLIENT_MODE, SERVER_MODE
+
 _POSITIONS = ("first", "latest", "always_max")
 MIN_META_CHECK_PERIOD_MS = 5_000
 
@@ -14,6 +16,7 @@ class BalancedConfig(msgspec.Struct, frozen=True, kw_only=True):
     pullConsumeReadyChkSliceMs and pullConsumeReadyWaitPeriodMs (negative: for ever, 0: one slice); `not_found_wait_ms`
     msgNotFoundWaitPeriodMs; `confirm_wait_ms` pullRebConfirmWaitPeriodMs; `confirm_in_local` pullConfirmInLocal.
 
+    `mode` "client": this program connects partitions; "server": the coordinator assigns them, about every 30 s.
     `consume_position` is "first", "latest" or "always_max": where a key without a stored offset begins.
     `instance_id` is the operator's promise that no other process of that name runs: a restarted one takes over at once.
     With `rolls_back_unconfirmed` a batch that was never confirmed is delivered again to whoever comes next.
@@ -21,6 +24,7 @@ class BalancedConfig(msgspec.Struct, frozen=True, kw_only=True):
     be read meanwhile; records then come as soon as they are written.
     """
 
+    mode: str = "client"
     session_timeout_ms: int = 30_000
     heartbeat_interval_ms: int = 10_000
     full_report_every: int = 60
@@ -43,6 +47,8 @@ class BalancedConfig(msgspec.Struct, frozen=True, kw_only=True):
     fetch_wait_ms: int = 0
 
     def __post_init__(self) -> None:
+        if self.mode not in (CLIENT_MODE, SERVER_MODE):
+            raise ValueError(f"mode is {self.mode!r}, it must be {CLIENT_MODE!r} or {SERVER_MODE!r}")
         if self.consume_position not in _POSITIONS:
             known = ", ".join(repr(one) for one in _POSITIONS)
             raise ValueError(f"consume_position is {self.consume_position!r}, it must be one of {known}")

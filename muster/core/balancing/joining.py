@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 
 from membership.events import Pushed
-from muster.core.balancing import coordinator, lease, registering
+from muster.core.balancing import assigned, coordinator, lease, registering
 from muster.core.balancing.events import StartAsked
 from muster.core.balancing.member import (
     BalancedMemberState,
@@ -16,8 +16,9 @@ from muster.core.balancing.member import (
     backoff_ms,
 )
 from muster.core.balancing.results import Code, Result, failure, success
-from muster.core.balancing.targets import check_node, checked_targets
+from muster.core.balancing.targets import check_mode, check_node, checked_targets
 from protocol.messages.balanced import (
+    NO_ASSIGNMENT,
     SOURCE_COUNT_OFF,
     HeldKey,
     LostKey,
@@ -69,6 +70,7 @@ def _refusal(m: BalancedMemberState, event: StartAsked) -> Result | None:
     try:
         checked_targets(event.targets)
         check_node(event.source_count, event.node_id)
+        check_mode(m.config.mode, event.source_count)
     except ValueError as error:
         return failure(Code.BAD_REQUEST, str(error))
     match m.phase:
@@ -113,6 +115,7 @@ def _send_start(m: BalancedMemberState) -> None:
         tuple(HeldKey(key, held.reg_epoch, held.confirmed) for key, held in m.keys.items()),
         m.meta_version,
         m.starts,
+        m.config.mode,
     )
     coordinator.send(m, message, _heard_start, within_ms=_beat_within_ms(m), node=m.coordinator)
 
@@ -138,6 +141,7 @@ def _join(m: BalancedMemberState, sent_ms: int, reply: StartMemberReply) -> None
     m.heartbeat_ms = min(reply.heartbeat_ms if reply.heartbeat_ms > 0 else m.config.heartbeat_interval_ms, longest)
     m.timers.pop(BalancedTimer.HEARTBEAT, None)  # the first one at once
     m.reported_version, m.heartbeat_failures = None, 0
+    m.assigned, m.assignment_id = frozenset(), NO_ASSIGNMENT
     m.released.clear()  # whatever this member had, the coordinator has just said what it has
     lease.renew(m, sent_ms)
     _keep_granted(m, reply)
@@ -201,6 +205,7 @@ def _send_heartbeat(m: BalancedMemberState) -> None:
         tuple(released.values()),
         m.meta_version,
         m.carried_out,
+        assigned.carried_out_id(m),
     )
 
     def then(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
@@ -238,6 +243,8 @@ def _heard_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbea
     _lose(m, reply.lost)
     if reply.meta is not None:
         registering.learn(m, reply.meta_version, reply.meta)
+    if reply.assignment is not None:
+        assigned.follow(m, reply.assignment_id, reply.assignment)
     registering.look_at_doubts(m)
     if reply.from_max_id > m.carried_out:
         m.carried_out = reply.from_max_id

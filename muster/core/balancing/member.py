@@ -14,7 +14,7 @@ from muster.core.balancing.keys import parsed
 from muster.core.balancing.results import Code, OffsetInfo, Result, failure, success
 from muster.core.balancing.targets import Targets
 from protocol.messages import Message
-from protocol.messages.balanced import ReleasedKey
+from protocol.messages.balanced import NO_ASSIGNMENT, SERVER_MODE, ReleasedKey
 from protocol.partition_key import PartitionKey
 
 BACKOFF_MS, MAX_BACKOFF_MS = 100, 1_000
@@ -203,6 +203,9 @@ class BalancedMemberState:
     """True if the application has asked for it, and been answered."""
     meta_heard_ms: int | None = None
     meta_waiters: list[int] = field(default_factory=list)
+    # assigned ones, of a server-balanced group
+    assigned: frozenset[str] = frozenset()
+    assignment_id: int = NO_ASSIGNMENT
     # owned ones
     keys: dict[str, Held] = field(default_factory=dict)
     idle: deque[Held] = field(default_factory=deque)
@@ -228,6 +231,11 @@ class BalancedMemberState:
 
     def __post_init__(self) -> None:
         self.channel = CoordinatorChannel(self.group_id, backoff_ms)
+
+    @property
+    def is_server_balanced(self) -> bool:
+        """True if the coordinator assigns the partitions."""
+        return self.config.mode == SERVER_MODE
 
     @property
     def coordinator(self) -> NodeAddress | None:

@@ -28,6 +28,7 @@ from protocol.messages.balanced import (
 _NOT_OURS = frozenset({Code.PARTITION_OCCUPIED, Code.NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE})
 _TRY_LATER = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE})
 """Not again before a pause."""
+_ASSIGNED = "the coordinator assigns the partitions of this group (mode 'server'): it connects them by itself"
 
 # ---------------------------------------------------------------------------------------------------- what there is
 
@@ -75,13 +76,16 @@ def learn(m: BalancedMemberState, version: int, states: Iterable[PartitionState]
         if not m.meta.get(key) and key not in m.leaving:
             why = m.reasons.get(key, "it is not configured any more" if key not in m.meta else "")
             m.note("partition given up", key=key, why=why)
-            m.do(key, partial(_give_back, m, key, None))
+            m.do(key, partial(give_back, m, key, None))
 
 
 # --------------------------------------------------------------------------------------------------------- connecting
 
 
 def connect(m: BalancedMemberState, event: ConnectAsked) -> None:
+    if m.is_server_balanced:
+        m.end(event.operation, failure(Code.INCONSISTENT_MODE, _ASSIGNED))
+        return
     try:
         parsed(event.key)
     except ValueError as error:
@@ -117,7 +121,7 @@ def _connect(m: BalancedMemberState, event: ConnectAsked) -> None:
 
 
 def _register(m: BalancedMemberState, event: ConnectAsked, tries: int) -> None:
-    _ask_for(m, event.key, event.offset, partial(_registered, event, tries))
+    ask_for(m, event.key, event.offset, partial(_registered, event, tries))
 
 
 def _registered(
@@ -141,7 +145,7 @@ def _registered(
     m.done(key)
 
 
-def _ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]") -> None:
+def ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]") -> None:
     """`then` is told the member, the code, why, and what the coordinator said of the key."""
 
     def make() -> RegisterPartitions:
@@ -185,15 +189,17 @@ def _heard_of_doubts(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
 
 def disconnect(m: BalancedMemberState, event: DisconnectAsked) -> None:
     """5.4."""
-    if not event.key.strip():
+    if m.is_server_balanced:
+        m.end(event.operation, failure(Code.INCONSISTENT_MODE, _ASSIGNED))
+    elif not event.key.strip():
         m.end(event.operation, failure(Code.BAD_REQUEST, "a partition key is wanted"))
     elif not m.is_running:
         m.end(event.operation, failure(Code.CLIENT_SHUTDOWN, m.not_running))
     else:
-        m.do(event.key, partial(_give_back, m, event.key, event.operation))
+        m.do(event.key, partial(give_back, m, event.key, event.operation))
 
 
-def _give_back(m: BalancedMemberState, key: str, operation: int | None) -> None:
+def give_back(m: BalancedMemberState, key: str, operation: int | None) -> None:
     held = m.keys.get(key)
     if held is None:
         _end_giving_back(m, key, operation)
@@ -259,7 +265,7 @@ def jump_if_wanted(m: BalancedMemberState, held: Held) -> None:
 
 def _jump(m: BalancedMemberState, held: Held) -> None:
     held.jumps = False
-    _ask_for(m, held.key, held.max, partial(_jumped, held))
+    ask_for(m, held.key, held.max, partial(_jumped, held))
 
 
 def _jumped(held: Held, m: BalancedMemberState, code: int, reason: str, item: RegisteredPartition) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from protocol.messages.balanced import SERVER_MODE
 from protocol.partition_key import MAX_TOPIC_CHARACTERS, may_be_keyed
 
 MAX_TOPICS = 1024
@@ -20,6 +21,12 @@ def checked_targets(targets: Mapping[str, Iterable[str] | None] | None) -> Targe
         raise ValueError(f"{len(targets)} topics are wanted, {MAX_TOPICS} are the most")
     wanted = {_topic(name): _filters(name, filters) for name, filters in targets.items()}
     return dict(sorted(wanted.items()))
+
+
+def check_mode(mode: str, source_count: int) -> None:
+    """Raise ValueError for a server-balanced group whose members would be counted."""
+    if mode == SERVER_MODE and source_count >= 0:
+        raise ValueError(f"source_count is {source_count}: it must be negative, since the coordinator shares out")
 
 
 def check_node(source_count: int, node_id: int) -> None:

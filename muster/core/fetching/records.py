@@ -75,7 +75,9 @@ class FetchedRecords:
         self._records: list[ConsumerRecord] = []
         self._at = 0
         self._transactions = (
-            _Aborted(answer.aborted_transactions or ()) if settings.isolation == Isolation.READ_COMMITTED else None
+            AbortedBatches(answer.aborted_transactions or ())
+            if settings.isolation == Isolation.READ_COMMITTED
+            else None
         )
         self._has_batches = False
         self._failure: MusterError | None = None
@@ -205,7 +207,7 @@ def _apply(deserializer: Deserializer | None, data: bytes | None) -> Any:
     return data if data is None or deserializer is None else deserializer(data)
 
 
-class _Aborted:
+class AbortedBatches:
     """The transactional batches of an answer that belong to aborted transactions, asked batch by batch in their order
     (KIP-98): from the first offset of an aborted transaction of their producer up to its abort marker.
     """

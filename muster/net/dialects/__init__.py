@@ -99,12 +99,10 @@ def dialect_of(node: NodeAddress, bootstrap: ClientDialect) -> ClientDialect:
 def open_session(
     dialect: ClientDialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
 ) -> ClientSession:
-    """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed, which only
-    Kafka's protocol has.
-    """
+    """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed."""
     match dialect:
         case ClientDialect.NATIVE:
-            return NativeClientSession(client_id, max_frame_bytes)
+            return NativeClientSession(client_id, max_frame_bytes, logins)
         case ClientDialect.KAFKA:
             return KafkaClientSession(client_id, max_frame_bytes, logins)
         case _:

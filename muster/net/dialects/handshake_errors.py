@@ -3,6 +3,7 @@
 from typing import Final
 
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.login import LoginRefused
 from protocol.messages import Message
 from protocol.messages.node import ErrorReply
 
@@ -21,6 +22,12 @@ class LoginFailed(HandshakeRefused):
     """The server does not let us in by our name and password, or does not know them itself: trying again is in vain
     until somebody changes something.
     """
+
+
+def login_refused(refused: LoginRefused) -> HandshakeRefused:
+    """Return what a connection ends with: not LoginFailed where the server only asks for another attempt."""
+    kind = HandshakeRefused if refused.error_code.retriable else LoginFailed
+    return kind(refused.error_code, str(refused))
 
 
 def spoken_in_tls(data: bytes) -> ProtocolViolation | None:

@@ -13,13 +13,13 @@ server takes that even when the time is over, so that no request is lost by it, 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, unsayable
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused, unsayable
 from muster.net.dialects.reply_normalisation import in_full
 from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
-from protocol.kafka.login import Login, LoginRefused
+from protocol.kafka.login import LoginRefused, SaslClient
 from protocol.messages import Message
 from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, ErrorReply
 from protocol.native.client import NativeAnswer, Push
@@ -28,7 +28,7 @@ _ITSELF: Final = BY_MESSAGE[ApiVersions]
 _SOFTWARE: Final = ("muster-python", "0.1.0")
 _OF_US: Final = -1
 """The number of what the session asks itself."""
-Logins = Callable[[], Login | None]
+Logins = Callable[[], SaslClient | None]
 """A new login each time, or none where nobody asks who we are."""
 
 
@@ -62,7 +62,7 @@ class KafkaClientSession:
     def __init__(self, client_id: str, max_frame_bytes: int, logins: Logins = no_login) -> None:
         self._client = KafkaClient(client_id, max_frame_bytes)
         self._logins = logins
-        self._login: Login | None = None
+        self._login: SaslClient | None = None
         """The login under way."""
         self._renew_at_ms: int | None = None
         self._now_ms = 0
@@ -141,9 +141,7 @@ class KafkaClientSession:
         try:
             more = login.hear(reply)
         except LoginRefused as refused:
-            if refused.error_code.retriable:
-                raise HandshakeRefused(refused.error_code, str(refused)) from None
-            raise LoginFailed(refused.error_code, str(refused)) from None
+            raise login_refused(refused) from None
         if more is not None:
             self._say_of_login(more, offered)
             return

@@ -1,42 +1,138 @@
-"""A native connection, greeting included."""
+"""A native connection, greeting and login included.
+
+`Hello` goes out with the first step of the login, where there is one, or with the first request. Requests wait for the
+login's end. A login that ends (KIP-368) is renewed as over Kafka's protocol: ahead of the first request near its end.
+"""
 
 from typing import Final
 
-from muster.net.dialects.handshake_errors import HandshakeRefused
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused
+from muster.net.dialects.kafka import Logins, no_login
 from protocol.errors import ErrorCode
+from protocol.kafka.login import LoginRefused, SaslClient
 from protocol.messages import Message
-from protocol.messages.node import Hello
+from protocol.messages.node import (
+    Hello,
+    HelloReply,
+    Login,
+    LoginReply,
+    SaslAuthenticate,
+    SaslAuthenticateReply,
+    SaslHandshakeReply,
+)
 from protocol.native.client import NativeAnswer, NativeClient, Push
+
+_NONE: Final = -1
+_ASKS_NOBODY: Final = "its native listener asks for no login: the security protocol PLAINTEXT or SSL is wanted"
+_ASKS: Final = "its native listener wants a login: the security protocol SASL_PLAINTEXT or SASL_SSL is wanted"
 
 
 class NativeClientSession:
     """Says `Hello` and what it is given, without waiting. Answers may come in any order, and pushes between them."""
 
-    __slots__ = ("_client", "_greeting", "_hello")
+    __slots__ = (
+        "_client",
+        "_hello",
+        "_held",
+        "_is_greeted",
+        "_login",
+        "_logins",
+        "_now_ms",
+        "_out",
+        "_renew_at_ms",
+        "_step",
+    )
 
-    is_ready: Final = True
-
-    def __init__(self, client_id: str, max_frame_bytes: int) -> None:
+    def __init__(self, client_id: str, max_frame_bytes: int, logins: Logins = no_login) -> None:
         self._client = NativeClient(max_frame_bytes)
-        self._hello, self._greeting = self._client.encode_request(Hello(client_id))
+        self._logins = logins
+        self._login: SaslClient | None = None
+        """The login under way."""
+        self._step = _NONE
+        """The number of its last request."""
+        self._held = b""
+        """Requests that wait for it."""
+        self._renew_at_ms: int | None = None
+        self._now_ms = 0
+        self._hello, self._out = self._client.encode_request(Hello(client_id))
+        self._begin_login()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._login is None
 
     def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
+        self._now_ms = now_ms
+        if self._renew_at_ms is not None and now_ms >= self._renew_at_ms:
+            self._renew_at_ms = None
+            self._begin_login()
         number, data = self._client.encode_request(message)
-        return number, self.take_data() + data
+        if self._login is None:
+            self._out += data
+        else:
+            self._held += data
+        return number, self.take_data()
 
     def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
         said = self._client.receive_data(data)
-        return [one for one in said if not self._is_welcome(one)]
+        return [one for one in said if not self._is_for_us(one)]
 
     def take_data(self) -> bytes:
-        data, self._greeting = self._greeting, b""
+        data, self._out = self._out, b""
         return data
 
-    def _is_welcome(self, said: NativeAnswer | Push) -> bool:
-        if not isinstance(said, NativeAnswer) or said.number != self._hello:
+    def _is_for_us(self, said: NativeAnswer | Push) -> bool:
+        if isinstance(said, Push):
             return False
-        self._hello = -1
+        if said.number == self._hello:
+            self._hello = _NONE
+            self._hear_greeting(said)
+            return True
+        if said.number == self._step:
+            self._step = _NONE
+            self._hear_login(said)
+            return True
+        return False
+
+    def _hear_greeting(self, said: NativeAnswer) -> None:
         code = getattr(said.reply, "error_code", ErrorCode.NONE)
         if code != ErrorCode.NONE:
             raise HandshakeRefused(code, f"it does not let us in: {said.error_message or code.name}")
-        return True
+        wants_login = isinstance(said.reply, HelloReply) and "Login" in said.reply.methods
+        if wants_login and self._logins is no_login:
+            raise LoginFailed(ErrorCode.SASL_AUTHENTICATION_FAILED, _ASKS)
+
+    # -- login
+
+    def _begin_login(self) -> None:
+        self._login = login = self._logins()
+        if login is not None:
+            login.begin()
+            self._continue_login(
+                login, SaslHandshakeReply()
+            )  # natively there is no handshake: a Login names its mechanism
+
+    def _hear_login(self, said: NativeAnswer) -> None:
+        login, reply = self._login, said.reply
+        assert login is not None
+        assert isinstance(reply, LoginReply)
+        sentence = said.error_message
+        if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            sentence = _ASKS_NOBODY
+        heard = SaslAuthenticateReply(reply.error_code, sentence or None, reply.auth_bytes, reply.session_lifetime_ms)
+        self._continue_login(login, heard)
+        if login.is_done:
+            self._login = None
+            if login.session_lifetime_ms:
+                # Counted from what was the time before it was asked for: that is too early, and never too late.
+                self._renew_at_ms = self._now_ms + login.session_lifetime_ms * 4 // 5
+            self._out, self._held = self._out + self._held, b""
+
+    def _continue_login(self, login: SaslClient, heard: SaslHandshakeReply | SaslAuthenticateReply) -> None:
+        try:
+            more: SaslAuthenticate | None = login.hear(heard)
+        except LoginRefused as refused:
+            raise login_refused(refused) from None
+        if more is not None:
+            self._step, data = self._client.encode_request(Login(login.mechanism, more.auth_bytes))
+            self._out += data

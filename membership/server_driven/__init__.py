@@ -1,0 +1,25 @@
+"""A member of a group that the coordinator balances (KIP-848, docs/spec/consumer-group-protocol.md#17), without I/O.
+
+It has the interface of `membership.core.Membership`: one request takes the place of JoinGroup, SyncGroup, Heartbeat and
+LeaveGroup, and the coordinator says what the member may hold.
+"""
+
+from collections.abc import Callable, Iterable
+
+from membership.core import Membership
+from membership.member import MemberSettings
+from membership.server_driven.auto import AutoMembership
+from membership.server_driven.core import ServerDrivenMembership
+
+__all__ = ["AutoMembership", "ServerDrivenMembership", "make_membership"]
+
+_CORES: dict[str, type[Membership]] = {
+    "classic": Membership,
+    "consumer": ServerDrivenMembership,
+    "auto": AutoMembership,
+}
+
+
+def make_membership(settings: MemberSettings, topics: Iterable[str], jitter: Callable[[], float]) -> Membership:
+    """Make the member of the group protocol that is set."""
+    return _CORES[settings.group_protocol](settings, topics, jitter)

@@ -1,0 +1,160 @@
+"""The table of a member that the coordinator balances, and what it sends as soon as it may."""
+
+from collections.abc import Callable
+from typing import ClassVar, Generic, TypeVar
+
+from membership import heartbeats as classic
+from membership import joining, operations, ownership, subscription
+from membership.core import Membership, MembershipRow, nothing, settle_lookups, settle_operations
+from membership.events import (
+    AssignedByHand,
+    ClaimAsked,
+    Closing,
+    CommitAsked,
+    OffsetsAsked,
+    Polled,
+    RejoinAsked,
+    ReleaseAsked,
+    Released,
+    Subscribed,
+    SubscribedToPattern,
+)
+from membership.member import MemberState, State
+from membership.replies import (
+    AllTopicsAnswered,
+    ClaimAnswered,
+    CommitAnswered,
+    ConsumerHeartbeatAnswered,
+    LookupAnswered,
+    MetadataAnswered,
+    OffsetsAnswered,
+    PollOverdue,
+    ReleaseAnswered,
+    SessionTimedOut,
+)
+from membership.server_driven import commits, heartbeats, polls, reconciliation
+from membership.server_driven.state import ServerDrivenState
+from protocol.messages.consumer_groups import AssignmentChanged
+from protocol.messages.groups import NO_GENERATION, CoordinatorMoved, MemberRemoved, RebalanceStarted
+
+E = TypeVar("E")
+Action = Callable[[ServerDrivenState, E], None]
+
+
+class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
+    """A row of the table, as in `membership.core`; there is no state SYNCING."""
+
+    def __init__(self, event: type[E]) -> None:
+        self.event = event
+
+    def __call__(
+        self,
+        *,
+        unjoined: Action[E],
+        releasing: Action[E],
+        joining: Action[E],
+        steady: Action[E],
+        leaving: Action[E],
+    ) -> MembershipRow:
+        cells = (unjoined, releasing, joining, nothing, steady, leaving)
+        return MembershipRow(self.event, dict(zip(State, cells, strict=True)))
+
+
+def _everywhere(event: type[E], action: Action[E]) -> MembershipRow:
+    """Make the row of an event that means the same in every state."""
+    return MembershipRow(event, dict.fromkeys(State, action))
+
+
+# fmt: off
+TABLE = {row.event: row.cells for row in (
+    on(Polled)(
+        unjoined=polls.start, releasing=joining.note_poll, joining=joining.note_poll,
+        steady=polls.poll, leaving=nothing),
+    on(Released)(
+        unjoined=polls.let_go, releasing=polls.join_when_released, joining=polls.let_go,
+        steady=polls.let_go, leaving=polls.depart),
+    on(Subscribed)(
+        unjoined=subscription.subscribe, releasing=subscription.subscribe, joining=subscription.subscribe,
+         steady=subscription.subscribe, leaving=nothing),
+    on(SubscribedToPattern)(
+        unjoined=subscription.subscribe_to_pattern, releasing=subscription.subscribe_to_pattern,
+        joining=subscription.subscribe_to_pattern,
+        steady=subscription.subscribe_to_pattern, leaving=nothing),
+    on(AssignedByHand)(
+        unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing,
+        steady=nothing, leaving=nothing),
+    on(Closing)(
+        unjoined=polls.close, releasing=joining.close_when_released, joining=polls.close,
+        steady=polls.close, leaving=nothing),
+
+    on(ConsumerHeartbeatAnswered)(
+        unjoined=nothing, releasing=nothing, joining=heartbeats.hear,
+        steady=heartbeats.hear, leaving=heartbeats.hear_leave),
+    on(PollOverdue)(
+        unjoined=nothing, releasing=nothing, joining=nothing,
+        steady=polls.give_up_place, leaving=nothing),
+    on(AssignmentChanged)(
+        unjoined=nothing, releasing=nothing, joining=nothing,
+        steady=heartbeats.hurry, leaving=nothing),
+    on(MemberRemoved)(
+        unjoined=nothing, releasing=nothing, joining=nothing,
+        steady=heartbeats.hurry, leaving=nothing),
+
+    _everywhere(RejoinAsked, nothing),
+    _everywhere(SessionTimedOut, nothing),
+    _everywhere(RebalanceStarted, nothing),
+    _everywhere(MetadataAnswered, reconciliation.hear_names),
+    _everywhere(AllTopicsAnswered, reconciliation.hear_topics),
+    _everywhere(LookupAnswered, heartbeats.hear_lookup),
+    _everywhere(CoordinatorMoved, classic.move_coordinator),
+    _everywhere(CommitAsked, commits.commit),
+    _everywhere(CommitAnswered, commits.hear_commit),
+    _everywhere(OffsetsAsked, operations.fetch_offsets),
+    _everywhere(OffsetsAnswered, operations.hear_offsets),
+    _everywhere(ClaimAsked, ownership.claim),
+    _everywhere(ReleaseAsked, ownership.release),
+    _everywhere(ClaimAnswered, ownership.hear_claim),
+    _everywhere(ReleaseAnswered, ownership.hear_release),
+)}
+# fmt: on
+
+
+class ServerDrivenMembership(Membership):
+    """One member of a group that the coordinator balances. Its generation is the member epoch."""
+
+    _table = TABLE
+    _make_state: ClassVar[type[MemberState]] = ServerDrivenState
+    _member: ServerDrivenState
+
+    def _settle(self) -> None:
+        """Send what the state asks for."""
+        m = self._member
+        settle_lookups(m, is_in_touch=m.state in {State.JOINING, State.STEADY})
+        if m.coordinator is not None:
+            settle_operations(m)
+            if heartbeats.may_send(m):
+                heartbeats.send(m)
+        if reconciliation.wants_names(m):
+            reconciliation.ask_names(m)
+
+    @property
+    def needs_poll(self) -> bool:
+        """True if only a `Polled` will bring this member into its group, or out of it."""
+        m = self._member
+        if m.releasing or m.is_by_hand:
+            return False
+        if m.state is State.UNJOINED:
+            return bool(m.topics or m.held)
+        return m.state is State.STEADY and not m.topics and m.pattern is None
+
+    @property
+    def rejoins_next(self) -> bool:
+        """False: commits go on while partitions move."""
+        return False
+
+    @property
+    def is_steady(self) -> bool:
+        """True if the member has taken the assignment that it was told last, for the topics that it wants."""
+        m = self._member
+        has_share = m.last_generation_id != NO_GENERATION and not m.unnamed and not m.releasing
+        return m.state is State.STEADY and has_share and m.told_topics == m.topics

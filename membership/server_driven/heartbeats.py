@@ -1,0 +1,193 @@
+"""Heartbeats: they join, say what has changed since the last one, bring the assignment, and leave
+(docs/spec/consumer-group-protocol.md#17)."""
+
+from membership import heartbeats
+from membership.joining import LEAVE_TIMEOUT_MS, finish, note_lease, with_words
+from membership.member import COORDINATOR_GONE, State, Timer
+from membership.replies import ConsumerHeartbeatAnswered, LookupAnswered
+from membership.server_driven.reconciliation import reconcile
+from membership.server_driven.state import ServerDrivenState
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_groups import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_NOW,
+    AssignmentChanged,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+)
+from protocol.messages.groups import NO_GENERATION, MemberRemoved
+
+FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+"""Errors after which a member drops its partitions and joins again."""
+
+
+def may_send(m: ServerDrivenState) -> bool:
+    """Return true if a heartbeat is due, and none is in flight."""
+    if m.state not in {State.JOINING, State.STEADY} or Timer.RETRY in m.timers:
+        return False
+    if m.looks_first or m.is_asking(ConsumerGroupHeartbeat):
+        return False
+    wants_others = m.told_topics != m.topics and bool(m.topics or m.pattern)
+    return m.is_urgent or wants_others or m.state is State.JOINING or Timer.HEARTBEAT not in m.timers
+
+
+def send(m: ServerDrivenState) -> None:
+    """Send what the coordinator does not know yet; everything if the last heartbeat failed."""
+    settings = m.settings
+    is_join = m.generation_id == NO_GENERATION
+    if is_join and m.leaves_first:
+        _send_leave(m)
+        return
+    m.member_id = m.member_id or m.make_id()
+    is_full = m.is_full or is_join
+    owned = () if is_join else m.owned()
+    m.joined_topics = m.topics
+    heartbeat = ConsumerGroupHeartbeat(
+        settings.group_id,
+        m.member_id,
+        JOINING if is_join else m.generation_id,
+        instance_id=settings.group_instance_id,
+        rack_id=settings.rack_id if is_full else None,
+        rebalance_timeout_ms=settings.join_within_ms if is_full else -1,
+        subscribed_topic_names=m.topics if is_full or m.told_topics != m.topics else None,
+        server_assignor=settings.server_assignor if is_full else None,
+        topic_partitions=owned if is_full or m.told != owned else None,
+    )
+    m.is_urgent = False
+    m.told, m.told_topics = owned, m.topics
+    m.disarm(Timer.HEARTBEAT)
+    m.call(heartbeat, timeout_ms=settings.request_timeout_ms)
+
+
+def hear(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
+    code = event.error_code
+    sent = event.sent.message
+    assert isinstance(sent, ConsumerGroupHeartbeat)
+    if sent.member_epoch < JOINING:
+        _hear_of_leave(m, code)
+        return
+    if code == ErrorCode.NONE and event.reply is not None:
+        _accept(m, event, event.reply)
+        return
+    say_everything(m)
+    if sent.member_epoch == JOINING and event.reply is None:
+        m.leaves_first = m.is_static  # the coordinator may have let it join
+    if code in FENCED:
+        fall_out(m, code)
+    elif code in COORDINATOR_GONE:
+        m.forget_coordinator()
+        _try_again(m)
+    elif code.retriable:
+        _try_again(m)
+    else:
+        m.reset("joining again", forget_id=False)
+        m.fail(code, with_words(_fatal(m, code), event.reason))
+
+
+def _hear_of_leave(m: ServerDrivenState, code: ErrorCode) -> None:
+    """Join after a leave that the coordinator has answered, whatever it said of the member."""
+    if not m.leaves_first:
+        return
+    if code in COORDINATOR_GONE:
+        m.forget_coordinator()
+        _try_again(m)
+    elif code.retriable:
+        _try_again(m)
+    else:
+        m.leaves_first = False
+
+
+def _accept(m: ServerDrivenState, event: ConsumerHeartbeatAnswered, reply: ConsumerGroupHeartbeatReply) -> None:
+    m.join_failures = m.heartbeat_failures = 0
+    m.is_full = False
+    if m.state is State.JOINING:
+        m.state = State.STEADY
+    m.rejoin = ""
+    m.member_id = reply.member_id or m.member_id
+    m.generation_id = reply.member_epoch
+    note_lease(m, event.sent)
+    m.arm(Timer.HEARTBEAT, max(reply.heartbeat_interval_ms, 1))
+    if reply.assignment is not None:
+        m.target = reply.assignment.topic_partitions
+    reconcile(m)
+
+
+def _try_again(m: ServerDrivenState) -> None:
+    m.arm(Timer.RETRY, m.backoff_ms(m.heartbeat_failures))
+    m.heartbeat_failures += 1
+    m.is_urgent = True
+
+
+def say_everything(m: ServerDrivenState) -> None:
+    """Make the next heartbeat a full one."""
+    m.is_full, m.told, m.told_topics = True, None, None
+
+
+def hear_lookup(m: ServerDrivenState, event: LookupAnswered) -> None:
+    """Take the coordinator, which may be another one."""
+    heartbeats.hear_lookup(m, event)
+    say_everything(m)
+
+
+def fall_out(m: ServerDrivenState, code: ErrorCode) -> None:
+    """Lose the place in the group. The next poll tells the application, and joins."""
+    m.reset(f"the coordinator answered {code.name}", forget_id=False)
+    forget(m)
+    m.stop_asking(ConsumerGroupHeartbeat)
+    m.leaves_first = m.is_static
+    m.unjoin()
+
+
+def forget(m: ServerDrivenState) -> None:
+    """Forget what the coordinator said and was told."""
+    say_everything(m)
+    m.target, m.is_urgent = None, False
+    m.last_generation_id = NO_GENERATION
+
+
+def _fatal(m: ServerDrivenState, code: ErrorCode) -> str:
+    group, instance = m.settings.group_id, m.settings.group_instance_id
+    if code in {ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID}:
+        return (
+            f"another member of group {group} has instance id {instance!r}; close one of them, or give each its own "
+            "group_instance_id"
+        )
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"group {group} is gone, or of a kind that this member cannot join"
+    if code == ErrorCode.UNSUPPORTED_ASSIGNOR:
+        return f"cannot join group {group}: the coordinator has no server_assignor {m.settings.server_assignor!r}"
+    return f"cannot stay in group {group}: {code.name}"
+
+
+# -------------------------------------------------------------------------------------------------------------- leaving
+
+
+def leave_quietly(m: ServerDrivenState) -> bool:
+    """Send a last heartbeat, never repeated, if the member is in the group. Return true if one was sent. A static
+    member leaves for now: its instance may return within its session."""
+    m.stop_asking(ConsumerGroupHeartbeat)
+    if m.generation_id == NO_GENERATION or m.coordinator is None:
+        return False
+    _send_leave(m)
+    return True
+
+
+def _send_leave(m: ServerDrivenState) -> None:
+    epoch, instance_id = LEAVING_FOR_NOW if m.is_static else LEAVING, m.settings.group_instance_id
+    heartbeat = ConsumerGroupHeartbeat(m.settings.group_id, m.member_id, epoch, instance_id=instance_id)
+    m.call(heartbeat, timeout_ms=LEAVE_TIMEOUT_MS)
+
+
+def hear_leave(m: ServerDrivenState, _event: ConsumerHeartbeatAnswered) -> None:
+    """End the member, whatever the reply: after an error the session timeout removes it."""
+    finish(m)
+
+
+# ---------------------------------------------------------------------------------------------------------------- hints
+
+
+def hurry(m: ServerDrivenState, event: AssignmentChanged | MemberRemoved) -> None:
+    """Send a heartbeat at once after a notification; its reply decides."""
+    if event.group_id == m.settings.group_id and m.generation_id != NO_GENERATION:
+        m.is_urgent = True

@@ -1,0 +1,106 @@
+"""Actions of polls, releases of partitions and the close: from outside the group into it and out again."""
+
+from membership.events import Closing, Polled, Released
+from membership.joining import close_when_released, fenced, finish, note_poll
+from membership.member import State
+from membership.replies import PollOverdue
+from membership.server_driven.heartbeats import forget, leave_quietly
+from membership.server_driven.reconciliation import reconcile, report
+from membership.server_driven.state import ServerDrivenState
+from membership.subscription import look_before_joining
+from protocol.errors import ErrorCode
+from protocol.messages.groups import NO_GENERATION
+
+
+def start(m: ServerDrivenState, event: Polled) -> None:
+    """Join, once the application has let go of what it lost."""
+    if m.is_by_hand:
+        return
+    if m.fenced:
+        m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))
+        return
+    note_poll(m, event)
+    if m.releasing:
+        return
+    if m.held:
+        m.state = State.RELEASING
+        m.lose()
+    elif m.topics:
+        _join(m)
+    look_before_joining(m)
+
+
+def _join(m: ServerDrivenState) -> None:
+    forget(m)
+    m.generation_id = NO_GENERATION
+    m.join_again(m.rejoin)
+
+
+def poll(m: ServerDrivenState, event: Polled) -> None:
+    """Note the poll of a member. One that subscribes to nothing any more leaves."""
+    note_poll(m, event)
+    if m.topics or m.releasing or m.pattern is not None:
+        return
+    if m.held:
+        m.revoke(m.held)
+    else:
+        _withdraw(m)
+
+
+def _withdraw(m: ServerDrivenState) -> None:
+    leave_quietly(m)
+    m.reset("joining for the first time", forget_id=False)
+    forget(m)
+    m.unjoin()
+
+
+def let_go(m: ServerDrivenState, _event: Released) -> None:
+    """Report what is left, then take what the coordinator gives."""
+    m.released()
+    if m.state is State.STEADY:
+        if not m.topics and m.pattern is None and not m.held:
+            _withdraw(m)
+            return
+        report(m)
+        reconcile(m)
+
+
+def join_when_released(m: ServerDrivenState, _event: Released) -> None:
+    m.released()
+    if m.topics:
+        _join(m)
+    else:
+        m.unjoin()
+
+
+def give_up_place(m: ServerDrivenState, _event: PollOverdue) -> None:
+    """Leave the group if the application does not poll, so that others get its partitions."""
+    m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"
+    leave_quietly(m)
+    m.reset(m.rejoin, forget_id=False)
+    forget(m)
+    if m.state is not State.RELEASING:
+        m.unjoin()
+
+
+def close(m: ServerDrivenState, event: Closing) -> None:
+    """Release partitions, then leave."""
+    is_lost = m.generation_id == NO_GENERATION or m.state is State.UNJOINED
+    close_when_released(m, event)
+    if m.releasing:
+        return
+    if m.is_by_hand or not m.held:
+        m.releasing = m.held
+        depart(m)
+    elif is_lost:
+        m.lose()
+    else:
+        m.revoke(m.held)
+
+
+def depart(m: ServerDrivenState, _event: Released | None = None) -> None:
+    m.released()
+    if m.held:
+        m.revoke(m.held)  # only a part of them was being released
+    elif not leave_quietly(m):
+        finish(m)

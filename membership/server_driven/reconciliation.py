@@ -1,0 +1,73 @@
+"""Reconciliation: from what the member holds to what the coordinator lets it hold
+(docs/spec/consumer-group-protocol.md#17). Partitions that are taken away are released, and reported, before others are
+taken."""
+
+from membership import subscription
+from membership.events import Assigned, HangUp
+from membership.member import State, Timer
+from membership.replies import AllTopicsAnswered, MetadataAnswered
+from membership.server_driven.state import ServerDrivenState
+from protocol.errors import ErrorCode
+from protocol.messages.groups import NO_GENERATION
+from protocol.messages.topics import Metadata, MetadataTopic
+
+
+def reconcile(m: ServerDrivenState) -> None:
+    """Take the next step. Nothing while the application is releasing partitions."""
+    if m.target is None or m.releasing or m.state is not State.STEADY:
+        return
+    share = m.share
+    wanted, before = set(share), set(m.held)
+    taken_away = tuple(one for one in m.held if one not in wanted)
+    if taken_away:
+        m.revoke(taken_away)
+        return
+    added = tuple(one for one in share if one not in before)
+    is_first = m.last_generation_id == NO_GENERATION
+    if not added and is_first and m.unnamed:
+        return
+    m.last_generation_id = m.generation_id
+    if not added and not is_first:
+        return
+    m.held = share
+    m.last_assigned = share
+    m.effects.append(Assigned(share, m.generation_id, added))
+    report(m)
+
+
+def report(m: ServerDrivenState) -> None:
+    """Tell the coordinator at once what is held, if it has changed."""
+    if m.told != m.owned():
+        m.is_urgent = True
+
+
+def wants_names(m: ServerDrivenState) -> bool:
+    """Return true if a topic of the target has no name yet, and may be asked for."""
+    return bool(m.unnamed) and Timer.REFRESH not in m.timers and not m.is_asking(Metadata)
+
+
+def ask_names(m: ServerDrivenState) -> None:
+    """Ask for the topics of the target by their ids."""
+    topics = tuple(MetadataTopic(None, topic_id) for topic_id in m.unnamed)
+    m.call(Metadata(topics), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+
+
+def hear_names(m: ServerDrivenState, event: MetadataAnswered) -> None:
+    if event.reply is not None:
+        m.learn_topics(event.reply)
+    elif event.error_code == ErrorCode.NETWORK_EXCEPTION:
+        m.effects.append(HangUp(event.sent.node))  # another node may answer
+    if m.unnamed:
+        m.arm(Timer.REFRESH, m.backoff_ms(m.topics_failures))
+        m.topics_failures += 1
+    else:
+        m.topics_failures = 0
+    reconcile(m)
+
+
+def hear_topics(m: ServerDrivenState, event: AllTopicsAnswered) -> None:
+    """Take the topics of a pattern."""
+    if event.reply is not None:
+        m.learn_topics(event.reply)
+    subscription.hear_topics(m, event)
+    reconcile(m)

@@ -1,0 +1,81 @@
+"""`muster audit --since`: who changed groups beyond its own membership."""
+
+import re
+import time
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from muster.blocking.cluster import expect
+from muster.cli.asking import AsJson, Bootstrap, reaching
+from muster.cli.showing import local_time, show_json, show_table, utc_time
+from protocol.client_text import client_text
+from protocol.messages.groups import AuditedNote, ListAudit, ListAuditReply
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_AGO = re.compile(r"(\d{1,6})([smhd])")
+
+
+def audit(
+    ctx: typer.Context,
+    since: Annotated[str, typer.Option(metavar="TIME", help="As 90m, 12h or 7d: so long ago.")] = "1d",
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show resets, rewinds, deletions and evictions in all groups: when, which group, what, and by whom.
+
+    musterd keeps them as long as its notes. Offsets are undone with `muster undo GROUP:NUMBER`.
+    """
+    since_ms = _ago_ms(since)
+    with reaching(ctx, bootstrap) as cluster:
+        found: list[AuditedNote] = []
+        reply = expect(ListAuditReply, cluster.ask(ListAudit(since_ms)))
+        found += reply.notes
+        while reply.has_more:
+            reply = expect(ListAuditReply, cluster.ask(ListAudit(found[-1].note.wall_ms)))
+            more = [one for one in reply.notes if one not in found]
+            if not more:
+                break
+            found += more
+    if as_json:
+        show_json([_document(one) for one in found])
+    elif found:
+        show_table(("WHEN", "ID", "ACT", "BY", "WHAT"), map(_row, found), whole="WHEN")
+    else:
+        print(f"No act on any group in the last {since}.")
+
+
+def _ago_ms(text: str) -> int:
+    found = _AGO.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"{text[:40]!r} is no time: say 90m, 12h or 7d", param_hint="--since")
+    return int((time.time() - int(found[1]) * _UNITS[found[2]]) * 1000)
+
+
+def _row(one: AuditedNote) -> tuple[object, ...]:
+    note = one.note
+    return (
+        local_time(note.wall_ms),
+        f"{one.group_id}:{note.number}",
+        note.act,
+        _who(one),
+        f"{note.cause}: {note.detail}",
+    )
+
+
+def _who(one: AuditedNote) -> str:
+    origin = one.note.origin
+    if origin is None:
+        return ""
+    principal = f"{origin.principal}, " if origin.principal else ""
+    return principal + client_text(origin.client_id, origin.client_host, origin.client_port)
+
+
+def _document(one: AuditedNote) -> dict[str, Any]:
+    return {
+        "group_id": one.group_id,
+        **msgspec.to_builtins(one.note),
+        "when": utc_time(one.note.wall_ms),
+        "id": f"{one.group_id}:{one.note.number}",
+    }

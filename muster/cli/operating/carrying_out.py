@@ -1,0 +1,141 @@
+"""Carries a plan of offsets out, at a musterd in one step, at a Kafka broker as well as it can; and shows it."""
+
+from typing import Final
+
+import msgspec
+import typer
+
+from diagnosis.offset_plan import PlannedOffset, changes
+from diagnosis.people import client_of
+from muster.blocking.cluster import ClusterClient
+from muster.cli.asking import Complaint, NotThere, committed_offsets, describe_group, servers
+from muster.cli.showing import printable, show_json, show_table
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.dialects import ClientDialect
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ApplyOffsets, ApplyOffsetsReply, DescribedGroup, OffsetChange
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteReply,
+    OffsetDeleteTopic,
+)
+
+REFUSED: Final = 4
+"""Exit code of a change that was refused: the group has members, or the plan is stale."""
+CHANGES_A_REQUEST: Final = 2_000
+
+
+class ActRefused(Complaint):
+    """A change that was refused by the state of the group."""
+
+
+def carry_out(
+    ctx: typer.Context,
+    cluster: ClusterClient,
+    bootstrap: str | None,
+    group: str,
+    planned: list[PlannedOffset],
+    act: str,
+) -> list[str]:
+    """Apply the plan; return the ids by which it can be undone."""
+    wanted = changes(planned)
+    if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is not ClientDialect.NATIVE:
+        carry_out_at_kafka(cluster, group, wanted)
+        return []
+    ids: list[str] = []
+    for start in range(0, len(wanted), CHANGES_A_REQUEST):
+        request = ApplyOffsets(group, wanted[start : start + CHANGES_A_REQUEST], act)
+        reply = cluster.ask_coordinator(ApplyOffsetsReply, group, request)
+        if reply.number < 0:
+            raise ActRefused(_why_not(group, reply) + (f"; undo with muster undo {ids[-1]}" if ids else ""))
+        ids.append(f"{group}:{reply.number}")
+    return ids
+
+
+def _why_not(group: str, reply: ApplyOffsetsReply) -> str:
+    if reply.members:
+        return f"group {group!r} has members: stop them first: {', '.join(reply.members)}"
+    if reply.conflicts:
+        first = reply.conflicts[0]
+        now = "none" if first.previous_offset < 0 else first.previous_offset
+        where = f"{first.topic}-{first.partition_index} is at {now} by now"
+        return f"the plan is stale, nothing was changed: {where}; {len(reply.conflicts)} partitions in all"
+    return reply.error_message
+
+
+def carry_out_at_kafka(cluster: ClusterClient, group: str, wanted: tuple[OffsetChange, ...]) -> None:
+    """Compare, then set: a broker cannot do both at once, but refuses while the group has members."""
+    described = _described_or_none(cluster, group)
+    if described is not None and described.members:
+        raise ActRefused(
+            f"group {group!r} has members: stop them first: {', '.join(map(client_of, described.members))}"
+        )
+    now = {(one.topic, one.partition): offset for one, offset in committed_offsets(cluster, group).items()}
+    stale = [one for one in wanted if now.get((one.topic, one.partition_index), -1) != one.previous_offset]
+    if stale:
+        raise ActRefused(
+            f"the plan is stale, nothing was changed: {stale[0].topic}-{stale[0].partition_index} has moved"
+        )
+    by_topic: dict[str, list[OffsetChange]] = {}
+    for one in wanted:
+        by_topic.setdefault(one.topic, []).append(one)
+    sets, gone = [], []
+    for topic, ones in by_topic.items():
+        new = [OffsetCommitPartition(one.partition_index, one.offset) for one in ones if one.offset >= 0]
+        old = [one.partition_index for one in ones if one.offset < 0]
+        if new:
+            sets.append(OffsetCommitTopic(topic, tuple(new)))
+        if old:
+            gone.append(OffsetDeleteTopic(topic, tuple(old)))
+    if sets:
+        committed = cluster.ask_coordinator(OffsetCommitReply, group, OffsetCommit(group, tuple(sets)))
+        _check_all([(one.name, p.partition_index, p.error_code) for one in committed.topics for p in one.partitions])
+    if gone:
+        deleted = cluster.ask_coordinator(OffsetDeleteReply, group, OffsetDelete(group, tuple(gone)))
+        _check_all([(one.name, p.partition_index, p.error_code) for one in deleted.topics for p in one.partitions])
+
+
+def _check_all(results: list[tuple[str, int, ErrorCode]]) -> None:
+    refused = [f"{topic}-{partition}: {code.name}" for topic, partition, code in results if code]
+    if refused:
+        raise ActRefused(f"{len(refused)} of {len(results)} partitions were refused: {', '.join(refused[:5])}")
+
+
+def _described_or_none(cluster: ClusterClient, group: str) -> DescribedGroup | None:
+    try:
+        return describe_group(cluster, group)
+    except NotThere:
+        return None  # a group without a record may still be given offsets
+
+
+def show_plan(
+    group: str, planned: list[PlannedOffset], done: list[str] | None, *, execute: bool, as_json: bool
+) -> None:
+    """Show old and new offsets, and the ids by which what was done can be undone."""
+    if as_json:
+        show_json({"group_id": group, "is_done": execute, "undo_ids": done or [], "plan": msgspec.to_builtins(planned)})
+        return
+    if not planned:
+        print("There is nothing to change.")
+        return
+    show_table(
+        ("TOPIC", "PARTITION", "OLD", "NEW", "LAG BEFORE", "LAG AFTER"),
+        [
+            (one.topic, one.partition, _offset(one.previous_offset), _offset(one.offset), one.lag_before, one.lag_after)
+            for one in planned
+        ],
+    )
+    if not execute:
+        print("\nNothing was changed: add --execute to do it.")
+    for one in done or ():
+        print(f"\nDone. To undo it: muster undo {printable(one)}")
+    if execute and not done:
+        print("\nDone.")
+
+
+def _offset(offset: int) -> int | None:
+    return None if offset < 0 else offset

@@ -1,0 +1,175 @@
+"""`muster doctor [GROUP]`: what is wrong with groups now, whose doing it is, and what to do."""
+
+import time
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from diagnosis import gathering
+from diagnosis.people import duration
+from diagnosis.problem import Evidence, GroupProblem
+from membership.topic_partition import TopicPartition
+from muster.blocking.cluster import ClusterClient, expect
+from muster.cli.asking import (
+    AsJson,
+    Bootstrap,
+    NotThere,
+    describe_expiry,
+    list_groups,
+    list_notes,
+    list_topics,
+    reaching,
+    servers,
+)
+from muster.cli.ends import ends_of
+from muster.cli.showing import counted, local_time, printable, show_json, utc_time
+from muster.errors import Refused
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.dialects import ClientDialect
+from protocol.client_text import client_text
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListRefusals,
+    ListRefusalsReply,
+)
+from protocol.messages.node import DescribeNode, DescribeNodeReply
+from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
+
+PROBLEMS: Final = 6
+"""Exit code if a problem is open."""
+_LOOK_AGAIN_S: Final = 10.0
+
+
+def doctor(
+    ctx: typer.Context,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Default: all groups.")] = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+    look_s: Annotated[
+        float,
+        typer.Option(
+            "--look", metavar="SECONDS", min=0, help="At Kafka: time between two looks, where one does not tell."
+        ),
+    ] = _LOOK_AGAIN_S,
+) -> None:
+    """Say what is wrong with groups: what, who, since when, what it costs, and the command that helps.
+
+    It only asks, and works at any Kafka (--bootstrap kafka://HOST:PORT). A broker tells less than musterd: neither who
+    is waited for nor who was refused; a group that rebalances there is looked at twice. Ends with 6 if there is a
+    problem.
+    """
+    is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
+    with reaching(ctx, bootstrap) as cluster:
+        group_ids = [one.group_id for one in list_groups(cluster)] if group is None else [group]
+        known = _known(cluster, () if group is None else (group,), is_musterd=is_musterd)
+        evidence = _gather(cluster, group_ids, known)
+        if not is_musterd and look_s and gathering.needs_second_look(evidence):
+            evidence = _second_look(cluster, group_ids, known, evidence, look_s)
+    found = gathering.problems(evidence, known)
+    if group is not None and not (evidence or found):
+        raise NotThere(f"there is no group {group!r}: see `muster groups list`")
+    if as_json:
+        show_json({"problems": [_document(one) for one in found]})
+    else:
+        _show(found, known.now_ms, len(evidence))
+    if found:
+        raise typer.Exit(PROBLEMS)
+
+
+def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bool) -> gathering.Known:
+    counts = {topic.name or "": len(topic.partitions) for topic in list_topics(cluster) if not topic.is_internal}
+    if not is_musterd:
+        return gathering.Known(int(time.time() * 1000), counts, tells_all=False)
+    node = expect(DescribeNodeReply, cluster.ask(DescribeNode()))
+    refusals = expect(ListRefusalsReply, cluster.ask(ListRefusals(group_ids))).refusals
+    return gathering.Known(node.wall_ms, counts, refusals)
+
+
+def _gather(cluster: ClusterClient, group_ids: list[str], known: gathering.Known) -> list[Evidence]:
+    gathered = gathering.gather(group_ids, known)
+    answer: Any = None
+    while True:
+        try:
+            question = gathered.send(answer)
+        except StopIteration as done:
+            found: list[Evidence] = done.value
+            return found
+        answer = _answer(cluster, question)
+
+
+def _second_look(
+    cluster: ClusterClient, group_ids: list[str], known: gathering.Known, first: list[Evidence], look_s: float
+) -> list[Evidence]:
+    waited_ms = wait(look_s)
+    return gathering.compared(first, _gather(cluster, group_ids, known), waited_ms)
+
+
+def wait(look_s: float) -> int:
+    """Wait until the second look; return the milliseconds between the two."""
+    time.sleep(look_s)
+    return round(look_s * 1000)
+
+
+def _answer(cluster: ClusterClient, question: gathering.Question) -> Any:
+    match question:
+        case gathering.Describe():
+            return [found for one in question.group_ids if (found := _described(cluster, one)) is not None]
+        case gathering.Commits():
+            return {one: _commits(cluster, one) for one in question.group_ids}
+        case gathering.Offsets():
+            return _offsets(cluster, question)
+        case gathering.Notes():
+            return tuple(list_notes(cluster, question.group_id, gathering.NOTES_A_GROUP))
+        case gathering.FirstExpiry():
+            _first, offsets = describe_expiry(cluster, question.group_id)
+            return min((one.expires_ms for one in offsets if one.expires_ms >= 0), default=-1)
+
+
+def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup | None:
+    wanted = DescribeGroups((group_id,), with_facts=True)
+    group = cluster.ask_coordinator(DescribeGroupsReply, group_id, wanted).groups[0]
+    is_gone = group.group_state == "Dead" or group.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    if group.error_code and not is_gone:
+        raise Refused(group.error_code, f"group {group_id!r}: {group.error_message or group.error_code.name}")
+    return None if is_gone else group
+
+
+def _commits(cluster: ClusterClient, group_id: str) -> dict[tuple[str, int], gathering.Commit]:
+    wanted = OffsetFetch((OffsetFetchGroup(group_id),))
+    return gathering.commits_of(cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0])
+
+
+def _offsets(cluster: ClusterClient, question: gathering.Offsets) -> dict[tuple[str, int], int]:
+    existing = {topic.name: len(topic.partitions) for topic in list_topics(cluster)}
+    wanted = [TopicPartition(*key) for key in question.keys if key[1] < existing.get(key[0], 0)]
+    return {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, wanted, question.timestamp).items()}
+
+
+def _document(problem: GroupProblem) -> dict[str, Any]:
+    return {
+        **{name: None if value in ("", -1) else value for name, value in msgspec.structs.asdict(problem).items()},
+        "since": utc_time(problem.since_ms) if problem.since_ms >= 0 else None,
+    }
+
+
+def _show(found: list[GroupProblem], now_ms: int, looked_at: int) -> None:
+    """A paragraph a problem. The first line of each names the culprit."""
+    if not found:
+        print(f"No problem in {counted(looked_at, 'group')}.")
+        return
+    for number, one in enumerate(found):
+        if number:
+            print()
+        who = client_text(one.client_id, one.client_host, one.client_port) if one.client_host else ""
+        print(printable(f"{one.group_id}: {one.kind.value}" + (f", {who}" if who else "")))
+        print(printable(f"  {one.sentence}"))
+        if one.since_ms >= 0:
+            print(f"  since {local_time(one.since_ms)}, {duration(max(0, now_ms - one.since_ms))}")
+        if one.partitions:
+            print(f"  costs {counted(one.partitions, 'partition')}, unread: {counted(one.records, 'record')}")
+        if one.command:
+            print(printable(f"  {one.command}"))

@@ -1,0 +1,89 @@
+"""Facts of a group's members, for people and for scripts: times, connections, software."""
+
+from typing import Any, Final
+
+from diagnosis.people import duration
+from protocol.messages.groups import DescribedMember
+
+VERBOSE_COLUMNS: Final = (
+    "MEMBER",
+    "ADDRESS",
+    "HEARD",
+    "SESSION LEFT",
+    "REBALANCE TIMEOUT",
+    "WAITING",
+    "CONNECTION",
+    "SOFTWARE",
+    "LAST COMMIT",
+    "ASSIGNORS",
+    "SUBSCRIPTION",
+)
+EPOCH_COLUMNS: Final = ("MEMBER", "EPOCH", "TARGET", "TO REVOKE", "FOR")
+_AWAY: Final = -2
+"""Epoch of a static member that left and will be back."""
+_FACTS: Final = (
+    "session_timeout_ms",
+    "rebalance_timeout_ms",
+    "session_left_ms",
+    "heard_ago_ms",
+    "waiting_ms",
+    "disconnected_ms",
+    "client_port",
+    "committed_ago_ms",
+)
+
+
+def verbose_row(member: DescribedMember) -> tuple[object, ...]:
+    """Return a line of the verbose table; a server that is no musterd does not tell these facts."""
+    port = f":{member.client_port}" if member.client_port >= 0 else ""
+    waiting = f"{member.waiting} for {duration(member.waiting_ms)}" if member.waiting else None
+    return (
+        member.member_id,
+        member.client_host.lstrip("/") + port,
+        _ago(member.heard_ago_ms),
+        _time(member.session_left_ms),
+        _time(member.rebalance_timeout_ms),
+        waiting,
+        _connection(member),
+        " ".join(part for part in (member.client_software_name, member.client_software_version) if part),
+        _ago(member.committed_ago_ms),
+        ", ".join(member.protocols),
+        ", ".join(member.topics),
+    )
+
+
+def epoch_row(member: DescribedMember, target: str, to_revoke: str) -> tuple[object, ...]:
+    """Return a line of the table of epochs, of a server-driven group."""
+    epoch = "away" if member.member_epoch == _AWAY else member.member_epoch
+    since = f"{duration(member.revoking_ms)}" if member.revoking_ms >= 0 else None
+    return member.member_id, epoch, target, to_revoke, since
+
+
+def facts_document(member: DescribedMember) -> dict[str, Any]:
+    """Return the facts for scripts; null for those that are unknown."""
+    times = {name: value if (value := getattr(member, name)) >= 0 else None for name in _FACTS}
+    return {
+        **times,
+        "waiting": member.waiting or None,
+        "is_connected": member.is_connected,
+        "client_software_name": member.client_software_name or None,
+        "client_software_version": member.client_software_version or None,
+        "principal": member.principal or None,
+        "listener": member.listener or None,
+        "protocols": list(member.protocols),
+        "topics": list(member.topics),
+    }
+
+
+def _connection(member: DescribedMember) -> str | None:
+    if member.is_connected is None:
+        return None
+    return "open" if member.is_connected else f"closed {duration(member.disconnected_ms)} ago"
+
+
+def _time(ms: int) -> str | None:
+    return duration(ms) if ms >= 0 else None
+
+
+def _ago(ms: int) -> str | None:
+    return f"{duration(ms)} ago" if ms >= 0 else None

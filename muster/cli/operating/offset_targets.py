@@ -1,0 +1,123 @@
+"""Options that say where offsets go, and the plan that comes of them."""
+
+import csv
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from diagnosis.offset_plan import PlannedOffset, Target, make_plan
+from membership.topic_partition import TopicPartition
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
+from muster.cli.asking import Complaint, committed_offsets, partitions_of
+from muster.cli.ends import ends_of
+
+Key = tuple[str, int]
+_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+def plan_offsets(
+    cluster: ClusterClient, group_id: str, target: Target, topics: Iterable[str], *, all_topics: bool
+) -> list[PlannedOffset]:
+    """Plan the partitions of these topics (`orders`, `orders:0,3`), or all that the group has committed for. Raises
+    Complaint if a topic does not exist."""
+    committed = {(one.topic, one.partition): offset for one, offset in committed_offsets(cluster, group_id).items()}
+    keys = _scope(cluster, list(topics), committed, target, all_topics=all_topics)
+    there = partitions_of(cluster, {topic for topic, _partition in keys}) & {TopicPartition(*key) for key in keys}
+    begins = {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, there, EARLIEST).items()}
+    ends = {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, there, LATEST).items()}
+    return make_plan(target, keys, committed, begins, ends)
+
+
+def _scope(
+    cluster: ClusterClient, topics: list[str], committed: Mapping[Key, int], target: Target, *, all_topics: bool
+) -> list[Key]:
+    if not topics:
+        named = {topic for topic, _partition in committed} | {topic for topic, _partition in target.offsets or {}}
+        if not all_topics and not target.offsets:
+            raise typer.BadParameter("say which, as --topic orders or --topic orders:0,3; or --all-topics")
+        existing = {(one.topic, one.partition) for one in partitions_of(cluster, named)}
+        return sorted(existing & (committed.keys() | (target.offsets or {}).keys()))
+    keys: list[Key] = []
+    for text in topics:
+        topic, colon, numbers = text.partition(":")
+        existing = {(one.topic, one.partition) for one in partitions_of(cluster, {topic})}
+        wanted = existing if not colon else {(topic, _number(part, text)) for part in numbers.split(",")}
+        if target.delete:
+            existing |= {key for key in committed if key[0] == topic}
+            wanted = wanted if colon else existing
+        missing = sorted(wanted - existing)
+        if missing or not existing:
+            what = f"{topic}-{missing[0][1]}" if missing else repr(topic)
+            raise Complaint(f"there is no {'partition' if missing else 'topic'} {what}: see `muster topics list`")
+        keys += sorted(wanted)
+    return keys
+
+
+def _number(text: str, whole: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+        raise typer.BadParameter(f"{whole[:80]!r} names no partitions: say TOPIC or TOPIC:0,3", param_hint="--topic")
+    return int(text)
+
+
+def at_time(cluster: ClusterClient, time_ms: int, topics: Iterable[str]) -> dict[Key, int]:
+    """Return the first offset at or after the time of each partition, -1 where no record is so late."""
+    wanted = partitions_of(cluster, {topic.partition(":")[0] for topic in topics})
+    return {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, wanted, time_ms).items()}
+
+
+def time_of(text: str) -> int:
+    """Return the wall time of `2026-03-01T14:05:09.123`, in UTC unless it names a zone."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text[:40]!r} is no time: say 2026-03-01T14:05:09.000", param_hint="--to-datetime"
+        ) from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def duration_of(text: str) -> int:
+    """Return the milliseconds of `P1DT2H30M`."""
+    found = _DURATION.fullmatch(text)
+    if found is None or text in ("P", "PT"):
+        raise typer.BadParameter(f"{text[:40]!r} is no duration: say P1DT2H30M", param_hint="--by-duration")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds() * 1000)
+
+
+def offsets_of_file(path: Path) -> dict[Key, int]:
+    """Read Kafka's form: a line `topic,partition,offset` a partition. Raises Complaint for any other."""
+    return groups_of_file(path, "")[""]
+
+
+def groups_of_file(path: Path, group_id: str | None) -> dict[str, dict[Key, int]]:
+    """Read Kafka's form for one group, or with `group_id` None for several: each line begins with its group then."""
+    found: dict[str, dict[Key, int]] = {}
+    form = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
+    try:
+        with path.open(newline="") as lines:
+            for number, row in enumerate(filter(None, csv.reader(lines)), 1):
+                if len(row) != form.count(",") + 1 or not (row[-2].isdigit() and row[-1].isdigit()):
+                    raise Complaint(f"{path}: line {number} is not {form}: {','.join(row)[:80]!r}")
+                group = row[0] if group_id is None else group_id
+                found.setdefault(group, {})[row[-3], int(row[-2])] = int(row[-1])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Complaint(f"{path} cannot be read: {error}") from None
+    if not found:
+        raise Complaint(f"{path} names no partition: a line is {form}")
+    return found
+
+
+def now_ms() -> int:
+    """Return the wall time."""
+    return int(time.time() * 1000)
+
+
+def plan_of_file(plan: Iterable[PlannedOffset]) -> str:
+    """Write a plan in Kafka's form, which `--from-file` reads."""
+    return "".join(f"{one.topic},{one.partition},{one.offset}\n" for one in plan)
