@@ -1,4 +1,4 @@
-"""A streaming source that makes a Spark query an ordinary member of a group.
+"""A source that makes a Spark query an ordinary member of a group, and a sink.
 
     stream = spark.readStream.format("muster").option("bootstrap", "127.0.0.1:9390")
     flights = stream.option("group", "delays").option("topics", "flights").load()
@@ -8,6 +8,8 @@ PySpark, Spark Connect and Declarative Pipelines alike. Rows have the columns of
 `value`, `topic`, `partition`, `offset`, `timestamp`. Options are the fields of `pyspark_muster.options.Options`, in
 camel case.
 
+`df.write.format("muster")` and `df.writeStream.format("muster")` append rows to topics.
+
 Delivery is at least once to any sink, and once to a sink keyed by (topic, partition, offset). Only stateless processing
 is supported: state that Spark keeps for a partition does not follow it to another member.
 """
@@ -16,6 +18,8 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
+from pyspark_muster.guard import guard  # noqa: E402
+from pyspark_muster.progress import progress  # noqa: E402
 from pyspark_muster.source import DefaultSource, MusterDataSource  # noqa: E402  (after the check it would trip over)
 
-__all__ = ["DefaultSource", "MusterDataSource"]
+__all__ = ["DefaultSource", "MusterDataSource", "guard", "progress"]

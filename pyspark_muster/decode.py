@@ -12,9 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muster.blocking import RangeReader
-from muster.blocking.cluster import ClusterClient
-from muster.net.security import Security
 from protocol.record_batch import HEADER_BYTES, BatchHeader, Bytes, CorruptBatch, record_bytes
 
 SCHEMA = pa.schema(
@@ -25,47 +22,30 @@ SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
     ]
 )
-"""Names and types of Spark's own Kafka source, without its `timestampType`."""
+"""Names and types of Spark's own Kafka source."""
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", _HEADER))))
 
 ROWS = 32_768
 BYTES = 16 * 1024 * 1024
 """Rows or bytes of an Arrow batch: Spark takes a few large batches much faster than many small ones."""
-
-_clusters: dict[tuple[str, Security | None, Security | None], ClusterClient] = {}
-"""Connections of this process. Spark's Python workers serve many tasks, each of which would otherwise make its own."""
 
 _LOG_APPEND_TIME = 0x08
 
 Numbers = npt.NDArray[np.int64]
 
 
-def read_range(
-    bootstrap: str,
+def decode_range(
+    batches: Iterable[tuple[BatchHeader, Bytes]],
     topic: str,
     partition: int,
     start: int,
     end: int,
     *,
-    security: Security | None = None,
-    broker_security: Security | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Read the records `[start, end)` of one partition, in a few large batches. Raises the errors of `RangeReader`, one
-    of them for a range that has been deleted.
-    """
-    where = (bootstrap, security, broker_security)
-    cluster = _clusters.get(where)
-    if cluster is None:
-        cluster = _clusters[where] = ClusterClient(
-            bootstrap, client_id="spark-task", security=security, broker_security=broker_security
-        )
-    with RangeReader(bootstrap, topic, partition, start, end, cluster=cluster) as reader:
-        yield from decode_range(reader.batches(), topic, partition, start, end)
-
-
-def decode_range(
-    batches: Iterable[tuple[BatchHeader, Bytes]], topic: str, partition: int, start: int, end: int
+    with_headers: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Decode the records of whole batches that lie in `[start, end)`. Checksums were checked by the reader that fetched
     the batches. Raises `CorruptBatch`.
@@ -79,10 +59,10 @@ def decode_range(
         rows += header.record_count
         size += len(payload)
         if rows >= ROWS or size >= BYTES:
-            yield from _nonempty(decode(gathered, topic, partition, start, end))
+            yield from _nonempty(decode(gathered, topic, partition, start, end, with_headers=with_headers))
             gathered, rows, size = [], 0, 0
     if gathered:
-        yield from _nonempty(decode(gathered, topic, partition, start, end))
+        yield from _nonempty(decode(gathered, topic, partition, start, end, with_headers=with_headers))
 
 
 def _nonempty(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -91,9 +71,17 @@ def _nonempty(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def decode(
-    batches: Sequence[tuple[BatchHeader, Bytes]], topic: str, partition: int, start: int, end: int
+    batches: Sequence[tuple[BatchHeader, Bytes]],
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    with_headers: bool = False,
 ) -> pa.RecordBatch:
-    """Return one Arrow batch, of `SCHEMA`, with all records of these batches that lie in `[start, end)`."""
+    """Return one Arrow batch, of `SCHEMA` or `WITH_HEADERS`, with all records of these batches that lie in
+    `[start, end)`.
+    """
     buffer = b"".join(payload for _, payload in batches)
     at = np.array(_bodies(buffer, batches), np.int64)
     data = np.frombuffer(buffer, np.uint8)
@@ -109,9 +97,10 @@ def decode(
             timestamps = np.where(by_log, appended, timestamps)
         wanted = (offsets >= start) & (offsets < end)
         if not wanted.all():
-            offsets, timestamps, at = offsets[wanted], timestamps[wanted], at[wanted]
+            offsets, timestamps, at, by_log = offsets[wanted], timestamps[wanted], at[wanted], by_log[wanted]
         keys, at = _field(buffer, data, at)
-        values, _ = _field(buffer, data, at)
+        values, at = _field(buffer, data, at)
+        headers = [_headers(buffer, data, at)] if with_headers else []
     except IndexError as error:
         raise CorruptBatch(0, f"{topic}-{partition}: its records are no records: {error}") from None
     rows = len(offsets)
@@ -123,8 +112,10 @@ def decode(
             pa.array(np.full(rows, partition, np.int32)),
             pa.array(offsets),
             pa.array(timestamps * 1000).view(pa.timestamp("us", tz="UTC")),
+            pa.array(by_log.astype(np.int32)),
+            *headers,
         ],
-        schema=SCHEMA,
+        schema=WITH_HEADERS if with_headers else SCHEMA,
     )
 
 
@@ -204,3 +195,35 @@ def _field(buffer: bytes, data: npt.NDArray[np.uint8], at: Numbers) -> tuple[pa.
         pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(buffer)]
     )
     return spans.take(pa.array(np.arange(0, 2 * rows, 2), mask=is_null if is_null.any() else None)), ends
+
+
+def _headers(buffer: bytes, data: npt.NDArray[np.uint8], at: Numbers) -> pa.Array:
+    """Return the lists of headers whose counts are at these positions, null for records without. The first headers of
+    all records are decoded together, then the second ones, and so on.
+    """
+    counts, at = _varints(data, at)
+    if (counts < 0).any():
+        raise IndexError("a negative number of headers")
+    rows = np.flatnonzero(counts)
+    of_row: list[Numbers] = []
+    keys: list[pa.Array] = []
+    values: list[pa.Array] = []
+    number = 0
+    while rows.size:
+        key, at[rows] = _field(buffer, data, at[rows])
+        value, at[rows] = _field(buffer, data, at[rows])
+        of_row.append(rows)
+        keys.append(key.view(pa.string()))
+        values.append(value)
+        number += 1
+        rows = rows[counts[rows] > number]
+    ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    # A null offset makes a null list; the list before it ends at the next offset that is there.
+    offsets = pa.array(ends, mask=np.append(counts == 0, False))
+    if not keys:
+        return pa.nulls(len(counts), WITH_HEADERS.field("headers").type)
+    order = pa.array(np.argsort(np.concatenate(of_row), kind="stable"))
+    flat = pa.StructArray.from_arrays(
+        [pa.concat_arrays(keys).take(order), pa.concat_arrays(values).take(order)], fields=list(_HEADER)
+    )
+    return pa.ListArray.from_arrays(offsets, flat, type=WITH_HEADERS.field("headers").type)

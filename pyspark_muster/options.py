@@ -1,18 +1,21 @@
 """The options of `format("muster")`, checked before anything connects."""
 
 import difflib
-from collections.abc import Mapping
-from typing import Any, Literal, cast
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from msgspec import Struct
 
+from membership.member import MemberSettings
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import NAMES, Security, of_environment, securities
+from pyspark_muster.errors import OptionError
 from pyspark_muster.plan import Start
 
-
-class OptionError(ValueError):
-    """Raised for an invalid option; the sentence names the option, its value and the values allowed."""
+NewCheckpoint = Literal["group", "startingOffsets"]
+Isolation = Literal["read_committed", "read_uncommitted"]
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -20,19 +23,30 @@ class Options(Struct, frozen=True, kw_only=True):
 
     `max_records_per_batch` keeps a batch short, because in a rebalance the group waits until a member's batch is done.
     If a batch takes longer than `max_poll_interval_ms` the member is removed, and others read its records again.
+    `new_checkpoint` "startingOffsets": a query whose checkpoint is new begins there, whatever the group has committed.
     """
 
     bootstrap: str
     group: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    topics_pattern: str | None = None
     starting_offsets: Start = "earliest"
+    new_checkpoint: NewCheckpoint = "group"
+    isolation_level: Isolation = "read_committed"
+    include_headers: bool = False
     fail_on_data_loss: bool = True
     max_records_per_batch: int = 1_000_000
+    max_bytes_per_batch: int | None = None
+    min_records_per_batch: int | None = None
+    max_trigger_delay_ms: int = 900_000
     max_records_per_task: int | None = None
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
     assignment_timeout_ms: int = 60_000
+    outage_timeout_ms: int = 600_000
+    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    sole_member: bool = False
     client_id: str = "spark"
     group_instance_id: str | None = None
     drain_file: str | None = None
@@ -40,11 +54,13 @@ class Options(Struct, frozen=True, kw_only=True):
     broker_security: Security | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> "Options":
-        """Parse Spark's options, names in any case. The security settings of `environment` are the defaults. Raises
-        `OptionError`.
+    def parse(
+        cls, given: Mapping[str, str], environment: Mapping[str, str] | None = None, *, has_group: bool = True
+    ) -> "Options":
+        """Parse Spark's options, names in any case. The security settings of `environment` are the defaults. Without
+        `has_group` none may be named. Raises `OptionError`.
         """
-        values: dict[str, Any] = _securities(given, environment or {})
+        values: dict[str, Any] = parse_securities(given, environment or {})
         for name, text in given.items():
             if name.lower().startswith(_SECURITY_PREFIX):
                 continue
@@ -52,11 +68,15 @@ class Options(Struct, frozen=True, kw_only=True):
             if field is None:
                 raise OptionError(_unknown(name))
             values[field] = _READ[field](_NAMES[field], text.strip())
+        if not has_group and values.setdefault("group", ""):
+            raise OptionError(f"the option 'group' is {values['group']!r}: a batch joins no group, leave it out")
         for field in ("bootstrap", "group", "topics"):
-            if not values.get(field):
+            is_there = values.get(field) or (field == "topics" and values.get("topics_pattern"))
+            if not is_there and (has_group or field != "group"):
                 raise OptionError(f"the option {_NAMES[field]!r} is needed: {_NEEDED[field]}")
         options = cls(**values)
         _check_security(options)
+        _check_together(options)
         if options.heartbeat_interval_ms >= options.session_timeout_ms:
             raise OptionError(
                 f"the option 'heartbeatIntervalMs' is {options.heartbeat_interval_ms}: it must be less than "
@@ -64,13 +84,20 @@ class Options(Struct, frozen=True, kw_only=True):
             )
         return options
 
+    def fewest(self, since_s: float, *, is_last: bool) -> int:
+        """Return how many records must wait for a batch: `min_records_per_batch`, unless the last one is `since_s` ago
+        and that is long enough, or the run is to end.
+        """
+        is_late = since_s * 1000 >= self.max_trigger_delay_ms
+        return 1 if is_last or is_late else self.min_records_per_batch or 1
+
 
 _SECURITY_PREFIX = "muster."
 """Prefix of security options; the rest of their names are librdkafka's settings."""
 
 
-def _securities(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the security options. Errors never show values: one may be a password."""
+def parse_securities(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the security options. Errors never show values: one may be a password. Raises `OptionError`."""
     own = {
         name.lower().removeprefix(_SECURITY_PREFIX): text.strip()
         for name, text in given.items()
@@ -86,6 +113,23 @@ def _securities(given: Mapping[str, str], environment: Mapping[str, str]) -> dic
     except ValueError as error:
         raise OptionError(f"the options that begin with {_SECURITY_PREFIX!r}: {error}") from None
     return {"security": security, "broker_security": broker_security}
+
+
+def _check_together(options: Options) -> None:
+    if (options.min_records_per_batch or 0) > options.max_records_per_batch:
+        raise OptionError(
+            f"the option 'minRecordsPerBatch' is {options.min_records_per_batch}: it must not be more than "
+            f"'maxRecordsPerBatch', which is {options.max_records_per_batch}"
+        )
+    if options.topics and options.topics_pattern is not None:
+        raise OptionError("the options 'topics' and 'topicsPattern' exclude each other: give one of them")
+    if options.sole_member and options.topics_pattern is not None:
+        raise OptionError("the option 'soleMember' needs 'topics': whose partitions a pattern means changes with time")
+    if options.group and OFFSETS_TOPIC in options.topics:
+        raise OptionError(
+            f"the option 'topics' names {OFFSETS_TOPIC!r}: each commit of the query would write a record there, which "
+            "the query would read and commit, without end"
+        )
 
 
 def _check_security(options: Options) -> None:
@@ -112,13 +156,37 @@ def _topics(_name: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for topic in (part.strip() for part in text.split(",")) if topic))
 
 
-def _start(name: str, text: str) -> Start:
-    if text.lower() not in ("earliest", "latest"):
-        raise OptionError(f"the option {name!r} is {text!r}: it must be 'earliest' or 'latest'")
-    return cast(Literal["earliest", "latest"], text.lower())
+def one_of(*choices: str) -> Callable[[str, str], str]:
+    """Return a parser of an option that is one of these, in any case."""
+
+    def choose(name: str, text: str) -> str:
+        for choice in choices:
+            if text.lower() == choice.lower():
+                return choice
+        raise OptionError(f"the option {name!r} is {text!r}: it must be {' or '.join(map(repr, choices))}")
+
+    return choose
 
 
-def _whole(name: str, text: str) -> int:
+def _pattern(name: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionError(f"the option {name!r} is {text!r}, which is no regular expression: {error}") from None
+    return text
+
+
+def _assignors(name: str, text: str) -> tuple[str, ...]:
+    names = _topics(name, text)
+    try:
+        MemberSettings(group_id="checked", assignors=names)
+    except ValueError as error:
+        raise OptionError(f"the option {name!r} is {text!r}: {error}") from None
+    return names
+
+
+def whole(name: str, text: str) -> int:
+    """Parse a whole number, 1 or more. Raises `OptionError`."""
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise OptionError(f"the option {name!r} is {text!r}: it must be a whole number, 1 or more")
     return int(text)
@@ -130,7 +198,7 @@ def _yes_or_no(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-_READERS = {int: _whole, bool: _yes_or_no, str: _text}
+_READERS = {int: whole, bool: _yes_or_no, str: _text}
 _NAMES = {
     field: "".join([first, *(word.title() for word in rest)])
     for field, (first, *rest) in ((field, field.split("_")) for field in Options.__struct_fields__)
@@ -141,7 +209,14 @@ _READ = {
     field: _READERS[int if kind in (int, int | None) else bool if kind is bool else str]
     for field, kind in Options.__annotations__.items()
     if field in _NAMES
-} | {"topics": _topics, "starting_offsets": _start}
+} | {
+    "topics": _topics,
+    "topics_pattern": _pattern,
+    "starting_offsets": one_of("earliest", "latest"),
+    "new_checkpoint": one_of("group", "startingOffsets"),
+    "isolation_level": one_of("read_committed", "read_uncommitted"),
+    "assignors": _assignors,
+}
 
 
 def _unknown(name: str) -> str:

@@ -11,13 +11,10 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from muster import TopicPartition
+from pyspark_muster.errors import DataLoss
 
 Start = Literal["earliest", "latest"]
 Key = TypeVar("Key")
-
-
-class DataLoss(Exception):
-    """Raised if the group's offset lies outside of the log: unread records were deleted, or the topic was recreated."""
 
 
 class Plan(Struct, frozen=True):
@@ -78,11 +75,12 @@ class Planner:
     costs nothing. An assigned partition starts at the group's offset, or behind this member's own tail.
     """
 
-    __slots__ = ("_fail_on_data_loss", "_planned", "_positions", "_start", "_tails", "_unpinned")
+    __slots__ = ("_fail_on_data_loss", "_planned", "_positions", "_restarts", "_start", "_tails", "_unpinned")
 
     def __init__(self, start: Start = "earliest", *, fail_on_data_loss: bool = True) -> None:
         self._start = start
         self._fail_on_data_loss = fail_on_data_loss
+        self._restarts = False
         self._positions: dict[TopicPartition, int] = {}
         self._tails: dict[TopicPartition, Tail] = {}
         self._unpinned: dict[TopicPartition, int] = {}  # without a committed offset: to be committed before reading
@@ -98,6 +96,19 @@ class Planner:
         """Plan returned to Spark and not yet known to be processed."""
         return self._planned
 
+    @property
+    def has_open_batch(self) -> bool:
+        """True while Spark may be reading a batch: rebalances wait, or what they move is read twice."""
+        return self._planned is not None
+
+    @property
+    def restarts(self) -> bool:
+        return self._restarts
+
+    def restart(self) -> None:
+        """Begin at `start` in the partitions assigned before the first plan, whatever the group has committed."""
+        self._restarts = True
+
     # ------------------------------------------------------------------------------------------- what the group does
 
     def assigned(self, committed: Mapping[TopicPartition, int | None], logs: Mapping[TopicPartition, Log]) -> None:
@@ -110,7 +121,7 @@ class Planner:
                 self._positions[partition] = tail.end
                 continue
             self._tails.pop(partition, None)
-            if offset is None:
+            if offset is None or self._restarts:
                 first = logs[partition].begin if self._start == "earliest" else logs[partition].end
                 self._positions[partition] = self._unpinned[partition] = first
             else:
@@ -132,6 +143,13 @@ class Planner:
             self._positions.pop(partition, None)
             self._unpinned.pop(partition, None)
 
+    def deleted(self, topic: str) -> None:
+        """Drop the partitions of a topic that does not exist any more, with their tails."""
+        gone = [partition for partition in self._positions if partition.topic == topic]
+        self.revoked(gone)
+        for partition in [partition for partition in self._tails if partition.topic == topic]:
+            del self._tails[partition]
+
     # --------------------------------------------------------------------------------------------- what Spark proves
 
     def settle(self, logged: Plan) -> None:
@@ -139,8 +157,19 @@ class Planner:
         older plan a replay left to other members is unknown.
         """
         planned, self._planned = self._planned, None
-        if planned is None or planned.seq != logged.seq:
-            return
+        if planned is not None and planned.seq == logged.seq:
+            self._advance(planned)
+
+    def finished(self, seq: int) -> bool:
+        """Advance past the plan of this number if it is the one under way; whether it was."""
+        planned = self._planned
+        if planned is None or planned.seq != seq:
+            return False
+        self._planned = None
+        self._advance(planned)
+        return True
+
+    def _advance(self, planned: Plan) -> None:
         for partition, (start, end) in planned.ranges.items():
             if self._positions.get(partition) != start:
                 continue  # a replayed range beyond the group's offset, which counts: the range is read again
@@ -186,15 +215,20 @@ class Planner:
 
     # ---------------------------------------------------------------------------------------------- what Spark reads
 
-    def plan(self, seq: int, ends: Mapping[TopicPartition, int], limit: int | None = None) -> Plan | None:
-        """Plan the next batch, of at most `limit` records; None if there is nothing to read. `ends`: end offsets of the
-        logs; partitions without one are left out.
+    def plan(
+        self, seq: int, ends: Mapping[TopicPartition, int], limit: int | None = None, *, at_least: int = 1
+    ) -> Plan | None:
+        """Plan the next batch, of at most `limit` records; None if fewer than `at_least` wait. `ends`: end offsets of
+        the logs; partitions without one are left out.
         """
+        self._restarts = False
         waiting = {
             partition: ends[partition] - position
             for partition, position in sorted(self._positions.items())
             if partition not in self._unpinned and ends.get(partition, -1) > position
         }
+        if sum(waiting.values()) < at_least:
+            return None
         ranges = {
             partition: (self._positions[partition], self._positions[partition] + records)
             for partition, records in share(waiting, limit).items()

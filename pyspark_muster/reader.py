@@ -1,24 +1,32 @@
-"""The group member inside a Spark query: the process in which Spark runs the streaming reader
-(docs/spec/spark-member.md#3).
+"""The streaming reader of a Spark query that is a group member (docs/spec/spark-member.md#3).
 
 Spark constructs a `GroupReader` twice and pickles one of them, so the constructor touches nothing. The member joins at
-the first call that needs it. Rebalances are served in `latestOffset` and nowhere else, so that a partition changes
-its owner between micro-batches and never inside one; heartbeats are sent by the member's own thread meanwhile.
+the first call that needs it. Rebalances are served while no batch is under way: in `latestOffset`, and by the keeper's
+thread after it if there was nothing to read, or once the driver's listener says that the batch is finished. So a
+partition changes its owner between micro-batches and never inside one; heartbeats are sent by the member's own thread.
 """
 
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from muster import CommitRefused, GroupMember, RequestTimedOut, Security, TopicPartition
+from muster import MusterError, TopicPartition
+from pyspark_muster.control import Finished
+from pyspark_muster.keeper import Keeper
+from pyspark_muster.limits.size import ByteLimit
+from pyspark_muster.member import QueryMember
 from pyspark_muster.options import Options
-from pyspark_muster.plan import INITIAL, Log, Plan, Planner
+from pyspark_muster.outage import Outage, is_outage
+from pyspark_muster.plan import INITIAL, Plan, Planner
+from pyspark_muster.progress import lags
+from pyspark_muster.tasks import read_task, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,33 +34,15 @@ if TYPE_CHECKING:
 IDLE_WAIT_S = 0.1
 """Time that `latestOffset` waits for the group if there is nothing to read, before it returns to Spark."""
 DRAINED = "drained"
+T = TypeVar("T")
 
 
 class NoAssignment(Exception):
-    """Raised if the group gave this member no assignment in time."""
+    """Raised if the group gave this member no assignment in time, or no partition to read until now."""
 
 
-class RangePartition(InputPartition):
-    """One range of one partition, with everything that an executor needs to read it."""
-
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        security: Security | None = None,
-        broker_security: Security | None = None,
-    ) -> None:
-        super().__init__(f"{topic}-{partition}[{start}, {end})")
-        self.bootstrap = bootstrap
-        self.security = security
-        self.broker_security = broker_security
-        self.topic = topic
-        self.partition = partition
-        self.start = start
-        self.end = end
+class StatefulQuery(Exception):
+    """Raised if a query in a group keeps state, which does not follow a partition to another member."""
 
 
 class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -61,10 +51,16 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._planner = Planner(options.starting_offsets, fail_on_data_loss=options.fail_on_data_loss)
-        self._member: GroupMember | None = None
-        self._arrived: list[TopicPartition] = []  # assigned by the group, not yet looked up
+        self._member: QueryMember | None = None
+        self._keeper: Keeper | None = None
+        self._lock: Any = None  # made where the reader works: locks cannot be pickled
+        self._outage = Outage(first_contact_ms=options.assignment_timeout_ms, timeout_ms=options.outage_timeout_ms)
         self._targets: dict[TopicPartition, int] | None = None  # end offsets of a run with AvailableNow
-        self._ends: Mapping[TopicPartition, int] = {}
+        self._has_nothing = False  # a run with AvailableNow that need not join
+        self._failure: Exception | None = None  # met by the keeper's thread, raised by the next call
+        self._state = ""
+        self._byte_limit = ByteLimit(options)
+        self._planned_s: float | None = None  # time of the newest plan, or of the first look
 
     # ------------------------------------------------------------------------------------------------- what Spark calls
 
@@ -72,40 +68,51 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return an empty plan: the group's offsets are the positions. Spark calls this twice."""
+        """Return an empty plan: the group's offsets are the positions. Spark calls this for a new checkpoint alone,
+        twice."""
+        if self._options.new_checkpoint == "startingOffsets":
+            self._planner.restart()
         return INITIAL.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end offsets of this run. For a partition assigned later it is the log's end at that time."""
+        """Fix the end offsets of this run. For a partition assigned later it is the log's end at that time. A group
+        that has committed all there is need not be joined.
+        """
         self._targets = {}
-        self._await_assignment()
+        with self._inside() as member:
+            self._has_nothing = not self._planner.restarts and self._endure(member.all_read)
+            if not self._has_nothing:
+                self._endure(self._await_partitions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next plan, or `start` if there is nothing to do. A call with `start` proves that `start` is in
         Spark's commit log. So its records are committed to the group first, before a rebalance can be served.
         """
-        member = self._joined()
         logged = Plan.from_json(start)
-        self._planner.settle(logged)
-        self._flush()
-        self._poll(0)
-        if self._is_draining():
-            return start
-        if self._targets is not None:
-            self._await_assignment()
-        plan = self._next_plan(logged.seq + 1, limit)
-        if plan is None:
-            self._listen()
-            plan = self._next_plan(logged.seq + 1, limit)
-        if plan is None:
-            if self._targets is not None:
-                self._flush_all()
-            return start
-        return Plan(plan.seq, plan.ranges, member.member_id, member.generation_id).to_json()
+        with self._inside() as member:
+            self._planner.settle(logged)
+            if self._has_nothing:
+                return start
+            plan = self._endure(lambda: self._await_plan(logged.seq + 1, limit), returns=self._targets is None)
+            if plan is None:
+                return start
+            return Plan(plan.seq, plan.ranges, member.member_id, member.generation_id).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the end offsets of the owned partitions, for the progress report; Spark does not compare them."""
-        return {str(partition): end for partition, end in sorted(self._ends.items())} or None
+        """Return what the query's progress tells of its member; Spark does not compare it."""
+        member = self._member
+        if member is None:
+            return None
+        planned = self._planner.planned
+        done = {**self._planner.positions, **({one: to for one, (_, to) in planned.ranges.items()} if planned else {})}
+        report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(member.ends.items())}}
+        report |= lags(member.ends, done)
+        report |= {"member": member.member_id, "generation": member.generation_id, "state": self._told()}
+        if member.deleted:
+            report["deletedTopics"] = sorted(member.deleted)
+        if self._keeper is not None and self._keeper.path is not None:
+            report["control"] = self._keeper.path
+        return report
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch. After a restart Spark calls this first, with its unfinished batch."""
@@ -113,141 +120,189 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         plan, planned = Plan.from_json(end), self._planner.planned
         if planned is None or planned.seq != plan.seq:
-            self._joined()
-            self._await_assignment()
-            planned = self._planner.replay(plan)
-        return list(self._tasks(planned))
+            with self._inside():
+                self._has_nothing = False
+                self._endure(self._await_assignment)
+                planned = self._planner.replay(plan)
+        return list(tasks_of(planned, self._options))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Read a range, on an executor. Raises the server's errors: a deleted range fails the query at once."""
-        from pyspark_muster.decode import read_range
-
-        assert isinstance(partition, RangePartition)
-        return read_range(
-            partition.bootstrap,
-            partition.topic,
-            partition.partition,
-            partition.start,
-            partition.end,
-            security=partition.security,
-            broker_security=partition.broker_security,
-        )
+        return read_task(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark calls this a batch late, and never while idle. `latestOffset` commits earlier."""
 
     def stop(self) -> None:
         """Leave the group. Spark runs this for a stopped query because of `_leave_on_sigterm`."""
-        if self._member is not None:
-            self._member.close()
-            self._member = None
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.stop()
+        member, self._member = self._member, None
+        if member is not None:
+            member.close()
+        self._byte_limit.close()
 
     # ----------------------------------------------------------------------------------------------------- the member
 
-    def _joined(self) -> GroupMember:
+    @contextmanager
+    def _inside(self) -> Iterator[QueryMember]:
+        """Keep the keeper's thread out. Raises what it has met since the last call."""
         if self._member is None:
             _leave_on_sigterm()
-            options = self._options
-            self._member = GroupMember(
-                options.bootstrap,
-                options.group,
-                options.topics,
-                on_assigned=self._on_assigned,
-                on_revoked=self._on_revoked,
-                on_lost=self._on_revoked,
-                session_timeout_ms=options.session_timeout_ms,
-                heartbeat_interval_ms=options.heartbeat_interval_ms,
-                max_poll_interval_ms=options.max_poll_interval_ms,
-                client_id=options.client_id,
-                group_instance_id=options.group_instance_id,
-                security=options.security,
-                broker_security=options.broker_security,
+            self._lock = threading.Lock()
+            self._member = QueryMember(self._options, self._planner)
+            self._keeper = Keeper(self._attend)
+            self._keeper.start()
+        with self._lock:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
+            yield self._member
+
+    def _attend(self, message: Finished | None) -> None:
+        """Serve the group between two batches, in the keeper's thread."""
+        with self._lock:
+            member = self._member
+            if member is None or self._failure is not None:
+                return
+            self._failure = self._hear(message) if message is not None else None
+            if self._failure is not None or self._planner.has_open_batch or self._has_nothing:
+                return
+            try:
+                member.flush()
+                member.poll(0)
+            except MusterError as error:
+                if not is_outage(error):
+                    self._failure = error
+            except Exception as error:  # noqa: BLE001  (raised by the next call of Spark's)
+                self._failure = error
+
+    def _hear(self, message: Finished) -> StatefulQuery | None:
+        """Take in what the driver's listener says of a batch. A group is not told of the batch of a stateful query."""
+        if message.is_stateful and not self._options.sole_member:
+            return StatefulQuery(
+                f"the query keeps state, and reads as a member of the group {self._options.group!r}: state does not "
+                "follow a partition to another member. Keep no state, or give the query a group of its own and set "
+                "soleMember to true"
             )
-        return self._member
+        self._planner.finished(message.seq)
+        return None
 
-    def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self._arrived.extend(partitions)
-
-    def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop partitions that were revoked or lost. Due offsets were committed before the poll that called this."""
-        revoked = list(partitions)
-        self._planner.revoked(revoked)
-        self._arrived = [partition for partition in self._arrived if partition not in revoked]
-
-    def _poll(self, timeout_s: float) -> bool:
-        """Serve rebalances, in `latestOffset` and before the first batch of a run, never inside a batch. Return true if
-        the member has an assignment.
+    def _endure(self, attempt: Callable[[], T], *, returns: bool = False) -> T | Any:
+        """Return what an attempt gives. While servers do not answer it is repeated, or given up after a while if the
+        query `returns`, to be told by its progress. Raises `OutageTooLong` after `outageTimeoutMs`.
         """
-        member = self._joined()
-        is_steady = member.poll(timeout_s)
-        if self._arrived:
-            arrived = self._arrived
-            begins, ends = member.begin_offsets(arrived), member.end_offsets(arrived)
-            logs = {partition: Log(begins[partition], ends[partition]) for partition in arrived}
-            self._planner.assigned(member.committed(arrived), logs)
-            self._arrived = []
-        return is_steady
+        give_up_s = time.monotonic() + self._options.assignment_timeout_ms / 1000
+        while True:
+            try:
+                result = attempt()
+            except MusterError as error:
+                if not is_outage(error):
+                    raise
+                if self._the_member.member_id:
+                    self._outage.reached()
+                self._outage.failed(error, time.monotonic())
+                if returns and time.monotonic() > give_up_s:
+                    return None
+                time.sleep(IDLE_WAIT_S)
+            else:
+                self._outage.over()
+                return result
 
     def _listen(self) -> None:
         """Wait for the group: a steady member's poll returns at once, and an idle query would ask for ends all the
         time."""
-        if self._poll(IDLE_WAIT_S):
+        if self._the_member.poll(IDLE_WAIT_S):
             time.sleep(IDLE_WAIT_S)
-            self._poll(0)
+            self._the_member.poll(0)
+
+    @property
+    def _the_member(self) -> QueryMember:
+        assert self._member is not None
+        return self._member
+
+    def _is_assigned(self, *, reads_on: bool = False) -> bool:
+        """Poll until the group has assigned partitions, or none, for at most `assignmentTimeoutMs`. `reads_on`: what a
+        cooperative rebalance leaves to the member is enough.
+        """
+        deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
+        while not self._the_member.poll(IDLE_WAIT_S):
+            self._state = "waiting for the group's assignment"
+            if reads_on and self._planner.positions:
+                return True
+            if time.monotonic() > deadline:
+                return False
+        self._state = ""
+        return True
 
     def _await_assignment(self) -> None:
-        """Poll until the group has assigned partitions, or none. Raises `NoAssignment` after `assignmentTimeoutMs`."""
-        deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
-        while not self._poll(IDLE_WAIT_S):
-            if time.monotonic() > deadline:
-                raise NoAssignment(
-                    f"the group {self._options.group!r} gave this query no assignment in "
-                    f"{self._options.assignment_timeout_ms} ms (assignmentTimeoutMs)"
-                )
+        """Raises `NoAssignment`."""
+        if not self._is_assigned():
+            raise self._no_assignment("gave this query no assignment")
 
-    def _flush(self) -> None:
-        """Commit due offsets. A commit that is refused, or whose reply is lost, is no failure: its offsets stay in the
-        tail, and the next assignment shows if they were stored.
-        """
-        due = self._planner.due()
-        if not due:
-            return
-        self._planner.trying(due)
-        try:
-            stored = self._joined().commit(due)
-        except (CommitRefused, RequestTimedOut):
-            return
-        self._planner.committed(stored)
+    def _await_partitions(self) -> None:
+        """Wait for partitions, unless the group reads all there is without this query. Raises `NoAssignment`."""
+        deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
+        self._await_assignment()
+        while not self._planner.positions and not self._the_member.all_read():
+            if time.monotonic() > deadline:
+                raise self._no_assignment("gave all partitions to others, and they have not read them")
+            self._listen()
+
+    def _no_assignment(self, what: str) -> NoAssignment:
+        return NoAssignment(
+            f"the group {self._options.group!r} {what} in "
+            f"{self._options.assignment_timeout_ms} ms (assignmentTimeoutMs)"
+        )
 
     def _flush_all(self) -> None:
         """Commit at the end of a run, and wait while a rebalance refuses it. Offsets not accepted are read again."""
         deadline = time.monotonic() + self._options.session_timeout_ms / 1000
-        self._flush()
+        self._the_member.flush()
         while self._planner.due() and time.monotonic() < deadline:
             self._listen()
-            self._flush()
+            self._the_member.flush()
 
     # ------------------------------------------------------------------------------------------------------- planning
 
-    def _next_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
-        self._flush()  # a partition without a committed offset gets one before anything is read
-        owned = list(self._planner.positions)
-        if not owned:
+    def _await_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
+        """Wait for an assignment, and look twice for records. Returns the next plan, or None if there is none."""
+        member = self._the_member
+        member.flush()
+        if self._is_draining():
             return None
-        self._ends = ends = self._joined().end_offsets(owned)
+        if not self._is_assigned(reads_on=True):
+            if self._targets is not None:
+                raise self._no_assignment("gave this query no assignment")
+            return None
+        plan = self._next_plan(seq, limit)
+        if plan is None:
+            self._listen()
+            plan = self._next_plan(seq, limit)
+        if plan is None and self._targets is not None:
+            self._flush_all()
+        return plan
+
+    def _next_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
+        self._the_member.flush()  # a partition without a committed offset gets one before anything is read
+        if not self._planner.positions:
+            return None
+        ends: Mapping[TopicPartition, int] = self._the_member.owned_ends()
         if self._targets is not None:
             targets = self._targets
             ends = {partition: min(end, targets.setdefault(partition, end)) for partition, end in ends.items()}
-        return self._planner.plan(seq, ends, _records(limit, self._options.max_records_per_batch))
+        most = most_records(limit, self._options.max_records_per_batch)
+        ends, is_full = self._byte_limit.cap(self._planner.positions, ends)
+        plan = self._planner.plan(seq, ends, most, at_least=1 if is_full else self._fewest(time.monotonic()))
+        if plan is not None:
+            self._planned_s = time.monotonic()
+        return plan
 
-    def _tasks(self, plan: Plan) -> Iterator[InputPartition]:
-        options = self._options
-        most = options.max_records_per_task
-        for partition, (start, end) in plan.ranges.items():
-            step = most or end - start
-            for at in range(start, end, step):
-                to = min(at + step, end)
-                yield RangePartition(options.bootstrap, *partition, at, to, options.security, options.broker_security)
+    def _fewest(self, now_s: float) -> int:
+        if self._planned_s is None:
+            self._planned_s = now_s
+        return self._options.fewest(now_s - self._planned_s, is_last=self._targets is not None)
 
     def _is_draining(self) -> bool:
         """Return true while the drain file exists, and write `drained` into it once all read offsets are committed."""
@@ -256,13 +311,22 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         drain_file = Path(self._options.drain_file)
         if not drain_file.exists():
             return False
+        self._the_member.poll(0)
         self._flush_all()
         if not self._planner.due():
             drain_file.write_text(DRAINED)
+        self._state = "draining"
         return True
 
+    def _told(self) -> str:
+        if (outage := self._outage.told(time.monotonic())) or self._state:
+            return outage or self._state
+        note = "" if self._member is None else self._member.note
+        return note or "reading"
 
-def _records(limit: ReadLimit, default: int) -> int | None:
+
+def most_records(limit: ReadLimit, default: int | None) -> int | None:
+    """Return the records of a limit; None for all there are."""
     match limit:
         case ReadMaxRows(max_rows):
             return max_rows

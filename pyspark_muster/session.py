@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pyspark_muster.guard import guard
 from pyspark_muster.java import use_java
 from pyspark_muster.reader import DRAINED
 
@@ -27,7 +28,7 @@ def local_session(name: str, *, cores: int = 2, settings: dict[str, Any] | None 
     builder = SparkSession.builder.appName(name).master(f"local[{cores},4]")
     for key, value in (_SETTINGS | (settings or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return guard(builder.getOrCreate())
 
 
 _QUIET = Path(__file__).with_name("log4j2.properties")

@@ -1,13 +1,33 @@
 """The data source that Spark finds by the name "muster"."""
 
 import os
-from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
+from pyspark_muster.batch import BatchOptions, BatchReader
+from pyspark_muster.errors import OptionError
 from pyspark_muster.options import Options
 from pyspark_muster.reader import GroupReader
+from pyspark_muster.standalone.reader import StandaloneReader
+from pyspark_muster.synonyms import in_our_names
+from pyspark_muster.writing.options import SinkOptions
+from pyspark_muster.writing.writer import TopicStreamWriter, TopicWriter
 
 SCHEMA = StructType(
     [
@@ -17,27 +37,57 @@ SCHEMA = StructType(
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
         StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
     ]
 )
 """Schema of rows, the same as `pyspark_muster.decode.SCHEMA`."""
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+WITH_HEADERS = StructType([*SCHEMA.fields, StructField("headers", ArrayType(_HEADER))])
 
 
 class MusterDataSource(DataSource):
-    """`format("muster")`. A wrong option fails here, at `load()`, before anything connects."""
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        self._checked = Options.parse(options, os.environ)
+    """`format("muster")`. A wrong option of a source fails at `load()`, before anything connects: with a group the
+    options are those of a stream, without those of a batch or of a stream without one. A sink's fail before the first
+    row is written.
+    """
 
     @classmethod
     def name(cls) -> str:
         return "muster"
 
     def schema(self) -> StructType:
-        return SCHEMA
+        options = self._group_options() if self._has_group() else self._options_without_group().shared
+        return WITH_HEADERS if options.include_headers else SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return GroupReader(self._checked)
+        if self._has_group():
+            return GroupReader(self._group_options())
+        return StandaloneReader(self._batch_options(is_stream=True))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(self._batch_options(is_stream=False))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return TopicWriter(SinkOptions.parse(self.options, os.environ), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return TopicStreamWriter(SinkOptions.parse(self.options, os.environ), schema)
+
+    def _has_group(self) -> bool:
+        return any(name.lower() == "group" for name in in_our_names(self.options, latest=False))
+
+    def _group_options(self) -> Options:
+        return Options.parse(in_our_names(self.options, latest=True), os.environ)
+
+    def _batch_options(self, *, is_stream: bool) -> BatchOptions:
+        return BatchOptions.parse(in_our_names(self.options, latest=False), os.environ, is_stream=is_stream)
+
+    def _options_without_group(self) -> BatchOptions:
+        """Return the options at `load()`, where Spark does not tell a batch from a stream: those of either will do."""
+        try:
+            return self._batch_options(is_stream=True)
+        except OptionError:
+            return self._batch_options(is_stream=False)
 
 
 DefaultSource = MusterDataSource

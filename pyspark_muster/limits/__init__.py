@@ -1,0 +1,1 @@
+"""Limits of a batch that logs do not tell by their offsets alone."""

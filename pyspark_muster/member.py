@@ -1,0 +1,222 @@
+"""The member that a query is: joins, looks up where logs begin and end, commits what is due
+(docs/spec/spark-member.md#3).
+
+It polls its group only where its caller says so: a rebalance must not be served inside a batch.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from muster import CommitRefused, ErrorCode, GroupMember, Refused, RequestTimedOut, TopicPartition
+from pyspark_muster.errors import DataLoss, NoSuchTopic
+from pyspark_muster.options import Options
+from pyspark_muster.outage import is_outage
+from pyspark_muster.plan import Log, Planner
+
+ANSWER_S = 5.0
+"""Time for one answer; an outage is longer, and told in the progress meanwhile."""
+Offsets = Mapping[TopicPartition, int]
+
+
+class NotSoleMember(Exception):
+    """Raised if a query with `soleMember` shares its group."""
+
+
+class QueryMember:
+    """A group member whose positions are those of a `Planner`. Use it from one thread at a time."""
+
+    def __init__(self, options: Options, planner: Planner) -> None:
+        self.ends: Offsets = {}
+        """End offsets of owned partitions, as last looked up."""
+        self.deleted: set[str] = set()
+        """Topics that are known not to exist any more."""
+        self.note = ""
+        """Sentence on the newest loss of partitions."""
+        self._options = options
+        self._planner = planner
+        self._arrived: list[TopicPartition] = []  # assigned by the group, not yet looked up
+        self._are_topics_known = False
+        self._checked_in = -1  # generation in which the member was last found to be alone
+        self._member = GroupMember(
+            options.bootstrap,
+            options.group,
+            options.topics,
+            on_assigned=self._on_assigned,
+            on_revoked=self._on_revoked,
+            on_lost=self._on_lost,
+            session_timeout_ms=options.session_timeout_ms,
+            heartbeat_interval_ms=options.heartbeat_interval_ms,
+            max_poll_interval_ms=options.max_poll_interval_ms,
+            assignors=options.assignors,
+            client_id=options.client_id,
+            group_instance_id=options.group_instance_id,
+            isolation_level=options.isolation_level,
+            security=options.security,
+            broker_security=options.broker_security,
+        )
+        if options.topics_pattern is not None:
+            self._member.subscribe(pattern=options.topics_pattern)
+
+    @property
+    def member_id(self) -> str:
+        return self._member.member_id
+
+    @property
+    def generation_id(self) -> int:
+        return self._member.generation_id
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._member.close()
+
+    # ------------------------------------------------------------------------------------------------------ the group
+
+    def poll(self, timeout_s: float) -> bool:
+        """Serve rebalances. Return true if the member has an assignment. Raises the client's errors, `DataLoss`,
+        `NoSuchTopic`, `NotSoleMember`.
+        """
+        self._check_topics()
+        is_steady = self._member.poll(timeout_s)
+        if self._options.topics_pattern is not None and not self._are_topics_known:
+            if self._member.has_nothing_to_read:
+                raise NoSuchTopic(f"no topic matches the pattern {self._options.topics_pattern!r} (topicsPattern)")
+            self._are_topics_known = is_steady
+        if self._arrived:
+            begins, ends = self._begin_offsets(self._arrived), self.end_offsets(self._arrived)
+            there = [partition for partition in self._arrived if partition in begins and partition in ends]
+            logs = {partition: Log(begins[partition], ends[partition]) for partition in there}
+            self._planner.assigned(self._member.committed(there, ANSWER_S), logs)
+            self._arrived = []
+        if is_steady and self._options.sole_member and self._checked_in != self._member.generation_id:
+            self._check_sole()
+            self._checked_in = self._member.generation_id
+        return is_steady
+
+    def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._arrived.extend(partitions)
+
+    def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop partitions that were revoked or lost. Due offsets were committed before the poll that called this."""
+        revoked = list(partitions)
+        self._planner.revoked(revoked)
+        self._arrived = [partition for partition in self._arrived if partition not in revoked]
+
+    def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        lost = list(partitions)
+        if lost:
+            self.note = (
+                f"the member lost {len(lost)} partitions: it was not polled for maxPollIntervalMs, "
+                f"{self._options.max_poll_interval_ms} ms, or not heard of for sessionTimeoutMs, "
+                f"{self._options.session_timeout_ms} ms; others may have read their records again"
+            )
+        self._on_revoked(lost)
+
+    def flush(self) -> None:
+        """Commit due offsets. A commit that is refused is no failure: its offsets stay in the tail, as they do if the
+        reply is lost, and the next assignment shows if they were stored. Raises the errors of an outage.
+        """
+        due = self._planner.due()
+        if not due:
+            return
+        self._planner.trying(due)
+        try:
+            stored = self._member.commit(due, ANSWER_S)
+        except CommitRefused:
+            return
+        except RequestTimedOut:
+            known = set(self.deleted)
+            self.end_offsets(list(due))  # coordinators store nothing for topics that are deleted
+            if self.deleted == known:
+                raise
+            return
+        self._planner.committed(stored)
+
+    # --------------------------------------------------------------------------------------------------------- topics
+
+    def owned_ends(self) -> Offsets:
+        """Look up the end offsets of the owned partitions."""
+        self.ends = self.end_offsets(list(self._planner.positions))
+        return self.ends
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> Offsets:
+        return self._look_up(self._member.end_offsets, partitions)
+
+    def _begin_offsets(self, partitions: list[TopicPartition]) -> Offsets:
+        return self._look_up(self._member.begin_offsets, partitions)
+
+    def all_read(self) -> bool:
+        """Return true if the group has committed the ends of all logs: a run with AvailableNow has nothing to do. Needs
+        no membership. Raises as `poll` does.
+        """
+        if self._options.topics_pattern is not None:
+            return False
+        self._check_topics()
+        partitions = self._partitions()
+        ends = self.end_offsets(partitions)
+        if not ends or self._member.committed(list(ends), ANSWER_S) != ends:
+            return False
+        self.ends = ends
+        return True
+
+    def _partitions(self) -> list[TopicPartition]:
+        partitions: list[TopicPartition] = []
+        for topic in self._options.topics:
+            if topic not in self.deleted:
+                try:
+                    partitions += self._member.partitions_for(topic, ANSWER_S)
+                except Refused as refused:
+                    if refused.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        raise
+                    self._topic_is_deleted(topic, refused)
+        return partitions
+
+    def _look_up(
+        self, ask: Callable[[Iterable[TopicPartition], float], Offsets], partitions: list[TopicPartition]
+    ) -> Offsets:
+        """Ask for all at once; topic by topic if one of them does not exist."""
+        try:
+            return ask(partitions, ANSWER_S) if partitions else {}
+        except Refused as refused:
+            if refused.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+        found: dict[TopicPartition, int] = {}
+        for topic in sorted({partition.topic for partition in partitions}):
+            try:
+                found.update(ask([partition for partition in partitions if partition.topic == topic], ANSWER_S))
+            except Refused as refused:
+                if refused.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                self._topic_is_deleted(topic, refused)
+        return found
+
+    def _topic_is_deleted(self, topic: str, refused: Refused) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"{refused}; this query has read it, so it was deleted. Set failOnDataLoss to false to go on without it"
+            ) from refused
+        self.deleted.add(topic)
+        self._planner.deleted(topic)
+
+    def _check_topics(self) -> None:
+        """Check once that the topics exist: members of a group may wait for one in silence. Raises `NoSuchTopic`."""
+        if self._are_topics_known or self._options.topics_pattern is not None:
+            return
+        missing = {}
+        for topic in self._options.topics:
+            try:
+                self._member.partitions_for(topic, ANSWER_S)
+            except Refused as refused:
+                if is_outage(refused) and refused.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                missing[topic] = str(refused)
+        if missing and (self._options.fail_on_data_loss or len(missing) == len(self._options.topics)):
+            raise NoSuchTopic("; ".join(missing.values()))
+        self.deleted.update(missing)
+        self._are_topics_known = True
+
+    def _check_sole(self) -> None:
+        others = [partition for partition in self._partitions() if partition not in self._planner.positions]
+        if others:
+            raise NotSoleMember(
+                f"another member of the group {self._options.group!r} has {', '.join(map(str, others))}, and "
+                "soleMember is true: state of the query would not follow its partitions. Give it a group of its own"
+            )

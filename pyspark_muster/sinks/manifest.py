@@ -1,0 +1,133 @@
+"""EDGE: the manifest of a table of files: which files belong to it, and up to which offset of each partition it goes.
+
+A commit is a file `_manifest/<version>.json`, made by a hard link: of two writers of one version the file system lets
+one succeed. Offsets and files are in one commit, and a table only goes forward: what lies before the position of a
+partition is in it, or will never be. Files that no commit names are no part of the table.
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from muster import TopicPartition
+
+FOLDER = "_manifest"
+_DIGITS = 20
+Bounds = Mapping[TopicPartition, tuple[int, int]]
+"""The first and the last offset among the rows of each partition."""
+
+
+class TableVersion(Struct, frozen=True):
+    """A version of the table: `files` were added by it; `positions` are of the whole table."""
+
+    version: int = 0
+    files: tuple[str, ...] = ()
+    positions: Mapping[TopicPartition, int] = {}
+
+    def after(self, files: tuple[str, ...], bounds: Bounds) -> "TableVersion":
+        """Return the next version, with these rows added."""
+        ends = {one: max(self.positions.get(one, 0), last + 1) for one, (_, last) in bounds.items()}
+        return TableVersion(self.version + 1, files, {**self.positions, **ends})
+
+    def to_json(self) -> str:
+        """Return the text of the commit's file."""
+        positions = [[*one, offset] for one, offset in sorted(self.positions.items())]
+        return json.dumps({"version": self.version, "files": self.files, "positions": positions})
+
+    @classmethod
+    def from_json(cls, text: str) -> "TableVersion":
+        """Parse a commit's file. Raises ValueError for anything else."""
+        try:
+            given = json.loads(text)
+            positions = {TopicPartition(str(topic), int(number)): int(at) for topic, number, at in given["positions"]}
+            return cls(int(given["version"]), tuple(given["files"]), positions)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"a commit of a table's manifest was expected, found {text[:100]!r}") from error
+
+
+def new_rows(positions: Mapping[TopicPartition, int], bounds: Bounds) -> dict[TopicPartition, int]:
+    """Return, for each partition with rows that the table does not have, the offset of the first row to add."""
+    firsts = {one: max(first, positions.get(one, 0)) for one, (first, _) in bounds.items()}
+    return {one: first for one, first in firsts.items() if first <= bounds[one][1]}
+
+
+class Manifest:
+    """The commits of one table, in a folder of a file system with hard links that all drivers see."""
+
+    def __init__(self, table: Path) -> None:
+        self._folder = table / FOLDER
+
+    def newest(self) -> TableVersion:
+        """Return the newest commit; version 0 of an empty table. Raises ValueError for a file that is none."""
+        versions = self._versions()
+        return self._read(versions[-1]) if versions else TableVersion()
+
+    def files(self) -> list[str]:
+        """Return the files of the table, oldest first."""
+        return [file for version in self._versions() for file in self._read(version).files]
+
+    def commit(self, commit: TableVersion) -> bool:
+        """Make a version durable, and return true, or false if another writer was faster."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f".{uuid.uuid4().hex}"
+        try:
+            with draft.open("x") as file:
+                file.write(commit.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, self._path(commit.version))
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink(missing_ok=True)
+        fsync(self._folder)
+        return True
+
+    def append(
+        self,
+        bounds: Bounds,
+        write: Callable[[Mapping[TopicPartition, int]], tuple[str, ...]],
+        discard: Callable[[tuple[str, ...]], None],
+    ) -> int:
+        """Add those rows that the table does not have, and return the table's version. `write` is given the first row
+        of each partition, and returns the files of the rows from there on; it is not called if there are none, so a
+        late writer writes nothing. If another writer adds some of the rows meanwhile, the files are discarded, and
+        the rest is written anew. After a failure nothing is discarded: the commit may have been made.
+        """
+        files: tuple[str, ...] = ()
+        written: dict[TopicPartition, int] = {}
+        while True:
+            newest = self.newest()
+            wanted = new_rows(newest.positions, bounds)
+            if wanted != written:
+                discard(files)
+                files, written = write(wanted) if wanted else (), wanted
+            if not wanted:
+                return newest.version
+            if self.commit(newest.after(files, {one: bounds[one] for one in wanted})):
+                return newest.version + 1
+
+    def _versions(self) -> list[int]:
+        try:
+            return sorted(int(path.stem) for path in self._folder.iterdir() if path.suffix == ".json")
+        except FileNotFoundError:
+            return []
+
+    def _read(self, version: int) -> TableVersion:
+        return TableVersion.from_json(self._path(version).read_text())
+
+    def _path(self, version: int) -> Path:
+        return self._folder / f"{version:0{_DIGITS}}.json"
+
+
+def fsync(path: Path) -> None:
+    """Make a file, or the entries of a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,168 @@
+"""The reader of a stream without a group: positions are in Spark's checkpoint, and nothing is committed elsewhere."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from muster import MusterError, TopicPartition
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
+from pyspark_muster.batch import Asks, BatchOptions, find_partitions, resolve
+from pyspark_muster.bounds import split
+from pyspark_muster.limits.size import ByteLimit
+from pyspark_muster.outage import Outage, is_outage
+from pyspark_muster.progress import lags
+from pyspark_muster.reader import DRAINED, IDLE_WAIT_S, most_records
+from pyspark_muster.standalone.offsets import Positions, advance, from_json, ranges_between, to_json, within
+from pyspark_muster.tasks import RangePartition, ReadSettings, read_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming query that joins no group. Spark makes it twice and pickles one: it connects when first asked."""
+
+    def __init__(self, options: BatchOptions) -> None:
+        self._options = options
+        shared = options.shared
+        self._outage = Outage(first_contact_ms=shared.assignment_timeout_ms, timeout_ms=shared.outage_timeout_ms)
+        self._cluster: Asks | None = None
+        self._targets: Positions | None = None  # end offsets of a run with AvailableNow
+        self._ends: Positions = {}
+        self._planned: Positions = {}
+        self._planned_s: float | None = None  # time of the newest batch, or of the first look
+        self._state = "reading"
+        self._byte_limit = ByteLimit(shared)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.shared.max_records_per_batch)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return no positions: Spark asks anew if it repeats the first batch, and the logs' ends have moved then. The
+        first batch sets the positions to `startingOffsets`, and reads nothing.
+        """
+        return {}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end offsets of this run. Partitions that are made later are left to the next."""
+        self._targets = self._endure(lambda cluster: cluster.offsets(self._find(cluster, {}), LATEST))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the positions after the next batch, or `start` if there is nothing to do. Raises `NoSuchTopic`,
+        `DataLoss`, `OptionError`, `OutageTooLong`, the client's errors.
+        """
+        positions = from_json(start)
+        if self._is_draining():
+            return start
+        end = self._endure(lambda cluster: self._next(cluster, positions, limit), otherwise=positions)
+        if end == positions:
+            time.sleep(IDLE_WAIT_S)  # else Spark would ask for ends a hundred times a second
+            end = self._endure(lambda cluster: self._next(cluster, positions, limit), otherwise=positions)
+        self._planned = end
+        if end == positions:
+            return start
+        self._planned_s = time.monotonic()
+        return to_json(end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return what the query's progress tells of its source; Spark does not compare it."""
+        report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(self._ends.items())}}
+        state = self._outage.told(time.monotonic()) or self._state
+        return report | lags(self._ends, self._planned) | {"member": "", "generation": -1, "state": state}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the tasks of a batch. Needs no server, so a batch that is repeated is the same."""
+        ranges = ranges_between(from_json(start), from_json(end))
+        settings = ReadSettings.of(self._options.shared)
+        tasks = split(ranges, self._options.min_partitions, self._options.shared.max_records_per_task)
+        return [RangePartition(settings, *one, low, high) for one, low, high in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        return read_task(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: the checkpoint has it."""
+
+    def stop(self) -> None:
+        """Disconnect."""
+        cluster, self._cluster = self._cluster, None
+        if isinstance(cluster, ClusterClient):
+            cluster.close()
+        self._byte_limit.close()
+
+    # ------------------------------------------------------------------------------------------------------- planning
+
+    def _next(self, cluster: Asks, positions: Positions, limit: ReadLimit) -> dict[TopicPartition, int]:
+        """Return the positions after the next batch: of new partitions where they begin, of others further on."""
+        options = self._options
+        there = self._find(cluster, positions)
+        self._ends = ends = dict(cluster.offsets(there, LATEST))
+        begins = cluster.offsets(there, EARLIEST)
+        new = [one for one in there if one not in positions and (self._targets is None or one in self._targets)]
+        if not positions:
+            options.start.check(there, "startingOffsets")
+            first = resolve(options.start, there, begins, ends, cluster)
+        else:
+            first = {one: begins[one] for one in new}
+        may_fail = options.shared.fail_on_data_loss
+        known = within(positions, begins, ends, fail_on_data_loss=may_fail)
+        started = within({one: first[one] for one in new}, begins, ends, fail_on_data_loss=may_fail)
+        targets = ends if self._targets is None else self._targets
+        until = {one: min(end, targets.get(one, 0)) for one, end in ends.items()}
+        capped, is_full = self._byte_limit.cap(known, until)
+        return started | advance(known, capped, most_records(limit, None), at_least=1 if is_full else self._fewest())
+
+    def _find(self, cluster: Asks, positions: Positions) -> list[TopicPartition]:
+        skips_missing = bool(positions) and not self._options.shared.fail_on_data_loss
+        return find_partitions(self._options, cluster, skips_missing=skips_missing)
+
+    def _fewest(self) -> int:
+        now_s = time.monotonic()
+        if self._planned_s is None:
+            self._planned_s = now_s
+        return self._options.shared.fewest(now_s - self._planned_s, is_last=self._targets is not None)
+
+    def _is_draining(self) -> bool:
+        """Return true while the drain file exists: all that was planned is in Spark's commit log by now."""
+        drain_file = self._options.shared.drain_file
+        if drain_file is None or not Path(drain_file).exists():
+            return False
+        Path(drain_file).write_text(DRAINED)
+        self._state = "draining"
+        return True
+
+    def _endure(self, attempt: Callable[[Asks], T], *, otherwise: Any = None) -> T | Any:
+        """Return what an attempt gives. While servers do not answer it is repeated; a query that goes on returns
+        `otherwise` instead, to be told by its progress. Raises `OutageTooLong`.
+        """
+        while True:
+            try:
+                result = attempt(self._connected())
+            except MusterError as error:
+                if not is_outage(error):
+                    raise
+                self._outage.failed(error, time.monotonic())
+                if otherwise is not None and self._targets is None:
+                    return otherwise
+                time.sleep(IDLE_WAIT_S)
+            else:
+                self._outage.over()
+                return result
+
+    def _connected(self) -> Asks:
+        if self._cluster is None:
+            shared = self._options.shared
+            self._cluster = ClusterClient(
+                shared.bootstrap,
+                client_id=shared.client_id,
+                isolation_level=shared.isolation_level,
+                security=shared.security,
+                broker_security=shared.broker_security,
+            )
+        return self._cluster
