@@ -11,6 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import (
+    alone,
+    assignors,
     cleaning,
     first_message,
     front,
@@ -22,6 +24,7 @@ from bench import (
     rebalances,
     requests,
     restart,
+    spark,
     steps,
     timers,
 )
@@ -31,7 +34,9 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "requests": requests.measure,
     "rebalances": rebalances.measure,
     "idle": idle.measure,
+    "alone": alone.measure,
     "timers": timers.measure,
+    "assignors": assignors.measure,
     "restart": restart.measure,
     "loading": loading.measure,
     "steps": steps.measure,
@@ -41,9 +46,10 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "first_message": first_message.measure,
     "front": front.measure,
     "kafka": kafka.measure,
+    "spark": spark.measure,
 }
 
-OF_OTHERS = frozenset({"front", "kafka"})
+OF_OTHERS = frozenset({"front", "kafka", "spark"})
 """Benchmarks that also measure other projects' servers."""
 
 

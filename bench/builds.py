@@ -9,6 +9,13 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _BUILD_S = 900.0
 
+_SPARK_JARS = (
+    "spark-sql-kafka-0-10_2.13",
+    "spark-token-provider-kafka-0-10_2.13",
+    "kafka-clients",
+    "commons-pool2",
+)
+"""Jars that Spark's Kafka source adds to those of Spark."""
 KAFKA_FILES = _HERE / "apache_kafka"
 
 
@@ -27,16 +34,26 @@ def groupload() -> Path:
 
 def kafka_jars(*, may_fetch: bool) -> Path:
     """The folder of Apache Kafka's jars, fetched once if they may be. Raises NotHere."""
-    jars = _cache() / "apache-kafka-4.3.1"
+    return _jars("apache-kafka-4.3.1", KAFKA_FILES / "pom.xml", (), may_fetch=may_fetch)
+
+
+def _jars(name: str, pom: Path, only: tuple[str, ...], *, may_fetch: bool) -> Path:
+    jars = _cache() / name
     if not jars.exists():
-        maven = _executable("mvn", "Apache Kafka's jars come from Maven")
+        maven = _executable("mvn", f"the jars of {name} come from Maven")
         if not may_fetch:
-            raise NotHere("Apache Kafka's jars are not fetched yet: `python -m bench kafka` does")
+            raise NotHere(f"the jars of {name} are not fetched yet: `python -m bench kafka spark` does")
         unfinished = jars.with_suffix(".part")
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
-        _run([maven, "-q", "-B", "-f", str(KAFKA_FILES / "pom.xml"), *goal], _cache())
+        goal += [f"-DincludeArtifactIds={','.join(only)}"] if only else []
+        _run([maven, "-q", "-B", "-f", str(pom), *goal], _cache())
         unfinished.rename(jars)
     return jars
+
+
+def spark_kafka_jars(*, may_fetch: bool) -> Path:
+    """The folder of the jars of Spark's Kafka source, fetched once if they may be. Raises NotHere."""
+    return _jars("spark-kafka-4.2.0", _HERE / "spark_kafka" / "pom.xml", _SPARK_JARS, may_fetch=may_fetch)
 
 
 def java() -> str:

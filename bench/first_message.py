@@ -13,10 +13,11 @@ from pathlib import Path
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.report import Options, Sheet, Value, median
 from muster import ClientBalancedConsumer, Consumer, Producer
-from muster.balanced import BalancedConfig, rebalance_once
+from muster.balanced import BalancedConfig, Code, rebalance_once
 
 _TOPIC, _PARTITIONS = "flights", 16
 _CONFIG = BalancedConfig(consume_position="first")
+_SERVER_CONFIG = BalancedConfig(mode="server", consume_position="first")
 _PATIENCE_S = 60
 _PERIODIC = {"group.initial.rebalance.delay.ms": "30000"}
 """Ordinary groups wait 30 s for members: in the place of a server that balances once in such a period."""
@@ -32,7 +33,9 @@ def measure(options: Options) -> list[Sheet]:
     with _daemon(QUICK_GROUPS) as quick, _daemon({}) as usual, _daemon(_PERIODIC) as periodic:
         for turn in range(repeats):
             for number, (name, scenario, where) in enumerate(_scenarios(quick, usual, periodic)):
-                if scenario is _subscribe and turn >= {usual: options.rounds, periodic: 1}.get(where, repeats):
+                if scenario in (_subscribe, _assigned) and turn >= {usual: options.rounds, periodic: 1}.get(
+                    where, repeats
+                ):
                     continue  # each takes three seconds, or thirty
                 took.setdefault(name, []).append(scenario(where, f"g-{turn}-{number}"))
     rows: list[tuple[Value, ...]] = [(name, median(each) * 1e3, max(each) * 1e3) for name, each in took.items()]
@@ -56,6 +59,7 @@ def _scenarios(quick: str, usual: str, periodic: str) -> tuple[tuple[str, Scenar
         ("ordinary: alone, initial delay of 3 s (the default)", _subscribe, usual),
         ("client-balanced: a round over 16, with a period of 30 s", _share_all, periodic),
         ("ordinary: alone, with a period of 30 s", _subscribe, periodic),
+        ("server-balanced: alone, with a period of 30 s", _assigned, periodic),
     )
 
 
@@ -99,8 +103,17 @@ def _join_late(bootstrap: str, group: str) -> float:
             return _first(consumer, began)
 
 
+def _assigned(bootstrap: str, group: str) -> float:
+    began = time.perf_counter()
+    with ClientBalancedConsumer(bootstrap, group, _SERVER_CONFIG) as consumer:
+        consumer.start({_TOPIC: None})
+        return _first(consumer, began)
+
+
 def _first(consumer: ClientBalancedConsumer, began: float) -> float:
     said = consumer.get_message()
+    while said.code == Code.NONE_REGISTERED and time.perf_counter() - began < _PATIENCE_S:
+        said = consumer.get_message()
     took = time.perf_counter() - began
     if not said.ok:
         raise RuntimeError(f"no message came: {said.code} {said.msg}")

@@ -13,6 +13,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from coordinator.build_info import build, interpreter
+
 Value = str | int | float | None
 
 
@@ -69,7 +71,8 @@ def text(value: Value) -> str:
 def machine() -> dict[str, str]:
     """Describe the machine; comparisons across machines say little."""
     return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "build": build(),
+        "python": interpreter(),
         "loop": _loop(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processors": str(os.cpu_count()),

@@ -31,7 +31,8 @@ from interop.server import Musterd, apache_kafka
 from muster import GroupMember, Producer, TopicPartition
 from muster.blocking.cluster import ClusterClient, expect
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
-from pyspark_muster.decode import read_range
+from pyspark_muster.reading import read_range
+from pyspark_muster.tasks import ReadSettings
 from tests.edges.musterd import free_port
 
 GROUP: Final = "reports"
@@ -241,7 +242,7 @@ def speed(front: Musterd) -> None:
     for _ in range(SPEED_ROUNDS):
         for what, bootstrap in places.items():
             began, used_s = time.monotonic(), front.cpu_s
-            rows = sum(batch.num_rows for batch in read_range(bootstrap, "speed", 0, 0, SPEED_RECORDS))
+            rows = sum(batch.num_rows for batch in read_range(ReadSettings(bootstrap), "speed", 0, 0, SPEED_RECORDS))
             took[what].append(time.monotonic() - began)
             used[what] += front.cpu_s - used_s
             assert rows == SPEED_RECORDS

@@ -1,0 +1,226 @@
+"""The Spark source beside Spark's own Kafka source: `python -m bench spark`.
+
+Both read the same topics of one musterd in one session, by turns. Only the ratios travel from machine to machine.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench import builds
+from bench.builds import NotHere
+from bench.processes import Daemon, scratch
+from bench.report import Options, Sheet, Value, median
+from muster import Producer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PARTITIONS = 2
+OURS, THEIRS = "muster", "kafka"
+_RUN_S = 300
+
+
+class Load(NamedTuple):
+    """Records of one size, read in batches of so many rows."""
+
+    topic: str
+    value_bytes: int
+    records: int
+    batches: tuple[int, ...]
+
+
+LOADS = (
+    Load("small", 100, 2_000_000, (2_000_000, 500_000, 100_000)),
+    Load("large", 1_000, 300_000, (300_000, 50_000)),
+)
+QUICK_LOADS = (Load("small", 100, 500_000, (500_000, 100_000)),)
+BATCHES = 30
+"""Batches of a measurement of what each costs."""
+
+
+def measure(options: Options) -> list[Sheet]:
+    """Skipped, with a sentence, where there is no connector or no Spark."""
+    try:
+        if find_spec("pyspark") is None:
+            raise NotHere("pyspark is not installed: the extra `spark` brings it")
+        jars = builds.spark_kafka_jars(may_fetch=options.may_fetch)
+    except NotHere as reason:
+        return [Sheet("Beside Spark's Kafka source: skipped", ("why",), [(str(reason),)])]
+    from pyspark_muster.session import local_session
+
+    with scratch() as folder, Daemon(folder / "data", {}, http=False) as daemon:
+        spark = local_session("bench", settings={"spark.jars": ",".join(map(str, sorted(jars.glob("*.jar"))))})
+        try:
+            return list(Comparison(spark, daemon, folder, options).sheets())
+        finally:
+            spark.stop()
+
+
+class Run(NamedTuple):
+    """One query, from its start to its end."""
+
+    progress: list[Any]
+    wall_s: float
+    cpu_s: float
+
+    @property
+    def rows_a_second(self) -> float:
+        """Rows of all batches over the time of their triggers."""
+        batches = [one for one in self.progress if one["numInputRows"]]
+        rows: int = sum(one["numInputRows"] for one in batches)
+        return rows / sum(self._trigger_s(one) for one in batches)
+
+    @property
+    def batch_ms(self) -> float:
+        """Median time of a trigger that has rows, without the first two."""
+        return 1000 * median([self._trigger_s(one) for one in self.progress if one["numInputRows"]][2:])
+
+    @staticmethod
+    def _trigger_s(progress: Any) -> float:
+        return float(progress["durationMs"]["triggerExecution"]) / 1000
+
+
+class Comparison:
+    """Queries of both sources in one session."""
+
+    def __init__(self, spark: "SparkSession", daemon: Daemon, folder: Path, options: Options) -> None:
+        self._spark = spark
+        self._daemon = daemon
+        self._folder = folder
+        self._options = options
+        self._runs = 0
+
+    def sheets(self) -> list[Sheet]:
+        is_short = self._options.quick or not self._options.may_fetch  # a part of a run of everything
+        loads = QUICK_LOADS if is_short else LOADS
+        for load in loads:
+            self._fill(load)
+        self._pairs(loads[0].topic, loads[0].records, 1)  # the JVM grows warm
+        rows: list[tuple[Value, ...]] = []
+        for load in loads:
+            for batch in load.batches:
+                runs = self._pairs(load.topic, batch, self._options.rounds)
+                rates = {name: median([run.rows_a_second for run in each]) for name, each in runs.items()}
+                cpu = {name: median([run.cpu_s for run in each]) for name, each in runs.items()}
+                rows.append(
+                    (
+                        load.value_bytes,
+                        batch,
+                        *(rates[name] / 1000 for name in (OURS, THEIRS)),
+                        rates[OURS] / rates[THEIRS],
+                        *(cpu[name] for name in (OURS, THEIRS)),
+                    )
+                )
+        return [
+            Sheet(
+                "Spark: rows a second",
+                ("bytes", "rows a batch", "muster k/s", "kafka k/s", "ratio", "muster CPU s", "kafka CPU s"),
+                rows,
+                ("Rows over the time of their triggers; processor time of Spark's processes, Java's and Python's.",),
+            ),
+            self._overheads(loads[0].topic),
+        ]
+
+    def _overheads(self, topic: str) -> Sheet:
+        rounds = self._options.rounds
+        small = self._pairs(topic, 200, rounds, ends=200 * BATCHES)
+        rows: list[tuple[Value, ...]] = [
+            self._row("a batch of 200 rows, ms", {name: [one.batch_ms for one in each] for name, each in small.items()})
+        ]
+        empty: dict[str, list[float]] = {OURS: [], THEIRS: []}
+        starts = {name: self._start_of(name, topic, 1_000_000) for name in empty}
+        for start in starts.values():
+            self._run(start)
+        for _ in range(rounds):
+            for name, start in starts.items():
+                empty[name].append(1000 * self._run(start).wall_s)
+        rows.append(self._row("an availableNow run that has nothing to read, ms", empty))
+        return Sheet("Spark: what is paid once", ("what", "muster", "kafka", "ratio"), rows)
+
+    def _row(self, what: str, times: Mapping[str, list[float]]) -> tuple[Value, ...]:
+        ours, theirs = median(times[OURS]), median(times[THEIRS])
+        return (what, ours, theirs, ours / theirs)
+
+    def _fill(self, load: Load) -> None:
+        self._daemon.create_topic(load.topic, PARTITIONS)
+        host, port = self._daemon.native
+        value = os.urandom(load.value_bytes)
+        with Producer(f"{host}:{port}", linger_ms=20) as producer:
+            for number in range(load.records):
+                producer.send(load.topic, value, partition=number % PARTITIONS)
+
+    def _pairs(self, topic: str, batch: int, rounds: int, ends: int | None = None) -> dict[str, list[Run]]:
+        runs: dict[str, list[Run]] = {OURS: [], THEIRS: []}
+        for _ in range(rounds):
+            for name, each in runs.items():
+                each.append(self._run(self._start_of(name, topic, batch), ends))
+        return runs
+
+    def _start_of(self, name: str, topic: str, batch: int) -> "Callable[[int | None], StreamingQuery]":
+        """Return a function that starts a query with the same checkpoint and group each time."""
+        self._runs += 1
+        checkpoint, group = self._folder / f"checkpoint-{self._runs}", f"group-{self._runs}"
+        stream = self._spark.readStream.format(name).options(**self._options_of(name, topic, batch, group)).load()
+
+        def start(ends: int | None) -> "StreamingQuery":
+            writer = stream.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+            return (writer.trigger(availableNow=True) if ends is None else writer).start()
+
+        return start
+
+    def _options_of(self, name: str, topic: str, batch: int, group: str) -> dict[str, str]:
+        (host, port), (kafka_host, kafka_port) = self._daemon.native, self._daemon.addresses["kafka"]
+        if name == OURS:
+            return {
+                "bootstrap": f"{host}:{port}",
+                "group": group,
+                "topics": topic,
+                "startingOffsets": "earliest",
+                "maxRecordsPerBatch": str(batch),
+            }
+        return {
+            "kafka.bootstrap.servers": f"{kafka_host}:{kafka_port}",
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(batch),
+        }
+
+    def _run(self, start: "Callable[[int | None], StreamingQuery]", ends: int | None = None) -> Run:
+        """Run a query to its end, or until it has read `ends` rows."""
+        began_s, began_cpu_s = time.monotonic(), _cpu_s()
+        query = start(ends)
+        if ends is None:
+            assert query.awaitTermination(_RUN_S), "the query does not end"
+        else:
+            while sum(one["numInputRows"] for one in query.recentProgress) < ends and query.isActive:
+                time.sleep(0.1)
+            query.stop()
+        if (failure := query.exception()) is not None:
+            raise failure
+        return Run(list(query.recentProgress), time.monotonic() - began_s, _cpu_s() - began_cpu_s)
+
+
+def _cpu_s() -> float:
+    """Processor time of this process's descendants, those that have ended with them, as far as their parents live."""
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            used[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(seconds for process, seconds in used.items() if _descends(process, parents))
+
+
+def _descends(process: int, parents: Mapping[int, int]) -> bool:
+    while process in parents and parents[process] != os.getpid():
+        process = parents[process]
+    return process in parents
