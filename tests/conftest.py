@@ -3,9 +3,17 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
+from tests import builds
 from tests.enumerations import share_of
+
+
+def pytest_configure() -> None:
+    if wrong_build := builds.complaint(builds.ROOT, compiled=builds.is_compiled()):
+        raise pytest.UsageError(wrong_build)
+
 
 # A shared machine stalls now and then: how long an example took says nothing about the code.
 # A change is judged by its own faults: the properties take the same examples every time. `make explore` takes new ones.

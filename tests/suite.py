@@ -1,6 +1,8 @@
 """Lint and tests in one run: mypy computes beside pytest, and tests with real processes, which mostly wait, run apart.
 
-python -m tests.suite [--quick] [--all] [options of pytest, such as -k NAME]
+python -m tests.suite [--quick] [--all] [--compiled] [options of pytest, such as -k NAME]
+
+`--compiled` is a run of its own, of the tests that run what is compiled, and of nothing else.
 """
 
 import os
@@ -14,6 +16,8 @@ from typing import IO
 
 import pytest
 
+import hatch_build
+from tests import builds
 from tests.enumerations import VARIABLE
 
 BIN = Path(sys.executable).parent
@@ -27,12 +31,31 @@ MYPY = ["nice", str(BIN / "mypy")]  # tests have deadlines, and it has none
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
 EDGES = [*PYTEST, "-n", str(2 * CORES), "--no-loadscope-reorder", "tests/edges"]  # its conftest puts slow ones first
+FOLDERS = [
+    "groups",
+    "node",
+    "protocol",
+    "simulation",
+    "http",
+    "topics",
+    "transcripts",
+    "upstream",
+]
+COMPILED = [
+    *(f"tests/{folder}" for folder in FOLDERS),
+    *(f"tests/architecture/test_{name}.py" for name in ("compiled", "wheel")),
+    *(f"tests/edges/test_{name}.py" for name in ("crash", "daemon", "server")),
+]
+"""Tests of what is compiled."""
+ROOT = Path(__file__).parents[1]
 NOTHING_CHOSEN = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0 if nothing failed."""
-    options = [one for one in arguments if one not in {"--quick", "--all"}]
+    options = [one for one in arguments if one not in {"--quick", "--all", "--compiled"}]
+    if "--compiled" in arguments:
+        return compiled(options)
     if "--all" in arguments:
         os.environ[VARIABLE] = "all"
     if any(ran(name, command) for name, command in LINT.items()):
@@ -50,6 +73,22 @@ def main(arguments: Sequence[str]) -> int:
         print(said.read().decode(), end="", flush=True)
     tested = [code for code in codes if code != NOTHING_CHOSEN]
     return 1 if mypy_code or any(tested) or not tested else 0
+
+
+def compiled(options: Sequence[str]) -> int:
+    """Compile the hot path in place, test it and remove it. A checkout stays pure."""
+    if why := hatch_build.impossible():
+        print(f"== tests of the compiled hot path: left out, since {why}", flush=True)
+        return 0
+    was_pure = not hatch_build.libraries(ROOT)
+    try:
+        if code := ran("mypyc", [sys.executable, "hatch_build.py", "compile"]):
+            return code
+        os.environ[builds.VARIABLE] = "1"
+        return ran("tests of the compiled hot path", [*PYTEST, "-n", str(CORES), *COMPILED, *options])
+    finally:
+        if was_pure:
+            hatch_build.remove(ROOT)
 
 
 class Part:

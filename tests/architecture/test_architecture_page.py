@@ -1,11 +1,10 @@
 """The architecture page describes the tree as it is."""
 
-import ast
 import re
 
 import pytest
 
-from tests.architecture.tree import BESIDE, PACKAGES, ROOT, project, sources
+from tests.architecture.tree import BESIDE, PACKAGES, ROOT, outline, project, sources
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 LINES = 200
@@ -38,38 +37,29 @@ def test_the_layers_are_those_of_the_import_contract() -> None:
     assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == _layers()
 
 
+@pytest.mark.xdist_group("outlines")  # files are parsed once in each process
 def test_only_the_printed_files_import_asyncio() -> None:
     (printed,) = re.findall(r"```text\n((?:[\w./]+\n)+)```", PAGE)
     entries = printed.split()
-    using = {str(path.relative_to(ROOT)) for path in sources(*PACKAGES) if "asyncio" in _imports(path.read_text())}
+    using = {
+        str(path.relative_to(ROOT))
+        for path in sources(*PACKAGES)
+        if any(one.split(".")[0] == "asyncio" for one in outline(path).imports)
+    }
     stray = sorted(one for one in using if not one.startswith(tuple(entries)))
     assert not stray, "print these in docs/architecture.md, or keep the event loop out of them"
     assert [entry for entry in entries if not any(one.startswith(entry) for one in using)] == []
 
 
-def _imports(source: str) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found.update(name.name.split(".")[0] for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            found.add(node.module.split(".")[0])
-    return found
-
-
 STEPS = re.findall(r"^\| \d+ \| `([\w./]+)` \| ([^|]*) \|", PAGE, re.MULTILINE)
 
 
+@pytest.mark.xdist_group("outlines")
 @pytest.mark.parametrize(("path", "functions"), STEPS)
 def test_each_step_of_the_walks_is_in_its_file(path: str, functions: str) -> None:
-    defined = {
-        node.name
-        for node in ast.walk(ast.parse((ROOT / path).read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    }
     named = set(re.findall(r"`(\w+)`", functions))
     assert named
-    assert named <= defined
+    assert named <= outline(ROOT / path).defined
 
 
 def test_a_request_and_an_expiry_are_walked_through() -> None:

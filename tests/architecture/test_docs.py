@@ -46,7 +46,19 @@ def test_the_options_of_the_spark_page_are_those_that_are_read_with_their_defaul
         default = told[field.replace("_", "")]
         if default != "*required*":
             value = getattr(parsed, field)
-            assert default == ("" if value is None else str(value).lower() if value is True else str(value)), field
+            assert default == _shown(value), field
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
 
 
 def test_every_decision_is_short_has_its_three_parts_and_is_in_the_index() -> None:

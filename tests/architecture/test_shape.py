@@ -1,6 +1,5 @@
 """The shape of the tree: sizes of classes and packages, tests of modules, no word of the machine it was written on."""
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -9,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import BESIDE, PACKAGES, ROOT, module_of, sources
+from tests.architecture.tree import BESIDE, PACKAGES, ROOT, module_of, outline, sources
 
+pytestmark = pytest.mark.xdist_group("outlines")
 CLASS_LINES = 300
 MODULES = 20
 ONE_FILE_AN_API = {"coordinator/handlers", "protocol/kafka/schemas"}
 LARGER = {
     "coordinator/gateway/session/session.py: ProxySession": 333,
-    "coordinator/runtime/shard.py: Shard": 315,
     "coordinator/topics/embedded.py: EmbeddedTopics": 320,
     "muster/aio/consumer.py: Consumer": 325,
     "muster/blocking/background.py: Background": 320,
@@ -43,8 +42,8 @@ def test_no_class_eats_the_others(package: str) -> None:
     long = {
         f"{path.relative_to(ROOT)}: {node.name}": lines
         for path in sources(package)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > CLASS_LINES
+        for node in outline(path).classes
+        if (lines := (node.end_lineno or 0) - node.lineno + 1) > CLASS_LINES
     }
     long = {name: lines for name, lines in long.items() if lines > LARGER.get(name, 0)}
     assert not long, f"above {CLASS_LINES} lines: split by the things these classes do"
@@ -58,26 +57,19 @@ def test_no_package_is_a_heap(package: str) -> None:
 
 
 def test_every_module_of_the_service_is_named_by_a_test_or_is_a_part_of_one_that_is() -> None:
-    named = set(chain.from_iterable(_imports(path) for path in sources("tests")))
-    named.update(_imports(ROOT / "protocol" / "apis.py"))  # its table is what wire tests go by, version by version
-    named.update(_imports(ROOT / "coordinator" / "handlers" / "table.py"))  # tests ask by messages
+    named = set(chain.from_iterable(outline(path).imports for path in sources("tests")))
+    named.update(
+        outline(ROOT / "protocol" / "apis.py").imports
+    )  # its table is what wire tests go by, version by version
+    named.update(outline(ROOT / "coordinator" / "handlers" / "table.py").imports)  # tests ask by messages
     modules = {module_of(path): path for path in sources(*TESTED) if path.name not in ("__init__.py", "__main__.py")}
     parts = {
         part
         for module in named & modules.keys()
-        for part in _imports(modules[module])
+        for part in outline(modules[module]).imports
         if part.rpartition(".")[0] == module.rpartition(".")[0]
     }
     assert not sorted(modules.keys() - named - parts), "no test imports these, nor a tested module beside them"
-
-
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
 def test_nothing_names_a_machine_or_a_registry() -> None:

@@ -1,5 +1,7 @@
 """The wheel holds the packages, and nothing else."""
 
+import shutil
+import sys
 from collections.abc import Iterator
 from email import message_from_string
 from pathlib import Path
@@ -8,17 +10,42 @@ from zipfile import ZipFile
 import pytest
 from hatchling.build import build_wheel
 
+import hatch_build
 from tests.architecture.tree import PACKAGES, ROOT, project, sources
+
+
+def build(folder: Path, checkout: Path, **variables: str) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(checkout)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        return folder / build_wheel(str(folder))
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZipFile]:
-    folder = tmp_path_factory.mktemp("wheel")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        name = build_wheel(str(folder))
-    with ZipFile(folder / name) as opened:
+    path = build(tmp_path_factory.mktemp("wheel"), ROOT)
+    assert path.name.endswith("-py3-none-any.whl")
+    with ZipFile(path) as opened:
         yield opened
+
+
+def test_the_wheel_of_a_platform_has_the_libraries_beside_the_same_sources(wheel: ZipFile, tmp_path: Path) -> None:
+    checkout, libraries = tmp_path / "checkout", set[str]()
+    for path in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        checkout.mkdir(exist_ok=True)
+        shutil.copy(ROOT / path, checkout)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for module in ("muster__mypyc.py", *hatch_build.modules(ROOT)):
+        libraries.add(f"{module.removesuffix('.py')}{hatch_build.SUFFIX}")
+    for library in libraries:  # as compiled, and so not compiled again
+        (checkout / library).touch()
+    path = build(tmp_path, checkout, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true")
+    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in path.name
+    with ZipFile(path) as opened:
+        assert set(opened.namelist()) - set(wheel.namelist()) == libraries
+        assert set(wheel.namelist()) <= set(opened.namelist())
 
 
 def test_the_wheel_holds_the_packages_by_name_and_nothing_else(wheel: ZipFile) -> None:

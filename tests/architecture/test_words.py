@@ -1,14 +1,16 @@
 """Docstrings begin with a verb or a noun, and each public class of the product has a name of its own."""
 
-import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 
-from tests.architecture.public_names import MODULES
-from tests.architecture.tree import BESIDE, PACKAGES, ROOT, sources
+import pytest
 
+from tests.architecture.public_names import MODULES
+from tests.architecture.tree import BESIDE, PACKAGES, ROOT, outline, sources
+
+pytestmark = pytest.mark.xdist_group("outlines")
 HEADLESS = re.compile(r"\s*(As|How|Of|That|Those|What|Whatever|When|Where|Whether|Which|Who|Whoever|Whom|Whose|Why)\b")
 NOT_YET: set[str] = set()
 """Folders still to be converted; one that has nothing left to convert fails the test."""
@@ -16,20 +18,12 @@ FACES = {name for name in MODULES[0].__all__ if name in MODULES[1].__all__}
 """Classes with one face for threads and one for asyncio, under the same public name."""
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Texts that stand by themselves: docstrings, and what describes the assignment above."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
-                yield node.lineno, text
-
-
 @cache
 def headless() -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number}: {text.strip().splitlines()[0]}"
         for path in sources(*PACKAGES, *BESIDE)
-        for number, text in docstrings(ast.parse(path.read_text()))
+        for number, text in outline(path).texts
         if HEADLESS.match(text)
     ]
 
@@ -39,8 +33,8 @@ def classes() -> list[tuple[str, str]]:
     return [
         (node.name, f"{path.relative_to(ROOT)}:{node.lineno}")
         for path in sources(*PACKAGES)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and node.name[0].isupper()  # `on` begins a row of each state table
+        for node in outline(path).classes
+        if node.name[0].isupper()  # `on` begins a row of each state table
     ]
 
 

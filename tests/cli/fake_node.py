@@ -16,6 +16,16 @@ from muster.net.refusals import Refusals
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import (
+    AlteredUserScram,
+    AlterUserScramCredentials,
+    AlterUserScramCredentialsReply,
+    DescribedUserScram,
+    DescribeUserScramCredentials,
+    DescribeUserScramCredentialsReply,
+    ScramCredentialInfo,
+    ScramUpsertion,
+)
 from protocol.messages.data import (
     Fetch,
     FetchPartition,
@@ -30,6 +40,9 @@ from protocol.messages.data import (
     ProduceTopicReply,
 )
 from protocol.messages.groups import (
+    ApplyOffsets,
+    ApplyOffsetsReply,
+    AuditedNote,
     DeletedGroup,
     DeleteGroups,
     DeleteGroupsReply,
@@ -37,12 +50,22 @@ from protocol.messages.groups import (
     DescribedMember,
     DescribeGroups,
     DescribeGroupsReply,
+    LeaveGroup,
+    LeaveGroupReply,
+    LeavingMember,
+    LeftMember,
+    ListAudit,
+    ListAuditReply,
     ListedGroup,
     ListedNote,
     ListGroups,
     ListGroupsReply,
     ListNotes,
     ListNotesReply,
+    ListRefusals,
+    ListRefusalsReply,
+    OffsetChange,
+    RefusedRequest,
 )
 from protocol.messages.node import (
     ApiVersion,
@@ -113,6 +136,9 @@ NOTES: tuple[ListedNote, ...] = (
 )
 
 
+NOW_MS = 1_700_000_100_000
+
+
 class FakeNode:
     """`reachable` False: every question meets a closed port."""
 
@@ -145,8 +171,13 @@ class FakeNode:
         self.expiring_a_page = 2
         self.owned: tuple[OwnedPartition, ...] = ()
         self.bootstraps: list[str] = []
+        self.refusals: tuple[RefusedRequest, ...] = ()
+        self.left: tuple[LeavingMember, ...] = ()
+        self.audited: tuple[AuditedNote, ...] = ()
         self.gauges: dict[str, int] = {}
         self.upstream_problem = ""
+        self.users: dict[str, dict[int, ScramUpsertion]] = {}
+        self.may_alter = True
 
     def make_topic(self, name: str, partitions: int) -> None:
         self.topics[name] = [[] for _ in range(partitions)]
@@ -179,10 +210,40 @@ class FakeNode:
         partitions = (MetadataPartitionReply(index, 1) for index in range(len(self.topics[name])))
         return MetadataTopicReply(name, b"\x07" * 16, partitions=tuple(partitions))
 
+    def DescribeUserScramCredentials(self, message: DescribeUserScramCredentials) -> Message:  # noqa: N802
+        if not self.may_alter:
+            return DescribeUserScramCredentialsReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        described = []
+        for name, known in self.users.items():
+            infos = (ScramCredentialInfo(one.mechanism, one.iterations) for one in known.values())
+            described.append(DescribedUserScram(name, credential_infos=tuple(infos)))
+        return DescribeUserScramCredentialsReply(results=tuple(described))
+
+    def AlterUserScramCredentials(self, message: AlterUserScramCredentials) -> Message:  # noqa: N802
+        for gone in message.deletions:
+            del self.users[gone.name][gone.mechanism]
+        for one in message.upsertions:
+            self.users.setdefault(one.name, {})[one.mechanism] = one
+        self.users = {name: known for name, known in self.users.items() if known}
+        names = dict.fromkeys([one.name for one in message.deletions] + [one.name for one in message.upsertions])
+        return AlterUserScramCredentialsReply(tuple(AlteredUserScram(name) for name in names))
+
     def DescribeNode(self, message: DescribeNode) -> Message:  # noqa: N802
         numbers: dict[str, int] = {}
         return DescribeNodeReply(
-            1, "c", "1", 0, 1, 1, {}, numbers, numbers, numbers, self.gauges, upstream_problem=self.upstream_problem
+            1,
+            "c",
+            "1",
+            0,
+            1,
+            1,
+            {},
+            numbers,
+            numbers,
+            numbers,
+            self.gauges,
+            upstream_problem=self.upstream_problem,
+            wall_ms=NOW_MS,
         )
 
     def ApiVersions(self, message: ApiVersions) -> Message:  # noqa: N802
@@ -215,10 +276,43 @@ class FakeNode:
         del self.groups[name]
         return ErrorCode.NONE
 
+    def ListRefusals(self, message: ListRefusals) -> Message:  # noqa: N802
+        return ListRefusalsReply(refusals=self.refusals)
+
+    def ApplyOffsets(self, message: ApplyOffsets) -> Message:  # noqa: N802
+        group = self.groups.get(message.group_id)
+        if group is not None and group.members:
+            return ApplyOffsetsReply(members=tuple(one.client_id for one in group.members))
+        moved = {(one.topic, one.partition_index): one for one in message.changes}
+        now = {key: self.committed.get(key, -1) for key in moved}
+        stale = [key for key, one in moved.items() if now[key] != one.previous_offset]
+        if stale:
+            found = tuple(OffsetChange(*key, now[key], moved[key].offset) for key in stale)
+            return ApplyOffsetsReply(conflicts=found)
+        for key, one in moved.items():
+            self.committed.pop(key, None)
+            if one.offset >= 0:
+                self.committed[key] = one.offset
+        kept = self.notes.get(message.group_id, ())
+        note = ListedNote(len(kept), 0, "offsets reset", "", 0, kind="admin", act=message.act, changes=message.changes)
+        self.notes[message.group_id] = (*kept, note)
+        return ApplyOffsetsReply(number=note.number)
+
+    def LeaveGroup(self, message: LeaveGroup) -> Message:  # noqa: N802
+        self.left += message.members
+        left = tuple(LeftMember(one.member_id, one.group_instance_id, ErrorCode.NONE) for one in message.members)
+        return LeaveGroupReply(members=left)
+
+    def ListAudit(self, message: ListAudit) -> Message:  # noqa: N802
+        return ListAuditReply(notes=self.audited)
+
     def ListNotes(self, message: ListNotes) -> Message:  # noqa: N802
         if self.refused:
             return ListNotesReply(error_code=self.refused)
-        return ListNotesReply(notes=self.notes.get(message.group_id, ())[-message.limit :])
+        notes = self.notes.get(message.group_id, ())
+        if message.after >= 0:
+            notes = tuple(note for note in notes if note.number > message.after)[: message.limit]
+        return ListNotesReply(notes=notes[-message.limit :])
 
     def DescribeExpiry(self, message: DescribeExpiry) -> Message:  # noqa: N802
         if self.refused:

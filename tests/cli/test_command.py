@@ -14,7 +14,7 @@ def test_a_node_that_is_not_there_is_one_sentence_at_once(
 ) -> None:
     node.reachable = False
 
-    said = shell.complaint(*command)
+    said = shell.complaint(*command, code=5)
 
     assert said == "muster: cannot connect to 127.0.0.1:9390: Connection refused\n"
     assert node.questions == 1

@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribedGroup, ListedNote
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
 from protocol.messages.ownership import OwnedPartition
 from protocol.streams_protocol import encode_streams_assignment
 from tests.cli.conftest import Shell
@@ -89,7 +90,8 @@ def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
         "member_id": "m-1",
         "end_age_ms": None,
     }
-    assert shown["members"][1] == {
+    told = {name: value for name, value in shown["members"][1].items() if value not in (None, [])}
+    assert {**told, "partitions": shown["members"][1]["partitions"]} == {
         "member_id": "m-2",
         "group_instance_id": "box-2",
         "client_id": "app-2",
@@ -165,21 +167,23 @@ def test_what_cannot_be_deleted_is_one_sentence_and_exit_1_and_the_others_are_go
 ) -> None:
     node.groups["a"] = DescribedGroup("a", group_state="Empty")
 
-    result = shell.run("groups", "delete", "orders", "a", "nobody", code=1)
+    result = shell.run("groups", "delete", "orders", "a", "nobody", code=4)
 
     assert result.stdout == "Deleted group a.\n"
     assert result.stderr == (
         "muster: group 'orders' has members: stop them first, see `muster groups describe`; "
         "there is no group 'nobody': see `muster groups list`\n"
     )
-    assert shell.json("groups", "delete", "orders", code=1) == [
+    assert shell.json("groups", "delete", "orders", code=4) == [
         {"group_id": "orders", "deleted": False, "error": "NON_EMPTY_GROUP"}
     ]
 
 
 @pytest.mark.parametrize("command", [("groups", "describe"), ("groups", "owners"), ("explain",)])
-def test_a_group_that_is_not_there_is_one_sentence_and_exit_1(shell: Shell, command: tuple[str, ...]) -> None:
-    assert shell.complaint(*command, "nobody") == "muster: there is no group 'nobody': see `muster groups list`\n"
+def test_a_group_that_is_not_there_is_one_sentence_and_exit_3(shell: Shell, command: tuple[str, ...]) -> None:
+    assert (
+        shell.complaint(*command, "nobody", code=3) == "muster: there is no group 'nobody': see `muster groups list`\n"
+    )
 
 
 def test_a_node_that_does_not_tell_the_shard_is_not_asked_again(shell: Shell, node: FakeNode) -> None:
@@ -314,3 +318,83 @@ def test_the_owners_of_a_group_are_shown(shell: Shell, node: FakeNode) -> None:
 def test_a_group_without_owners_says_where_to_look(shell: Shell, node: FakeNode) -> None:
     assert "muster groups describe" in shell.lines("groups", "owners", "orders")[0]
     assert shell.json("groups", "owners", "orders") == []
+
+
+def test_who_holds_a_group_up_stands_in_the_first_lines(shell: Shell, node: FakeNode) -> None:
+    members = (
+        DescribedMember("m-1", None, "app-1", "/10.0.0.1", waiting="join", waiting_ms=12_000, client_port=40_001),
+        DescribedMember(
+            "m-2", None, "app-2", "/10.0.0.2", client_port=40_002, heard_ago_ms=12_400, session_timeout_ms=45_000,
+            session_left_ms=32_600, is_connected=False, disconnected_ms=11_000,
+            client_software_name="apache-kafka-java",
+        ),
+    )  # fmt: skip
+    node.groups["orders"] = DescribedGroup(
+        "orders", group_state="PreparingRebalance", phase="join", phase_ms=12_000, phase_left_ms=18_000,
+        waiting_for=("m-2",), limited_by="m-1", members=members,
+    )  # fmt: skip
+
+    lines = shell.lines("groups", "describe", "orders", "--verbose")
+
+    assert lines[2].split(maxsplit=1)[1] == (
+        "join for 12 s, at most 18 s more by the rebalance timeout of app-1 at 10.0.0.1:40001"
+    )
+    assert lines[3].split("  ", 1)[1].strip() == (
+        "app-2 at 10.0.0.2:40002 (connection closed 11 s ago, last heard 12 s ago, evicted in 32 s if silent)"
+    )
+    verbose = [line for line in lines if "closed 11 s ago" in line][-1]
+    assert "apache-kafka-java" in verbose
+    document = shell.json("groups", "describe", "orders")
+    assert (document["phase"], document["waiting_for"]) == ("join", ["m-2"])
+    assert document["members"][1]["disconnected_ms"] == 11_000
+
+
+def server_driven() -> DescribedGroup:
+    """A holds what B shall have."""
+
+    def encoded(*numbers: int) -> bytes:
+        return encode_assignment(Assignment((TopicPartitions("flights", numbers),) if numbers else ()))
+
+    a = DescribedMember("A", None, "app-a", "/10.0.0.1", b"", encoded(0, 1), member_epoch=2)
+    a = msgspec.structs.replace(
+        a, target_assignment=encoded(0, 1), pending_revocation=encoded(2, 3), revoking_ms=12_000, heard_ago_ms=3_000
+    )
+    b = DescribedMember("B", "box", "app-b", "/10.0.0.2", b"", encoded(), member_epoch=-2)
+    b = msgspec.structs.replace(b, target_assignment=encoded(2, 3))
+    return DescribedGroup(
+        "orders",
+        group_state="Reconciling",
+        protocol_type="consumer",
+        protocol_data="uniform",
+        members=(a, b),
+        generation_id=4,
+        target_epoch=3,
+        phase="revoke",
+        phase_ms=12_000,
+        phase_left_ms=48_000,
+        waiting_for=("A",),
+        limited_by="A",
+    )
+
+
+def test_a_server_driven_group_shows_epochs_targets_and_who_has_not_revoked(shell: Shell, node: FakeNode) -> None:
+    node.groups["orders"] = server_driven()
+
+    lines = [" ".join(line.split()) for line in shell.lines("groups", "describe", "orders", "--verbose")]
+
+    assert {
+        "Epoch 4",
+        "Target epoch 3, the next one is not computed yet",
+        "Phase revocation for 12 s, at most 48 s more by the rebalance timeout of app-a at 10.0.0.1",
+        "Waiting for app-a at 10.0.0.1 (has not revoked its partitions for 12 s, last heard 3.0 s ago)",
+        "MEMBER EPOCH TARGET TO REVOKE FOR",
+        "A 2 flights 0-1 flights 2-3 12 s",
+        "B away flights 2-3 - -",
+    } <= set(lines)
+
+    document = shell.json("groups", "describe", "orders")
+    assert (document["generation_id"], document["target_epoch"], document["phase"]) == (4, 3, "revoke")
+    first = document["members"][0]
+    assert (first["member_epoch"], first["revoking_ms"]) == (2, 12_000)
+    assert first["to_revoke"] == [{"topic": "flights", "partition": number} for number in (2, 3)]
+    assert first["target"] == first["partitions"] == [{"topic": "flights", "partition": number} for number in (0, 1)]

@@ -153,7 +153,7 @@ def test_without_an_address_the_brokers_are_those_that_musterd_names(
 
 def test_where_nobody_is_that_is_said_at_once(shell: Shell, broker: FakeBroker) -> None:
     broker.reachable = False
-    shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    shell.complaint("groups", "hand-back", "orders", *TO, "--yes", code=5)
     assert broker.questions == 1
 
 

@@ -83,6 +83,6 @@ def test_a_group_without_offsets_that_goes_at_the_next_run(shell: Shell, node: F
 
 
 def test_of_a_group_that_is_not_there_the_command_says_so(shell: Shell) -> None:
-    assert shell.complaint("offsets", "expiring", "nobody") == (
+    assert shell.complaint("offsets", "expiring", "nobody", code=3) == (
         "muster: there is no group 'nobody': see `muster groups list`\n"
     )

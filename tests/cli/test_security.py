@@ -86,13 +86,6 @@ def test_a_file_that_is_not_there_is_misuse(shell: Shell) -> None:
     assert "No such file" in shell.complaint("--config", "/nowhere", "groups", "list", code=2)
 
 
-def test_a_login_has_no_place_in_the_native_protocol(shell: Shell) -> None:
-    words = {"MUSTER_SASL_MECHANISM": "PLAIN", "MUSTER_SASL_USERNAME": "me", "MUSTER_SASL_PASSWORD": "secret"}
-    said = shell.complaint("groups", "list", code=2, MUSTER_SECURITY_PROTOCOL="SASL_SSL", **words)
-    assert "native protocol has no SASL" in " ".join(said.split())
-    assert "secret" not in said
-
-
 def test_without_a_word_nothing_is_secured() -> None:
     assert config.read_servers("here:1", None) == ("here:1", None, None)
 

@@ -57,7 +57,7 @@ def test_a_topic_is_deleted_by_who_says_yes(shell: Shell, node: FakeNode) -> Non
     assert "flights" in node.topics
     shell.run("topics", "delete", "flights", typed="y\n")
     assert "flights" not in node.topics
-    assert shell.complaint("topics", "delete", "flights", "--yes") == "muster: there is no topic 'flights'\n"
+    assert shell.complaint("topics", "delete", "flights", "--yes", code=3) == "muster: there is no topic 'flights'\n"
     node.make_topic("flights", 8)
     assert shell.lines("topics", "delete", "flights", "-y") == ["Deleted topic flights."]
 
@@ -80,11 +80,11 @@ def test_a_setting_without_a_value_is_a_usage_error(shell: Shell, node: FakeNode
     assert node.questions == 0
 
 
-def test_a_refused_topic_is_one_sentence_and_exit_1(shell: Shell, node: FakeNode) -> None:
+def test_a_refused_topic_is_one_sentence_and_exit_4(shell: Shell, node: FakeNode) -> None:
     node.make_topic("t", 1)
 
-    assert shell.complaint("topics", "create", "t") == "muster: there is a topic 't' already\n"
-    assert shell.complaint("topics", "create", "u", "--partitions", "0") == (
+    assert shell.complaint("topics", "create", "t", code=4) == "muster: there is a topic 't' already\n"
+    assert shell.complaint("topics", "create", "u", "--partitions", "0", code=4) == (
         "muster: topic 'u' was not made: 0 is no number of them\n"
     )
 
@@ -141,7 +141,7 @@ def test_one_key_goes_to_one_partition(shell: Shell, node: FakeNode) -> None:
 
 @pytest.mark.parametrize("command", ["produce", "consume"])
 def test_a_topic_that_is_not_there_is_one_sentence(shell: Shell, command: str) -> None:
-    assert "there is no topic 'nowhere'" in shell.complaint(command, "nowhere", typed="x\n")
+    assert "there is no topic 'nowhere'" in shell.complaint(command, "nowhere", typed="x\n", code=3)
 
 
 def test_records_come_back_as_lines(shell: Shell, node: FakeNode) -> None:

@@ -50,11 +50,14 @@ class MemberRig:
     def __init__(self, *, topics: tuple[str, ...] = ("t",), jitter: float = 0.5, **settings: object) -> None:
         self.now_ms = 1_000
         self.settings = MemberSettings(**{**SETTINGS, **settings})
-        self.member = Membership(self.settings, topics, lambda: jitter)
+        self.member = self.make(topics, jitter)
         self._called: list[tuple[NodeAddress | None, Message]] = []
         self._heard: list[MemberEffect] = []
         self.waiting: dict[int, Message] = {}
         self.ended: list[MemberEffect] = []
+
+    def make(self, topics: tuple[str, ...], jitter: float) -> Membership:
+        return Membership(self.settings, topics, lambda: jitter)
 
     def feed(self, event: MemberEvent) -> "MemberRig":
         for effect in self.member.step(event, self.now_ms):

@@ -41,11 +41,18 @@ LISTENERS: Final = {"on_assigned", "on_revoked", "on_lost"}
 
 MEANINGS: Final = {
     "acks": '-1 or "all": acknowledged when on disk; 1: when appended; 0: not at all',
+    "group_protocol": '"classic": a member assigns; "consumer": the coordinator assigns (KIP-848); "auto": the '
+    "coordinator where it offers that and `assignors` are the default",
+    "server_assignor": "where the coordinator assigns, the assignor that this member votes for: uniform, range; None: "
+    "the coordinator's default",
     "assignors": "ways of sharing out that this member offers, the preferred first: range, roundrobin, sticky, "
     "cooperative-sticky; nothing but the last makes rebalances cooperative",
     "auto_commit_interval_ms": "pause between automatic commits",
     "auto_offset_reset": 'where to begin without a usable offset: "latest", "earliest", "none" (an error)',
     "batch_bytes": "a batch of one partition is sent when it has so many",
+    "reads_ahead": "whether the next answer is fetched, by another thread, while one is worked on",
+    "record_bytes": "size of a record as far as is known: little is fetched beyond the end",
+    "outage_timeout_s": "how long nodes may not answer at all; None: `timeout_s`",
     "broker_security": "how Kafka's brokers beside musterd are reached, if not by `security`",
     "buffer_memory_bytes": "of records that are not over; `send` waits for room",
     "client_id": "the name that servers show for this client",

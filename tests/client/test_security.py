@@ -128,10 +128,9 @@ def test_variables_of_the_environment_say_the_same() -> None:
     assert "sasl.password" in NAMES
 
 
-def test_the_native_protocol_has_no_sasl() -> None:
-    with pytest.raises(ValueError, match=r"SASL_SSL, and musterd's native protocol has no SASL.*broker_security"):
-        parse_bootstrap("127.0.0.1:9390", security=SCRAM)
-    assert parse_bootstrap("kafka://127.0.0.1:9092", security=SCRAM).security == Security.from_config(SCRAM)
+def test_logins_are_made_in_both_dialects() -> None:
+    for bootstrap in ("127.0.0.1:9390", "kafka://127.0.0.1:9092"):
+        assert parse_bootstrap(bootstrap, security=SCRAM).security == Security.from_config(SCRAM)
 
 
 def test_brokers_beside_the_bootstrap_are_reached_as_it_is_unless_told_otherwise() -> None:

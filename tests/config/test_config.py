@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from coordinator.config.config import KEYS, Address, Config, ConfigError, load_config
-from coordinator.config.keys import Addresses, Ports
+from coordinator.config.keys import Addresses, Ports, Secret
 
 
 def load(
@@ -227,9 +227,8 @@ def test_a_kafka_key_that_is_not_honoured_warns_once() -> None:
 @pytest.mark.parametrize(
     ("setting", "hint"),
     [
-        ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "tls.client.ca.location"),
-        ("sasl.enabled.mechanisms=SCRAM-SHA-512", "clients log in at the brokers"),
-        ("sasl.jaas.config=x required password=secret;", "clients log in at the brokers"),
+        ("authorizer.other=x", "authorizer.class.name"),
+        ("sasl.jaas.config=x required password=secret;", "sasl.enabled.mechanisms"),
         ("ssl.client.auth=required", "tls.client.ca.location"),
         ("ssl.client.auth=requested", "tls.client.ca.location"),
         ("listeners=PLAINTEXT://:9092,SASL_SSL://:9093", "tls.certificate.location"),
@@ -297,6 +296,17 @@ SECURE = (
     "upstream.sasl.password=p",
     "upstream.ssl.certificate.location=c.pem",
 )
+NEED_ACCOUNTS = {
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+    "connections.max.reauth.ms",
+    "http.metrics.without.login",
+    "initial.admin",
+}
+GUARDED = (
+    "sasl.enabled.mechanisms=PLAIN",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+)
 
 
 def test_every_key_can_be_set_in_every_way() -> None:
@@ -305,16 +315,21 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9", "UpstreamOffsets": "ignore"}
         examples |= {"SecurityProtocol": "SASL_SSL", "SaslMechanism": "SCRAM-SHA-512", "NameCheck": "none"}
         examples |= {"ListenerKinds": "http,kafka", "UnguardedKinds": "http", "Secret": "x", "Hosts": "a.example,b"}
-        examples |= {"Names": "a,b"}
-        example = examples[key.type.__name__]
+        examples |= {"Names": "a,b", "Mechanisms": "PLAIN,SCRAM-SHA-256", "Principals": "User:CN=a,O=b;User:c"}
+        examples |= {"AuthorizerClass": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+        examples["str"] = "RULE:^CN=(.*)$/$1/L" if key.name.startswith("ssl.") else "x"
+        examples |= {"RebalanceProtocols": "classic", "AssignorNames": "range"}
+        example = "root:secret" if key.name == "initial.admin" else examples[key.type.__name__]
+        if key.name.startswith("group.consumer.") and key.type is int:
+            example = key.show(key.default)  # others bound it
         settings = ["--set", "group.min.session.timeout.ms=0"]
+        if key.name in NEED_ACCOUNTS:
+            settings += [part for one in GUARDED for part in ("--set", one)]
         if key.name.startswith(("tls.", "upstream.s")):  # some are nothing without others
             settings += [part for one in SECURE if not one.startswith(f"{key.name}=") for part in ("--set", one)]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None
         if by_set is not None:
-            assert str(key.show(getattr(by_set, key.field))) == (
-                "(hidden)" if key.name.endswith("password") else example
-            )
+            assert str(key.show(getattr(by_set, key.field))) == ("(hidden)" if key.type is Secret else example)
             by_environment = load(*settings, environment={key.environment: example})
             # A warning says where the value came from.
             assert msgspec.structs.replace(by_environment, warnings=by_set.warnings) == by_set

@@ -29,8 +29,13 @@ def test_every_commented_line_of_the_sample_file_is_allowed_as_well() -> None:
     commented = [line[2:] for line in sample_config().splitlines() if line.startswith("# ") and " = " in line]
     assert len(commented) == sum(key.default is None for key in KEYS.values())
     tomllib.loads("\n".join(commented))
-    config = load_config(["--config", "x"], {}, lambda _: "\n".join(commented).encode())
+    # A node that stands in front of a cluster has no users of its own, and access rules neither.
+    own = [line for line in commented if line.startswith(("authorizer", "initial.admin"))]
+    beside = [line for line in commented if line not in own]
+    config = load_config(["--config", "x"], {}, lambda _: "\n".join(beside).encode())
     assert config.cluster_id == "muster"
+    own.append('sasl.enabled.mechanisms = "PLAIN"')
+    assert load_config(["--config", "x"], {}, lambda _: "\n".join(own).encode()).has_accounts
 
 
 def test_the_help_names_every_flag_and_key() -> None:

@@ -7,10 +7,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from muster.blocking import ClusterClient
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DeleteGroups, DeleteGroupsReply
+from protocol.messages.topics import DeletableTopic, DeleteTopics, DeleteTopicsReply
+
+_NONE = ErrorCode.NONE
 READY_WITHIN_S = 60.0
 PATIENCE = 3
 """Limits are for a quiet machine; a busy one has so many times as long, and only what fails takes it."""
@@ -96,6 +102,17 @@ def running(
         yield daemon
     finally:
         daemon.kill()
+
+
+def forget(daemon: Daemon, topics: Sequence[str], groups: Sequence[str] = ()) -> None:
+    """Delete these, for the next test of a module. No member is left in the groups."""
+    with ClusterClient(daemon.bootstrap) as connection:
+        deleted = connection.ask(DeleteTopics(tuple(map(DeletableTopic, topics))))
+        assert isinstance(deleted, DeleteTopicsReply)
+        assert {one.error_code for one in deleted.responses} <= {_NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, deleted
+        ended = connection.ask(DeleteGroups(tuple(groups)))
+        assert isinstance(ended, DeleteGroupsReply)
+        assert {one.error_code for one in ended.results} <= {_NONE, ErrorCode.GROUP_ID_NOT_FOUND}, ended
 
 
 def free_port() -> int:

@@ -18,13 +18,17 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, free_port, running, within
 
 ROOT = Path(__file__).parents[2]
+_PERIOD = "server.balance.interval.ms=1000"
+SERVER = BalancedConfig(mode="server", consume_position="first", ready_wait_ms=200)
 FIRST = BalancedConfig(consume_position="first", ready_wait_ms=200)
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Its rebalances are an hour away."""
-    with running(tmp_path_factory.mktemp("balanced") / "data", "group.initial.rebalance.delay.ms=3600000") as daemon:
+    with running(
+        tmp_path_factory.mktemp("balanced") / "data", "group.initial.rebalance.delay.ms=3600000", _PERIOD
+    ) as daemon:
         yield daemon
 
 
@@ -55,6 +59,21 @@ def started(daemon: Daemon, topic: str, config: BalancedConfig = FIRST, **where:
     assert said.ok, said
     assert consumer.partition_meta().ok
     return consumer
+
+
+def test_the_coordinator_shares_the_partitions_of_a_server_balanced_group_out(daemon: Daemon, topic: str) -> None:
+    make(daemon, topic, 4, 4)
+    with started(daemon, topic, SERVER) as one:
+        assert one.partitions_ready(10_000)
+        said = one.get_message()
+        assert said.ok and one.confirm_consume(said.data.confirm_ctx).ok
+        assert one.connect_partition(f"1:{topic}:0").code == 424
+        with started(daemon, topic, SERVER) as other:
+            assert other.partitions_ready(15_000)
+            assert within(15, lambda: len(one.registered_partitions()) == len(other.registered_partitions()) == 2)
+            shares = one.registered_partitions(), other.registered_partitions()
+            assert sorted(shares[0] + shares[1]) == [f"1:{topic}:{number}" for number in range(4)]
+            assert other.get_message().ok
 
 
 def test_cb1_a_record_arrives_within_a_second_of_starting_and_connecting_whatever_the_balancing_period(

@@ -8,7 +8,7 @@ import uvloop
 
 from coordinator.gateway.io.broker_client import BrokerClient
 from protocol.errors import ErrorCode
-from protocol.kafka.login import Login, LoginRefused
+from protocol.kafka.login import LoginRefused, SaslClient
 from protocol.messages.node import SaslAuthenticateReply, SaslHandshakeReply
 from protocol.messages.topics import Metadata
 
@@ -40,7 +40,7 @@ async def _asked_at_once(count: int) -> list[str]:
 
 @pytest.mark.parametrize("said", ["'secret' is no password of muster's", "no" * 10_000, "x" * 298 + "secret"])
 def test_why_a_login_was_refused_is_told_in_short_and_without_the_password(said: str) -> None:
-    login = Login("PLAIN", "muster", "secret")
+    login = SaslClient("PLAIN", "muster", "secret")
     login.begin()
     login.hear(SaslHandshakeReply(mechanisms=("PLAIN",)))
     with pytest.raises(LoginRefused) as refused:

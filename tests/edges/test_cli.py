@@ -99,12 +99,12 @@ def test_a_group_can_be_deleted_once_its_members_have_left(shell: Shell) -> None
     with shell.start("consume", "old", "--group", "done") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
-        assert "group 'done' has members" in shell.run("groups", "delete", "done", code=1)[1]
+        assert "group 'done' has members" in shell.run("groups", "delete", "done", code=4)[1]
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=100)
 
     assert shell.run("groups", "delete", "done") == ("Deleted group done.\n", "")
-    assert shell.run("groups", "delete", "done", code=1)[1].startswith("muster: there is no group 'done'")
+    assert shell.run("groups", "delete", "done", code=3)[1].startswith("muster: there is no group 'done'")
     assert shell.run("consume", "old", "--group", "done", "--max", "1")[0] == "1\n"
 
 
@@ -230,7 +230,7 @@ def test_a_producer_with_nothing_on_its_way_ends_quietly(shell: Shell) -> None:
 
 
 def test_what_is_refused_is_one_sentence(shell: Shell) -> None:
-    _, complaint = shell.run("topics", "create", "no/such/name", code=1)
+    _, complaint = shell.run("topics", "create", "no/such/name", code=4)
 
     assert complaint.startswith("muster: topic 'no/such/name' was not made: ")
     assert complaint.count("\n") == 1
@@ -240,7 +240,7 @@ def test_a_daemon_that_is_not_there_is_one_sentence() -> None:
     port = free_port()
 
     for command in (("groups", "describe", "g"), ("explain", "g"), ("consume", "t", "--group", "g"), ("produce", "t")):
-        _, complaint = Shell(f"127.0.0.1:{port}").run(*command, code=1)
+        _, complaint = Shell(f"127.0.0.1:{port}").run(*command, code=5)
         assert complaint.startswith(
             f"muster: cannot connect to 127.0.0.1:{port}: Connection refused. Is musterd running"
         )
@@ -254,3 +254,20 @@ def test_a_daemon_that_never_reached_its_cluster_says_so_when_asked_for_topics(t
             _, complaint = Shell(daemon.bootstrap).run(*command, code=1)
             assert complaint.startswith("muster: musterd has not reached its Kafka cluster yet: ")
             assert complaint.count("\n") == 1
+
+
+def test_a_killed_member_is_named_while_its_session_lasts(shell: Shell) -> None:
+    shell.run("topics", "create", "watched")
+    shell.run("produce", "watched", typed="1\n")
+    with shell.start("consume", "watched", "--group", "watchers") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        assert shell.run("doctor", "watchers")[0] == "No problem in 1 group.\n"
+        process.kill()
+    time.sleep(1.2)  # a closed connection counts from one second on
+
+    found, _ = shell.run("doctor", "watchers", code=6)
+    described, _ = shell.run("groups", "describe", "watchers", "--verbose")
+
+    assert found.startswith("watchers: silent_member, muster-cli at 127.0.0.1:")
+    assert "closed" in described

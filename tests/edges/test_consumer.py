@@ -26,17 +26,24 @@ from muster import (
 from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
-from tests.edges.musterd import Daemon, free_port, running, within
+from tests.edges.musterd import Daemon, forget, free_port, running, within
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
 ALL = tuple(TopicPartition("flights", number) for number in range(4))
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with running(tmp_path / "data", *SETTINGS) as daemon:
-        create(daemon)
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running(tmp_path_factory.mktemp("consumer") / "data", *SETTINGS, with_kafka=True) as daemon:
         yield daemon
+
+
+@pytest.fixture
+def daemon(served: Daemon) -> Iterator[Daemon]:
+    """The module's, with an empty topic and without a group."""
+    create(served)
+    yield served
+    forget(served, ["flights"], ["g"])
 
 
 def create(daemon: Daemon) -> None:
@@ -271,25 +278,28 @@ def test_a_poll_in_the_loop_gives_what_comes_next(hundred: Consumer) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["native", "kafka"])
-def test_topics_can_be_asked_about_without_being_read(tmp_path: Path, dialect: str) -> None:
-    with running(tmp_path / "data", *SETTINGS, with_kafka=True) as daemon:
-        create(daemon)
-        with Producer(daemon.bootstrap) as producer:
-            for number in range(8):
-                producer.send("flights", b"%d" % number, partition=number % 2, timestamp_ms=1_000 * number)
-        bootstrap = daemon.bootstrap if dialect == "native" else f"kafka://127.0.0.1:{daemon.kafka_port}"
-        with Consumer(bootstrap) as consumer:
-            assert consumer.partitions_for("flights") == ALL
-            assert consumer.begin_offsets(ALL) == dict.fromkeys(ALL, 0)
-            assert list(consumer.end_offsets(ALL).values()) == [4, 4, 0, 0]
-            at = consumer.offsets_for_times(dict.fromkeys(ALL, 2_500))
-            assert at == dict(zip(ALL, (2, 1, None, None), strict=True))
-            for wrong, sentence in (
-                ("fights", "there is no topic 'fights'"),
-                ("flights", "has partitions 0 to 3, not 9"),
-            ):
-                with pytest.raises(Refused, match=sentence):
-                    consumer.end_offsets([TopicPartition(wrong, 9)])
+def test_topics_can_be_asked_about_without_being_read(daemon: Daemon, dialect: str) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        for number in range(8):
+            producer.send("flights", b"%d" % number, partition=number % 2, timestamp_ms=1_000 * number)
+    bootstrap = daemon.bootstrap if dialect == "native" else f"kafka://127.0.0.1:{daemon.kafka_port}"
+    with Consumer(bootstrap) as consumer:
+        assert consumer.partitions_for("flights") == ALL
+        assert consumer.begin_offsets(ALL) == dict.fromkeys(ALL, 0)
+        assert list(consumer.end_offsets(ALL).values()) == [4, 4, 0, 0]
+        at = consumer.offsets_for_times(dict.fromkeys(ALL, 2_500))
+        assert at == dict(zip(ALL, (2, 1, None, None), strict=True))
+        for wrong, sentence in (
+            ("fights", "there is no topic 'fights'"),
+            ("flights", "has partitions 0 to 3, not 9"),
+        ):
+            with pytest.raises(Refused, match=sentence):
+                consumer.end_offsets([TopicPartition(wrong, 9)])
+
+
+@pytest.mark.parametrize("dialect", ["", "kafka://"])
+def test_topics_of_a_daemon_that_is_not_there_cannot_be_asked_about(dialect: str) -> None:
+    bootstrap = f"{dialect}127.0.0.1:{free_port()}"
     with Consumer(bootstrap) as nobody, pytest.raises(CannotConnect, match="cannot connect"):
         nobody.partitions_for("flights", timeout_s=0.5)
 
@@ -344,16 +354,18 @@ def test_a_wakeup_during_a_join_is_raised_and_the_same_join_ends(daemon: Daemon)
         assert consumer.member.member_id == me
 
 
-def test_closing_while_the_coordinator_is_dead_takes_as_long_as_it_may(daemon: Daemon) -> None:
-    produce(daemon.bootstrap, *range(8))
-    told: list[tuple[TopicPartition, ...]] = []
-    consumer = Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest")
-    consumer.subscribe(["flights"], on_revoked=told.append)
-    steady(consumer)
-    assert within(10, lambda: bool(consumer.poll(0.1)) or sum(consumer.positions().values()) == 8)
-    daemon.kill()
-    began = time.monotonic()
-    consumer.close(2.0)
-    assert 1.5 < time.monotonic() - began < 10
-    assert told == [ALL]
-    consumer.close()
+def test_closing_while_the_coordinator_is_dead_takes_as_long_as_it_may(tmp_path: Path) -> None:
+    with running(tmp_path / "data", *SETTINGS) as daemon:
+        create(daemon)
+        produce(daemon.bootstrap, *range(8))
+        told: list[tuple[TopicPartition, ...]] = []
+        consumer = Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest")
+        consumer.subscribe(["flights"], on_revoked=told.append)
+        steady(consumer)
+        assert within(10, lambda: bool(consumer.poll(0.1)) or sum(consumer.positions().values()) == 8)
+        daemon.kill()
+        began = time.monotonic()
+        consumer.close(2.0)
+        assert 1.5 < time.monotonic() - began < 10
+        assert told == [ALL]
+        consumer.close()

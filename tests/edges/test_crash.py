@@ -3,12 +3,15 @@
 from pathlib import Path
 
 from bench import crash
+from tests.enumerations import share_of
+
+KILLS = share_of(6)
 
 
-def test_five_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_path: Path) -> None:
-    outcome = crash.run(5, seed=20, folder=tmp_path / "data")
+def test_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_path: Path) -> None:
+    outcome = crash.run(KILLS, seed=20, folder=tmp_path / "data")
     assert outcome.violations == []
-    assert outcome.kills == len(outcome.restart_s) == 5
+    assert outcome.kills == len(outcome.restart_s) == KILLS
     assert outcome.committed > 0, "nothing was tested"
     assert outcome.generations > 0, "nothing was tested"
 

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import urllib.error
@@ -125,10 +126,10 @@ def start(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with commits of two groups, one in each shard, and records; after a clean stop."""
-    folder = tmp_path / "data"
+    folder = tmp_path_factory.mktemp("written") / "data"
     with running(folder, SHARDS) as daemon:
         with ClusterClient(daemon.bootstrap) as connection:
             make_topic(connection)
@@ -138,6 +139,12 @@ def data(tmp_path: Path) -> Path:
             connection.ask(Produce((ProduceTopic("orders", (part,)),)), 5)
         assert daemon.stop() == 0
     return folder
+
+
+@pytest.fixture
+def data(written: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, to be damaged."""
+    return Path(shutil.copytree(written, tmp_path / "data"))
 
 
 def flip(path: Path, position: int) -> None:

@@ -3,7 +3,6 @@
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,9 @@ from tests.edges.musterd import Daemon, free_port, running, within
 SHUT_DOWN = 420
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running(tmp_path_factory.mktemp("endings") / "data", "group.initial.rebalance.delay.ms=0") as daemon:
         with ClusterClient(daemon.bootstrap) as connection:
             connection.ask(CreateTopics((CreatableTopic("t", 4),)))
         yield daemon
@@ -41,21 +40,21 @@ class Listener:
         pass
 
 
-def test_a_listener_that_exits_holds_up_nobody_and_is_told_of(daemon: Daemon) -> None:
+def test_a_listener_that_exits_holds_up_nobody_and_is_told_of(daemon: Daemon, name: str) -> None:
     heard: list[Exception] = []
-    with StreamsConnector(daemon.bootstrap, "g", on_error=heard.append) as one:
+    with StreamsConnector(daemon.bootstrap, name, on_error=heard.append) as one:
         one.set_rebalance_listener(Listener())
         one.create_message_streams({"t": 2})
-        with StreamsConnector(daemon.bootstrap, "g") as other:
+        with StreamsConnector(daemon.bootstrap, name) as other:
             other.create_message_streams({"t": 2})
             assert within(10, lambda: len(one.owned.get("t", {})) == len(other.owned.get("t", {})) == 2)
         assert within(10, lambda: bool(heard))
     assert isinstance(heard[0], MusterError) and "SystemExit(3)" in str(heard[0])
 
 
-def test_the_listeners_thread_ends_though_it_was_the_one_that_shut_down(daemon: Daemon) -> None:
+def test_the_listeners_thread_ends_though_it_was_the_one_that_shut_down(daemon: Daemon, name: str) -> None:
     listener = Listener()
-    with StreamsConnector(daemon.bootstrap, "g") as one, StreamsConnector(daemon.bootstrap, "g") as other:
+    with StreamsConnector(daemon.bootstrap, name) as one, StreamsConnector(daemon.bootstrap, name) as other:
         listener.connector = one
         one.set_rebalance_listener(listener)
         one.create_message_streams({"t": 2})

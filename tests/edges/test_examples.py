@@ -17,16 +17,25 @@ import pytest
 from muster import Consumer, ConsumerRecord, Producer, TopicPartition
 from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
-from tests.edges.musterd import Daemon, running, within
+from tests.edges.musterd import Daemon, forget, running, within
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fifty_lines.py"
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+    folder = tmp_path_factory.mktemp("examples") / "data"
+    with running(folder, *settings, with_http=True, with_kafka=True) as daemon:
         yield daemon
+
+
+@pytest.fixture
+def daemon(served: Daemon) -> Iterator[Daemon]:
+    """The module's, without a topic; each example has a group of its own."""
+    yield served
+    forget(served, ["orders", "receipts"])
 
 
 def _start(daemon: Daemon, seconds: float, said: Path) -> "subprocess.Popen[bytes]":
@@ -72,14 +81,13 @@ def test_the_example_needs_msgpack_alone_and_is_as_long_as_it_says() -> None:
     assert 45 <= sum(1 for line in text.splitlines() if line.strip()) <= 59
 
 
-def test_every_path_and_every_metric_is_in_the_operators_page(tmp_path: Path) -> None:
+def test_every_path_and_every_metric_is_in_the_operators_page(daemon: Daemon) -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
-    with running(tmp_path / "data", with_http=True) as daemon:
-        address = f"http://127.0.0.1:{daemon.http_port}"
-        with urlopen(f"{address}/", timeout=10) as answer:
-            paths = json.load(answer)["paths"]
-        with urlopen(f"{address}/metrics", timeout=10) as answer:
-            metrics = re.findall(r"^# TYPE (\w+)", answer.read().decode(), re.MULTILINE)
+    address = f"http://127.0.0.1:{daemon.http_port}"
+    with urlopen(f"{address}/", timeout=10) as answer:
+        paths = json.load(answer)["paths"]
+    with urlopen(f"{address}/metrics", timeout=10) as answer:
+        metrics = re.findall(r"^# TYPE (\w+)", answer.read().decode(), re.MULTILINE)
     assert [path for path in paths if f"`{path}`" not in page and f"`GET {path}`" not in page] == []
     assert [name for name in metrics if f"`{name}`" not in page] == []
 
@@ -118,14 +126,12 @@ def test_members_in_an_event_loop_go_on_from_what_was_committed(daemon: Daemon) 
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> Iterator[Daemon]:
+def orders(daemon: Daemon) -> Daemon:
     """A daemon with the README's topic and forty orders, ten in each partition."""
-    settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
-    with running(tmp_path / "data", *settings, with_kafka=True) as daemon:
-        with ClusterClient(daemon.bootstrap) as connection:
-            connection.ask(CreateTopics((CreatableTopic("orders", 4), CreatableTopic("receipts", 4))))
-        order(daemon, range(40))
-        yield daemon
+    with ClusterClient(daemon.bootstrap) as connection:
+        connection.ask(CreateTopics((CreatableTopic("orders", 4), CreatableTopic("receipts", 4))))
+    order(daemon, range(40))
+    return daemon
 
 
 def order(daemon: Daemon, numbers: range) -> None:

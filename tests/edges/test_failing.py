@@ -19,15 +19,15 @@ from coordinator.node import events
 from coordinator.__main__ import main
 from coordinator.node.node import Node
 
-step, left, kind = Node.step, [1], getattr(events, sys.argv.pop(1))
+step_many, left, kind = Node.step_many, [1], getattr(events, sys.argv.pop(1))
 
-def poisoned(self, event, moment):
-    if type(event) is kind and self.is_loaded and left[0]:
+def poisoned(self, happened, moment):
+    if kind in map(type, happened) and self.is_loaded and left[0]:
         left[0] -= 1
         raise LookupError("foreseen by nobody")
-    return step(self, event, moment)
+    return step_many(self, happened, moment)
 
-Node.step = poisoned
+Node.step_many = poisoned
 main()
 """
 UNFORESEEN = 70

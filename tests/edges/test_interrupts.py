@@ -1,27 +1,33 @@
 """A Ctrl-C, or what an application's own code raises, wherever it comes: no commit goes beyond what was handed out."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from muster import Consumer, MusterError, Producer, TopicPartition
 from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
-from tests.edges.musterd import Daemon, running, within
+from tests.edges.musterd import Daemon, forget, running, within
 
 ONLY = TopicPartition("t", 0)
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
-        with ClusterClient(daemon.bootstrap) as connection:
-            connection.ask(CreateTopics((CreatableTopic("t", 1),)))
-        with Producer(daemon.bootstrap) as producer:
-            for number in range(5):
-                producer.send("t", b"%d" % number)
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running(tmp_path_factory.mktemp("interrupts") / "data", "group.initial.rebalance.delay.ms=0") as daemon:
         yield daemon
+
+
+@pytest.fixture
+def daemon(served: Daemon) -> Iterator[Daemon]:
+    """The module's, with five records and without a group."""
+    with ClusterClient(served.bootstrap) as connection:
+        connection.ask(CreateTopics((CreatableTopic("t", 1),)))
+    with Producer(served.bootstrap) as producer:
+        for number in range(5):
+            producer.send("t", b"%d" % number)
+    yield served
+    forget(served, ["t"], ["g"])
 
 
 def offsets(consumer: Consumer, wanted: int) -> list[int]:

@@ -24,10 +24,10 @@ ALL = Fetch(
 BEAT = encode_request(Heartbeat("nobody", 1, "m"), 3, 7, "c")
 
 
-@pytest.fixture
-def big(tmp_path: Path) -> Iterator[Both]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     """A broker with eight records of a megabyte, and musterd in front of it."""
-    listener = free_port()
+    tmp_path, listener = tmp_path_factory.mktemp("long"), free_port()
     with running(tmp_path / "broker", "message.max.bytes=2000000", with_kafka=True) as broker:
         settings = (f"upstream.servers=127.0.0.1:{broker.kafka_port}", f"upstream.listener.ports={listener}")
         with running(tmp_path / "front", *settings, "upstream.request.timeout.ms=2000", with_kafka=True) as front:
@@ -35,6 +35,21 @@ def big(tmp_path: Path) -> Iterator[Both]:
             make_topic(both, "big", 1)
             produce(both, "big", [os.urandom(MIB - 1_000) for _ in range(8)], **{"message.max.bytes": 2_000_000})
             yield both
+
+
+@pytest.fixture
+def big(served: Both) -> Both:
+    """The module's, which no test changes; the broker is there again if the test before has killed it."""
+    if served.broker.process is None:
+        served.broker.start()
+        assert within(10, lambda: is_answered(served.listener))
+    return served
+
+
+def is_answered(port: int) -> bool:
+    with asking(port, 1) as client, contextlib.suppress(OSError):
+        return bool(client.recv(4))
+    return False
 
 
 def asking(port: int, count: int) -> socket.socket:

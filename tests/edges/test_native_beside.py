@@ -3,6 +3,7 @@ Muster. The brokers are another musterd with embedded topics, or the Apache Kafk
 machine, as `interop/beside_spark.py` has it; there is Spark, too."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -25,7 +27,7 @@ from muster import (
 from muster.aio import Consumer as AsyncConsumer
 from muster.aio import Producer as AsyncProducer
 from muster.streams import MessageStream, StreamsConnector
-from tests.edges.musterd import Daemon, free_port, running, within
+from tests.edges.musterd import Daemon, forget, free_port, running, within
 from tests.edges.test_beside_brokers import Both, consumer_of, make_topic, produce, read, remote_ports
 
 QUICK = "group.initial.rebalance.delay.ms=0"
@@ -48,14 +50,21 @@ def brokers(folder: Path) -> Iterator[Daemon]:
     yield elsewhere
 
 
-@pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
-    listener = free_port()
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    tmp_path, listener = tmp_path_factory.mktemp("native-beside"), free_port()
     settings = (QUICK, "upstream.refresh.ms=200", f"upstream.listener.ports={listener}")
     with brokers(tmp_path / "broker") as broker:
         upstream = f"upstream.servers=127.0.0.1:{broker.kafka_port}"
         with running(tmp_path / "front", *settings, upstream, with_kafka=True, with_http=True) as front:
             yield Both(broker, front, listener)
+
+
+@pytest.fixture
+def both(served: Both) -> Iterator[Both]:
+    """The module's, without the topic and the group."""
+    yield served
+    forget(served.front, ["orders"], ["kitchen"])
 
 
 def command(both: Both, *words: str) -> str:
@@ -208,6 +217,13 @@ def test_who_reads_and_writes_goes_on_while_muster_restarts_and_when_the_broker_
         assert values_of(consumer, 1) == [b"without the broker"]
         consumer.commit()
         assert consumer.committed([TopicPartition("orders", 0)])[TopicPartition("orders", 0)] == 3
+    assert within(30, lambda: has_found_its_broker(both.front)), "the tests that follow ask it for topics"
+
+
+def has_found_its_broker(front: Daemon) -> bool:
+    with urlopen(f"http://127.0.0.1:{front.http_port}/readyz", timeout=10) as answer:
+        reachable: bool = json.load(answer)["upstream"]["reachable"]
+    return reachable
 
 
 def test_topics_are_made_and_looked_at_natively(both: Both) -> None:

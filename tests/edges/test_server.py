@@ -10,13 +10,18 @@ import pytest
 from coordinator.config.config import Config
 from coordinator.io.ids import RandomIds
 from coordinator.io.server import ClientProtocol, Server, read_clock
+from coordinator.node.events import Received
 from coordinator.node.node import Node
 from partition_log.disk.disk import OsDisk
 from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
+from protocol.kafka.client import encode_request
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
+from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from protocol.native.client import NativeClient
+from protocol.record_batch import encode_batch
 
 MOST_UNSENT = 1 << 18
 TOO_MUCH = 64 << 20  # far beyond what the kernel keeps for two sockets
@@ -45,6 +50,26 @@ def test_ids_are_prefixed_and_never_repeat() -> None:
     assert len(ids.topic_id()) == 16
 
 
+async def test_all_that_was_read_is_served_before_its_connection_is_lost(tmp_path: Path) -> None:
+    server, _port = await _serving(tmp_path / "data", 1 << 20)
+    await server.calls.ask(CreateTopics((CreatableTopic("t", 1, 1),)))
+    batch = ProduceTopic("t", (ProducePartition(0, encode_batch([(None, b"told")], timestamp_ms=1)),))
+    frames = [encode_request(Produce((batch,), acks=0), 7, number, None) for number in range(20)]
+    client = ClientProtocol(server, "kafka")
+    number = server.opened(client, "kafka", ("127.0.0.1", 1))
+    server.received(Received(number, b"".join(frames)))
+    server.lost(number)
+    wanted = ListOffsets((ListOffsetsTopic("t", (ListOffsetsPartition(0),)),))
+    end = 0
+    async with asyncio.timeout(30):
+        while end < len(frames):  # until the last one is durable: then readers see it
+            reply = await server.calls.ask(wanted)
+            assert isinstance(reply, ListOffsetsReply)
+            end = reply.topics[0].partitions[0].offset
+            await asyncio.sleep(0.01)
+    await server.stop()
+
+
 @pytest.mark.parametrize("by_kernel", [True, False])
 def test_what_is_written_is_answered_when_it_is_synced_by_the_kernel_or_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_kernel: bool
@@ -55,7 +80,7 @@ def test_what_is_written_is_answered_when_it_is_synced_by_the_kernel_or_in_a_thr
     async def story() -> None:
         server, _port = await _serving(tmp_path / "data", 1 << 20)
         for number in range(20):
-            reply = await server.ask(CreateTopics((CreatableTopic(f"t{number}", 1, 1),)))
+            reply = await server.calls.ask(CreateTopics((CreatableTopic(f"t{number}", 1, 1),)))
             assert isinstance(reply, CreateTopicsReply)
             assert [topic.error_code for topic in reply.topics] == [ErrorCode.NONE]
             assert server.node.core.store.flushed >= server.node.core.store.position
@@ -67,7 +92,7 @@ def test_what_is_written_is_answered_when_it_is_synced_by_the_kernel_or_in_a_thr
 def test_a_question_from_inside_is_answered(tmp_path: Path) -> None:
     async def story() -> None:
         server, _port = await _serving(tmp_path / "data", 1 << 20)
-        assert isinstance(await server.ask(ListGroups()), ListGroupsReply)
+        assert isinstance(await server.calls.ask(ListGroups()), ListGroupsReply)
         await server.stop()
 
     asyncio.run(story())
@@ -111,7 +136,7 @@ def test_a_client_that_never_reads_its_answers_is_not_read_from_either_and_anoth
                     await loop.sock_sendall(deaf, request)
                 accepted += len(request)
         assert accepted < TOO_MUCH, "the daemon reads on although its answers pile up"
-        assert isinstance(await server.ask(ListGroups()), ListGroupsReply)
+        assert isinstance(await server.calls.ask(ListGroups()), ListGroupsReply)
         deaf.close()
         await server.stop()
 

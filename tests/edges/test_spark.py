@@ -1,5 +1,6 @@
 """Spark queries and plain consumers in one group, against a real `musterd`: split, join, leave, crash."""
 
+import json
 import os
 import signal
 import threading
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muster import Consumer, GroupMember, Producer, TopicPartition
+from pyspark_muster.progress import progress
 from pyspark_muster.session import drain
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create, members_of
@@ -102,7 +105,10 @@ class Source:
 class Query:
     """A streaming query that writes into the sink, with a checkpoint that outlives it."""
 
-    def __init__(self, spark: SparkSession, daemon: Daemon, sink: Sink, folder: Path, name: str) -> None:
+    def __init__(
+        self, spark: SparkSession, daemon: Daemon, sink: Sink, folder: Path, name: str, **options: str
+    ) -> None:
+        self.options = options
         self.spark, self.daemon, self.sink, self.name = spark, daemon, sink, name
         self.drain_file = folder / f"{name}.drain"
         self.checkpoint = folder / f"{name}.checkpoint"
@@ -111,15 +117,15 @@ class Query:
     def stream(self) -> DataFrame:
         reader = self.spark.readStream.format("muster").option("bootstrap", self.daemon.bootstrap)
         reader = reader.option("group", GROUP).option("topics", TOPIC).option("clientId", self.name)
-        reader = reader.option("sessionTimeoutMs", "3000").option("heartbeatIntervalMs", "500")
+        reader = reader.option("sessionTimeoutMs", "3000").option("heartbeatIntervalMs", "500").options(**self.options)
         return reader.option("drainFile", str(self.drain_file)).load()
 
     def start(self, **trigger: bool) -> "Query":
-        writer = self.stream().writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
+        writer = self.stream().writeStream.foreachBatch(self.take).option("checkpointLocation", str(self.checkpoint))
         self.query = (writer.trigger(availableNow=True) if trigger.get("available_now") else writer).start()
         return self
 
-    def _take(self, batch: DataFrame, _number: int) -> None:
+    def take(self, batch: DataFrame, _number: int) -> None:
         for partition, offset, value in batch.select("partition", "offset", "value").collect():
             self.sink.write(self.name, partition, offset, bytes(value))
 
@@ -188,8 +194,8 @@ def _descends_from(process: int, ancestor: int) -> bool:
     return False
 
 
-def committed(daemon: Daemon) -> dict[int, int | None]:
-    with GroupMember(daemon.bootstrap, GROUP, [TOPIC]) as asking:
+def committed(daemon: Daemon, group: str = GROUP) -> dict[int, int | None]:
+    with GroupMember(daemon.bootstrap, group, [TOPIC]) as asking:
         return {one.partition: offset for one, offset in asking.committed(ALL).items()}
 
 
@@ -261,7 +267,7 @@ def test_stopping_a_query_leaves_the_group_long_before_its_session_would_end(
     source.write(10)
     stream = Query(spark, daemon, sink, tmp_path, "stopped").stream()
     assert stream.schema.simpleString() == (
-        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp>"
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
     )
     reader = spark.readStream.format("muster").option("bootstrap", daemon.bootstrap)
     reader = reader.option("group", GROUP).option("topics", TOPIC).option("sessionTimeoutMs", "60000")
@@ -289,6 +295,65 @@ def test_a_query_goes_on_when_the_daemon_dies_and_comes_back(
     query.drain()
     assert set(sink.rows) == source.everything
     assert committed(daemon) == source.ends
+
+
+def test_a_query_that_triggers_seldom_keeps_its_place_and_lets_others_in_between_its_batches(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    source, sink = Source(daemon), Sink()
+    source.write(100)
+    seldom = Query(spark, daemon, sink, tmp_path, "seldom", maxPollIntervalMs="2000")
+    writer = seldom.stream().writeStream.foreachBatch(seldom.take)
+    writer = writer.option("checkpointLocation", str(seldom.checkpoint))
+    seldom.query = writer.trigger(processingTime="6 seconds").start()
+    assert reads(sink, "seldom")
+    assert within(10, lambda: progress(seldom.running))
+    (before,) = progress(seldom.running)
+    with Plain(daemon, sink, "plain"):
+        assert within(10, lambda: members_of(daemon, GROUP) == 2)
+        batches = len(seldom.running.recentProgress)
+        source.write(100)
+        assert reads(sink, "plain")
+        assert len(seldom.running.recentProgress) <= batches + 1, "it need not wait for the next trigger"
+        assert within(60, lambda: len(sink.rows) >= len(source.everything))
+        (after,) = progress(seldom.running)
+    seldom.drain()
+    assert set(sink.rows) == source.everything
+    assert sink.repeats == 0
+    assert (before["state"], before["member"]) == ("reading", after["member"])
+
+
+def test_a_query_that_keeps_state_in_a_shared_group_ends_with_the_reason(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    Source(daemon).write(100)
+    for sole in ("false", "true"):
+        stream = Query(spark, daemon, Sink(), tmp_path, "state", soleMember=sole, group=f"state-{sole}").stream()
+        counts = stream.groupBy("partition").count()
+        writer = counts.writeStream.format("noop").outputMode("complete")
+        query = writer.option("checkpointLocation", str(tmp_path / sole)).trigger(processingTime="1 second").start()
+        if sole == "true":
+            assert within(60, lambda: committed(daemon, "state-true") == dict.fromkeys(range(len(ALL)), 100))
+            query.stop()
+            continue
+        with pytest.raises(StreamingQueryException, match="keeps state"):
+            query.awaitTermination(60)
+
+
+def test_a_batch_is_read_without_a_group_by_the_options_of_sparks_own_source(
+    spark: SparkSession, daemon: Daemon
+) -> None:
+    source = Source(daemon)
+    source.write(100)
+    reader = spark.read.format("muster").option("bootstrap", daemon.bootstrap)
+    rows = reader.option("subscribe", TOPIC).option("minPartitions", "6").load().collect()
+    assert {(row.partition, row.offset) for row in rows} == source.everything
+    assert all(bytes(row.value) == b"%d:%d" % (row.partition, row.offset) for row in rows)
+    reader = spark.read.format("muster").option("bootstrap", daemon.bootstrap)
+    some = reader.option("assign", json.dumps({TOPIC: [1]})).option("startingOffsets", json.dumps({TOPIC: {"1": 40}}))
+    some = some.option("endingOffsets", json.dumps({TOPIC: {"1": 42}}))
+    assert [(row.partition, row.offset) for row in some.load().collect()] == [(1, 40), (1, 41)]
+    assert members_of(daemon, GROUP) == 0
 
 
 def test_a_wrong_option_is_refused_when_the_stream_is_loaded(spark: SparkSession) -> None:

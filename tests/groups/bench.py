@@ -11,10 +11,11 @@ from unittest.mock import patch
 from coordinator.clock import Moment
 from coordinator.groups.classic import applying
 from coordinator.groups.classic.events import Client, GroupEvent, Leave, Sync, joined
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState
 from coordinator.groups.classic.table import answer
 from coordinator.handlers.offset_commit import refused_topics
 from coordinator.records.records import TransactionEnded
+from coordinator.runtime.group import Group
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
@@ -28,7 +29,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, TxnOffset
 from protocol.record_batch import check_batch, read_header, stamp
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import CountingIds, check_counts, check_expirations, check_group, check_same
+from tests.groups.checks import CountingIds, check_counts, check_expirations, check_kinds, check_same
 
 WALL_MS = 1_700_000_000_000
 RANGE = (JoinProtocol("range", b"r"),)
@@ -121,8 +122,8 @@ class Bench:
         return Moment(self.now_ms, WALL_MS + self.now_ms)
 
     @property
-    def group(self) -> Group:
-        return self.shard.groups["g"]
+    def group(self) -> ClassicGroup:
+        return self.shard.groups["g"].classic
 
     # --- asking ---
 
@@ -144,7 +145,7 @@ class Bench:
         if isinstance(message, OffsetCommit | TxnOffsetCommit):
             self._store(group, ref, message)
         else:
-            self.happen(_event(group, ref, message), group)
+            self.happen(_event(group.classic, ref, message), group)
         return ref
 
     def _store(self, group: Group, ref: RequestRef, message: OffsetCommit | TxnOffsetCommit) -> None:
@@ -159,7 +160,7 @@ class Bench:
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> int | ErrorCode:
         ended = self.shard.end_transaction(TransactionEnded(producer_id, 0, is_committed), self.moment)
         self.check()
-        return ended
+        return ended if isinstance(ended, ErrorCode) else ended.position
 
     def heartbeat(self, member_id: str, generation_id: int, instance: str | None = None) -> ErrorCode:
         heard = answer(self.group, Heartbeat("g", generation_id, member_id, instance), self.now_ms)
@@ -168,7 +169,7 @@ class Bench:
 
     def happen(self, event: GroupEvent, group: Group | None = None) -> None:
         with self._watching():
-            self.shard.process(group or self.group, event, self.moment)
+            self.shard.process(group or self.shard.groups["g"], event, self.moment)
         self._drain()
         self.check()
 
@@ -200,28 +201,28 @@ class Bench:
 
     def _watching(self) -> Any:
         """Every move that a group's state makes is written down, and every rebalance counted."""
-        become = Group.become
+        become = ClassicGroup.become
 
-        def watched(group: Group, state: GroupState, wall_ms: int) -> None:
+        def watched(group: ClassicGroup, state: GroupState, wall_ms: int) -> None:
             self.moves.append((group.state, state))
             self.rebalances += state is GroupState.PREPARING
             become(group, state, wall_ms)
 
         apply = applying.apply
 
-        def applied(group: Group, record: Any, *, live: bool) -> None:
+        def applied(group: ClassicGroup, record: Any, *, live: bool) -> None:
             before = group.state
             apply(group, record, live=live)
             if live:
                 self.moves.append((before, group.state))
 
-        return _Both(patch.object(Group, "become", watched), patch.object(applying, "apply", applied))
+        return _Both(patch.object(ClassicGroup, "become", watched), patch.object(applying, "apply", applied))
 
     def check(self) -> None:
         check_counts(self.shard)
         check_expirations(self.shard)
         for group in self.shard.groups.values():
-            check_group(group, self.purgatory)
+            check_kinds(group, self.purgatory)
         noted = sum(note.times for note in self.journal.notes() if note.kind == "rebalance")
         assert self.rebalances == noted, "each rebalance has one note"
         self._check_waiting()
@@ -231,7 +232,7 @@ class Bench:
         parked = {
             ref
             for group in self.shard.groups.values()
-            for member in group.members.values()
+            for member in group.classic.members.values()
             for ref in (member.join_ref, member.sync_ref)
             if ref is not None
         }
@@ -265,7 +266,7 @@ class _Both:
             context.__exit__(*cast(Any, exc))
 
 
-def _event(group: Group, ref: RequestRef, message: Message) -> GroupEvent:
+def _event(group: ClassicGroup, ref: RequestRef, message: Message) -> GroupEvent:
     match message:
         case JoinGroup():
             return joined(group, ref, message, Client(f"c{ref.connection}", "/10.0.0.1"))

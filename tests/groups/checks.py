@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
-from coordinator.keys import BalancedLeaseKey, LeaseKey, MemberKey
+from coordinator.handlers.core import Core
+from coordinator.keys import BalancedLeaseKey, ConsumerSessionKey, LeaseKey, MemberKey, RevocationKey
+from coordinator.records.consumer_records import ReconciliationState
 from coordinator.records.records import BalancedMetadata, Ownership
 from coordinator.runtime.expiry_rules import KeepReason, expires_ms, rule_of
+from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.shard import Shard
 from purgatory.purgatory import DelayedOperationPurgatory
@@ -33,12 +36,12 @@ class CountingIds:
         return int(self.member_id("producer").removeprefix("producer-"))
 
 
-def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None:
+def check_group(group: ClassicGroup, purgatory: DelayedOperationPurgatory[Any]) -> None:
     """The group's own invariants, and that nothing of it can be stuck: an unsettled group waits for something, and so
     does every member that is not itself being waited for."""
     group.check()
     if group.state not in _AT_REST:
-        assert group.phase is not None and group.phase in purgatory, f"{group.group_id} waits for nothing"
+        assert group.phase is not None and group.phase.key in purgatory, f"{group.group_id} waits for nothing"
     if group.state is GroupState.DEAD:
         return
     instances = [member.group_instance_id for member in group.members.values() if member.group_instance_id is not None]
@@ -69,14 +72,50 @@ def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[An
         assert lease.filed_deadline_ms <= member.deadline_ms, f"{member.consumer_id} expires late"
 
 
+def check_kinds(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None:
+    """Check the state of every kind, and that the group is of the kind of its members."""
+    check_group(group.classic, purgatory)
+    balanced = group.balanced
+    if balanced is not None:
+        check_balanced(balanced, purgatory)
+        assert balanced.state is BalancedState.DEAD or group.classic.state is GroupState.EMPTY or not balanced.members
+    if group.consumer is not None:
+        check_consumer(group, purgatory)
+        return
+    is_balanced = balanced is not None and bool(balanced.members)
+    is_dead = balanced is not None and balanced.state is BalancedState.DEAD
+    assert is_dead or (group.kind is GroupKind.CLIENT_BALANCED) == is_balanced, f"{group.group_id} is {group.kind}"
+    listed = [kind for kind, groups in group.shard.of_kind.items() if groups.get(group.group_id) is group]
+    assert listed == ([] if group.kind is GroupKind.CLASSIC else [group.kind]), f"{group.group_id}: listed as {listed}"
+
+
+def check_consumer(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None:
+    """Check the server-driven state: every member expires, and one that has partitions to revoke is timed."""
+    consumer = group.consumer
+    assert consumer is not None and (group.kind is GroupKind.CONSUMER or consumer.is_dead)
+    assert group.classic.stored is None and group.classic.state in (GroupState.EMPTY, GroupState.DEAD)
+    consumer.check()
+    if consumer.is_dead:
+        return
+    for member in consumer.members.values():
+        session = purgatory.get(ConsumerSessionKey(group.group_id, member.member_id))
+        assert session is not None, f"{member.member_id} never expires"
+        assert session.filed_deadline_ms <= member.deadline_ms, f"{member.member_id} expires late"
+        if member.current.state is ReconciliationState.UNREVOKED_PARTITIONS and not member.is_away:
+            assert RevocationKey(group.group_id, member.member_id) in purgatory, f"{member.member_id} may never revoke"
+
+
 def check_same(live: Shard, loaded: Shard) -> None:
     """Check the state that must survive a crash: groups with their records, the members in these, and offsets."""
-    for group_id, one in live.groups.items():
-        other = loaded.groups.get(group_id)
-        if other is None:
+    for group_id, group in live.groups.items():
+        one = group.classic
+        again = loaded.groups.get(group_id)
+        if again is None:
             assert one.stored is None and not live.offsets.holds(group_id), f"{group_id} is not on record"
             assert not one.owners, f"{group_id}: its grants are not on record"
             continue
+        other = again.classic
+        assert group.kind is again.kind, f"{group_id}: kinds differ"
         assert grants(one) == grants(other), f"{group_id}: grants differ"
         assert one.stored == other.stored, f"{group_id}: {one.stored} lives, {other.stored} is on record"
         assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
@@ -93,7 +132,7 @@ def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
     return {place: list(producers.items()) for place, producers in shard.offsets.pending.of(group_id).items()}
 
 
-def members(group: Group) -> list[Any]:
+def members(group: ClassicGroup) -> list[Any]:
     """Return the members of a Stable group as in its record."""
     return [
         (
@@ -112,10 +151,22 @@ def members(group: Group) -> list[Any]:
 
 def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
     """Return the records of client-balanced groups."""
-    return {group_id: group.stored for group_id, group in shard.balanced.items()}
+    return {group_id: group.stored for group_id, group in balanced_groups(shard).items()}
 
 
-def grants(group: Group) -> dict[tuple[str, int], Ownership]:
+def balanced_groups(shard: Shard) -> dict[str, BalancedGroup]:
+    """Return the states of groups that are, or were, client-balanced."""
+    return {group_id: one.balanced for group_id, one in shard.groups.items() if one.balanced is not None}
+
+
+def balanced_of(core: Core, group_id: str = "g") -> BalancedGroup:
+    """Return the state of the client-balanced group."""
+    balanced = core.directory[group_id].balanced
+    assert balanced is not None
+    return balanced
+
+
+def grants(group: ClassicGroup) -> dict[tuple[str, int], Ownership]:
     """Return the grants of the ownership registry, by partition."""
     return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}
 
@@ -148,7 +199,7 @@ def check_expirations(shard: Shard, visited: str | None = None) -> None:
 
 def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
     """Return when the first of the group's offsets expires, or the group if it has none; None: never."""
-    rule = rule_of(group, shard.balanced.get(group.group_id))
+    rule = rule_of(group)
     if isinstance(rule, KeepReason):
         return None
     pending = shard.offsets.pending.of(group.group_id)
@@ -157,17 +208,17 @@ def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
         for topic, partitions in shard.offsets.topics(group.group_id).items()
         for partition, committed in partitions.items()
     ]
-    if not times and group.state is GroupState.EMPTY and not shard.is_balanced(group.group_id) and not pending:
+    if not times and group.is_empty and not pending:
         return 0
     return min([at_ms for at_ms in times if not isinstance(at_ms, KeepReason)], default=None)
 
 
 def check_counts(shard: Shard) -> None:
     """Check that the kept counts of groups equal a new count."""
-    counts, anew = shard.counts, GroupCounts(shard.groups, shard.balanced)
+    counts, anew = shard.counts, GroupCounts()
     for group in shard.groups.values():
         kept, group.counted = group.counted, None
-        anew.count(group.group_id)
+        anew.count(group)
         group.counted = kept
     for name in ("members", "pending_ids", "balanced_members", "balanced_groups", "metadata_bytes"):
         assert getattr(counts, name) == getattr(anew, name), f"{name}: {getattr(counts, name)} kept"

@@ -49,7 +49,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def _ids(self) -> list[str]:
         group = self.bench.shard.groups.get("g")
-        return ["", "nobody"] if group is None else [*group.members, *group.pending, "", "nobody"]
+        return ["", "nobody"] if group is None else [*group.classic.members, *group.classic.pending, "", "nobody"]
 
     def _pick(self, pick: int) -> str:
         ids = self._ids()
@@ -57,12 +57,12 @@ class AnyHistory(RuleBasedStateMachine):
 
     def _instance_of(self, member_id: str) -> str | None:
         group = self.bench.shard.groups.get("g")
-        member = None if group is None else group.members.get(member_id)
+        member = None if group is None else group.classic.members.get(member_id)
         return None if member is None else member.group_instance_id
 
     def _generation(self, wrong: bool) -> int:
         group = self.bench.shard.groups.get("g")
-        return (0 if group is None else group.generation_id) + wrong
+        return (0 if group is None else group.classic.generation_id) + wrong
 
     # --- what they do ---
 
@@ -91,7 +91,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def _members(self) -> list[str]:
         group = self.bench.shard.groups.get("g")
-        return [] if group is None else list(group.members)
+        return [] if group is None else list(group.classic.members)
 
     @rule(
         newcomers=st.integers(0, 2),
@@ -138,7 +138,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def _instances(self) -> list[str]:
         group = self.bench.shard.groups.get("g")
-        return [] if group is None else list(group.static_members)
+        return [] if group is None else list(group.classic.static_members)
 
     @rule(pick=_PICK, wrong=st.booleans(), named=st.booleans())
     def syncs(self, pick: int, wrong: bool, named: bool) -> None:
@@ -243,9 +243,11 @@ class AnyHistory(RuleBasedStateMachine):
         bench.store.fails = None
         bench.check_replay()
         bench.wait(3_000_000)
-        assert all(group.state in _SETTLED for group in bench.shard.groups.values()), "requests ended, time passed"
+        assert all(group.classic.state in _SETTLED for group in bench.shard.groups.values()), (
+            "requests ended, time passed"
+        )
         assert not bench.waiting, "nobody is left waiting"
-        assert all(not group.members for group in bench.shard.groups.values())
+        assert all(not group.classic.members for group in bench.shard.groups.values())
         bench.check_replay()
 
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.groups.classic.election import elect_leader, elect_protocol, elect_protocol_if
-from coordinator.groups.classic.state import Group, GroupSettings, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, Member
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
 
@@ -11,8 +11,8 @@ def offer(*names: str) -> tuple[JoinProtocol, ...]:
     return tuple(JoinProtocol(name, b"") for name in names)
 
 
-def group_of(*offers: tuple[str, ...], parked: bool = True) -> Group:
-    group = Group("g", GroupSettings())
+def group_of(*offers: tuple[str, ...], parked: bool = True) -> ClassicGroup:
+    group = ClassicGroup("g", GroupSettings())
     for number, names in enumerate(offers):
         ref = RequestRef(1, number) if parked else None
         group.add(Member(f"m{number}", None, "c", "/h", 10_000, 60_000, offer(*names), join_ref=ref))

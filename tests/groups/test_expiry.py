@@ -1,13 +1,16 @@
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, rule_of
-from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
+from coordinator.runtime.group import Group
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_table import OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinProtocol
 from tests.groups.checks import returned
@@ -21,13 +24,13 @@ EMPTY_MS = 103 * DAY_MS
 def group_in(
     state: GroupState, protocol_type: str | None = "consumer", since_ms: int = EMPTY_MS, topics: Sequence[str] = ("t",)
 ) -> Group:
-    group = Group("g", GroupSettings(), state, since_ms, protocol_type=protocol_type)
+    group = ClassicGroup("g", GroupSettings(), state, since_ms, protocol_type=protocol_type)
     if state in (GroupState.PREPARING, GroupState.COMPLETING, GroupState.STABLE):
         group.protocol_name = "range"
         for number, topic in enumerate(topics):
             offer = JoinProtocol("range", encode_subscription(Subscription((topic,))))
             group.add(Member(f"m-{number}", None, "c", "/h", 10_000, 10_000, (offer,)))
-    return group
+    return Group("g", cast(Any, None), group)
 
 
 def kept(expire_ms: int = -1, commit_ms: int = COMMITTED_MS) -> OffsetAndMetadata:
@@ -63,8 +66,8 @@ def test_a_stable_consumer_group_keeps_what_any_member_subscribes_to_and_counts_
 @pytest.mark.parametrize("metadata", [b"", b"x", encode_subscription(Subscription(("t",)))[:7]])
 def test_a_subscription_that_cannot_be_read_keeps_everything(metadata: bytes) -> None:
     group = group_in(GroupState.STABLE)
-    group.add(Member("m-9", None, "c", "/h", 10_000, 10_000, (JoinProtocol("range", metadata),)))
-    group.protocol_name = "range"
+    group.classic.add(Member("m-9", None, "c", "/h", 10_000, 10_000, (JoinProtocol("range", metadata),)))
+    group.classic.protocol_name = "range"
     assert when(group, "other") is KeepReason.UNREADABLE
 
 

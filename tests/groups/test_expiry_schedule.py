@@ -3,17 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.runtime.expiry_schedule import ExpirySchedule
+from coordinator.runtime.expiry_schedule import NEXT_PASS_MS, ExpirySchedule
 
 GROUPS = st.sampled_from("abcd")
 DEEDS = st.one_of(
-    st.tuples(st.just("change"), GROUPS, st.just(0)),
-    st.tuples(st.just("forward"), GROUPS, st.integers(1, 20)),
+    st.tuples(st.just("change"), GROUPS, st.just(NEXT_PASS_MS)),
+    st.tuples(st.just("forward"), GROUPS, st.integers(-20, 20)),
     st.tuples(st.just("remove"), GROUPS, st.just(0)),
 )
 
 
-@given(st.lists(DEEDS), st.integers(0, 21))
+@given(st.lists(DEEDS), st.integers(-21, 21))
 def test_it_is_what_a_dictionary_of_first_times_says(deeds: list[tuple[str, str, int]], wall_ms: int) -> None:
     schedule, first = ExpirySchedule(), dict[str, int]()
     for deed, group_id, due_ms in deeds:

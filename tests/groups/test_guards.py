@@ -11,7 +11,7 @@ from coordinator.groups.classic.guards import (
     names_no_instance,
     protocols_agree,
 )
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, JoinProtocol, SyncGroup
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
@@ -22,9 +22,9 @@ REF, CLIENT = RequestRef(1, 1), Client("c", "/h")
 NONE = ErrorCode.NONE
 
 
-def group(state: GroupState = GroupState.STABLE, *, parked: int = 0, max_size: int = 2) -> Group:
+def group(state: GroupState = GroupState.STABLE, *, parked: int = 0, max_size: int = 2) -> ClassicGroup:
     """With the dynamic member `a` and the static member `b#i`; the first `parked` of them have joined again."""
-    made = Group("g", GroupSettings(max_size=max_size), state=state, generation_id=3)
+    made = ClassicGroup("g", GroupSettings(max_size=max_size), state=state, generation_id=3)
     made.protocol_type, made.protocol_name = "consumer", "range"
     for number, (member_id, instance) in enumerate((("a", None), ("b", "i"))):
         ref = RequestRef(2, number) if number < parked else None
@@ -74,7 +74,7 @@ def test_the_protocol_gate_of_a_group_with_members(protocol_type: str, names: tu
 
 
 def test_an_empty_group_takes_any_type_but_still_wants_one() -> None:
-    empty = Group("g", GroupSettings(), protocol_type="consumer")
+    empty = ClassicGroup("g", GroupSettings(), protocol_type="consumer")
     assert protocols_agree(empty, JoinFirst(REF, join(protocol_type="connect"), CLIENT)) is NONE
     for request in (join(protocol_type=""), join(protocols=()), join(protocols=RANGE * 2)):
         assert protocols_agree(empty, JoinFirst(REF, request, CLIENT)) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -132,7 +132,7 @@ def test_what_a_sync_names_must_be_the_groups(protocol_type: str | None, name: s
 
 
 def test_what_a_group_has_not_cannot_disagree() -> None:
-    bare = Group("g", GroupSettings())
+    bare = ClassicGroup("g", GroupSettings())
     assert is_same_protocol(bare, Sync(REF, SyncGroup("g", 0, "a", None, "consumer", "range"))) is NONE
 
 
@@ -155,7 +155,7 @@ def test_who_may_commit_to_a_group_with_members(
 
 
 def test_an_empty_group_takes_commits_without_generation_whoever_they_name() -> None:
-    empty = Group("g", GroupSettings())
+    empty = ClassicGroup("g", GroupSettings())
     assert may_commit(empty, OffsetCommit("g", (), -1, "x", "i")) is NONE
     assert may_commit(empty, OffsetCommit("g", (), 0, "x")) is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -183,7 +183,7 @@ def test_a_transaction_commits_for_a_member_or_for_nobody(
 
 
 def test_a_transaction_commits_to_an_empty_group_without_a_generation() -> None:
-    empty = Group("g", GroupSettings())
+    empty = ClassicGroup("g", GroupSettings())
     assert may_commit_in_transaction(empty, TxnOffsetCommit("tx", "g", 7, 0, (), -1, "x", "i")) is NONE
     refused = may_commit_in_transaction(empty, TxnOffsetCommit("tx", "g", 7, 0, (), 0, "x"))
     assert refused is ErrorCode.UNKNOWN_MEMBER_ID

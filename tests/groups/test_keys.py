@@ -41,9 +41,9 @@ def test_a_group_named_like_a_member_of_a_group_named_phase_leaves_its_session_a
         link = rig.open_link()
         rig.send(link, join("phase"))
         rig.wait(1)
-        (member_id,) = rig.node.core.directory["phase"][1].members
+        (member_id,) = rig.node.core.directory["phase"].classic.members
         assert MemberKey("phase", member_id) in rig.node.core.purgatory
         rig.send(link, join(member_id))
         assert MemberKey("phase", member_id) in rig.node.core.purgatory
         rig.wait(300_000)
-        assert not rig.node.core.directory["phase"][1].members, "nobody has heard of it for long"
+        assert not rig.node.core.directory["phase"].classic.members, "nobody has heard of it for long"

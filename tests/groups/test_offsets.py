@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.groups.classic.offsets import commit, delete_unsubscribed
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.outcome import Outcome
 from coordinator.records.codec import decode, encode
@@ -182,10 +182,10 @@ def parts(*metadata: str | None, timestamp_ms: int = -1) -> tuple[OffsetCommitTo
     )
 
 
-def make(topics: tuple[OffsetCommitTopic, ...], group: Group | None = None, **fields: Any) -> tuple[Any, Any]:
+def make(topics: tuple[OffsetCommitTopic, ...], group: ClassicGroup | None = None, **fields: Any) -> tuple[Any, Any]:
     """The reply and the records."""
     records: list[CommittedOffset] = []
-    reply = commit(group or Group("g", GroupSettings()), OffsetCommit("g", topics, **fields), NOW, records)
+    reply = commit(group or ClassicGroup("g", GroupSettings()), OffsetCommit("g", topics, **fields), NOW, records)
     return reply, records
 
 
@@ -243,8 +243,8 @@ def test_a_commit_may_name_its_own_time() -> None:
     assert kept.commit_timestamp_ms == 77
 
 
-def group_of(*metadata: bytes, protocol_type: str = "consumer", protocol_name: str | None = "range") -> Group:
-    group = Group(
+def group_of(*metadata: bytes, protocol_type: str = "consumer", protocol_name: str | None = "range") -> ClassicGroup:
+    group = ClassicGroup(
         "g", GroupSettings(), state=GroupState.STABLE, protocol_type=protocol_type, protocol_name=protocol_name
     )
     for number, data in enumerate(metadata):
@@ -272,7 +272,7 @@ def test_a_commit_never_brings_a_deadline_nearer() -> None:
 FOO, BAR = (encode_subscription(Subscription((name,))) for name in ("foo", "bar"))
 
 
-def subscribed_topics(group: Group) -> Any:
+def subscribed_topics(group: ClassicGroup) -> Any:
     return Subscriptions(group).topics()
 
 
@@ -296,7 +296,7 @@ def test_a_subscription_is_read_as_the_version_that_begins_every_version(version
     assert subscribed_topics(group_of(version + as_0[2:] + b"and broken")) == frozenset({"foo"})
 
 
-def deleted(group: Group) -> Any:
+def deleted(group: ClassicGroup) -> Any:
     request = OffsetDelete("g", (OffsetDeleteTopic("foo", (0,)), OffsetDeleteTopic("bar", (0, 0, 1))))
     out = Outcome(NOW, CountingIds())
     known = frozenset({("foo", 0), ("bar", 0)})

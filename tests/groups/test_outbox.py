@@ -42,7 +42,7 @@ def test_what_is_held_leaves_when_its_position_is_durable() -> None:
 
 def test_a_push_is_something_to_send() -> None:
     outbox = Outbox(0)
-    outbox.push(3, MemberRemoved("g", "m", "why"))
+    outbox.pushes.append((3, MemberRemoved("g", "m", "why")))
     assert outbox
     assert outbox.pushes[0][0] == 3
 

@@ -8,7 +8,7 @@ from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, In
 from coordinator.groups.classic.events import Client, GroupEvent, ReplaceStatic
 from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import begin_rebalance, complete_join, rebalance_timeout_ms, restart_session
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import MemberReplaced
 from protocol.errors import ErrorCode
@@ -24,14 +24,16 @@ def outcome() -> Outcome:
     return Outcome(NOW, CountingIds())
 
 
-def group(state: GroupState, *rebalance_ms: int, instance: str | None = None) -> Group:
-    made = Group("g", GroupSettings(), state=state, generation_id=3, protocol_type="consumer", protocol_name="range")
+def group(state: GroupState, *rebalance_ms: int, instance: str | None = None) -> ClassicGroup:
+    made = ClassicGroup(
+        "g", GroupSettings(), state=state, generation_id=3, protocol_type="consumer", protocol_name="range"
+    )
     for number, timeout_ms in enumerate(rebalance_ms):
         made.add(Member(f"m{number}", instance and f"{instance}{number}", "c", "/h", 10_000, timeout_ms, RANGE))
     return made
 
 
-def begin(made: Group) -> Outcome:
+def begin(made: ClassicGroup) -> Outcome:
     out = outcome()
     begin_rebalance(made, out, Cause.MEMBER_LEFT, "m9", "why")
     return out
@@ -54,7 +56,7 @@ def test_a_rebalance_begins_with_one_note_of_the_state_it_disturbed_and_one_join
     (operation,) = out.watched.values()
     assert isinstance(operation, DelayedJoin)
     assert operation.deadline_ms == NOW.monotonic_ms + 60_000, "the largest of the members' rebalance timeouts"
-    assert (made.state, made.phase) == (GroupState.PREPARING, operation.key)
+    assert (made.state, made.phase) == (GroupState.PREPARING, operation)
 
 
 def test_out_of_empty_it_begins_with_the_initial_delay() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.config.config import Config
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from protocol.messages.groups import JoinGroup, JoinProtocol, SyncGroup, SyncGroupAssignment
 from protocol.messages.node import Hello
 from tests.transcripts.rig import Link, Rig
@@ -35,10 +35,10 @@ def sync(rig: Rig, link: Link) -> None:
     rig.send(link, SyncGroup("g", found.generation_id, found.leader, assignments=assignments))
 
 
-def group(rig: Rig) -> Group:
+def group(rig: Rig) -> ClassicGroup:
     found = rig.node.core.find("g")[1]
     assert found is not None
-    return found
+    return found.classic
 
 
 def client(rig: Rig) -> tuple[str, str]:

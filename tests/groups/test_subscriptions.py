@@ -7,15 +7,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coordinator.groups.classic import subscriptions
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
 from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscriptions, names_of
 from protocol.consumer_protocol import Subscription, TopicPartitions, decode_subscription, encode_subscription
 from protocol.errors import ProtocolViolation
 from protocol.messages.groups import JoinProtocol
 
 
-def group(protocol_name: str | None = "range", group_id: str = "g") -> Group:
-    return Group(group_id, GroupSettings(), GroupState.STABLE, protocol_type="consumer", protocol_name=protocol_name)
+def group(protocol_name: str | None = "range", group_id: str = "g") -> ClassicGroup:
+    return ClassicGroup(
+        group_id, GroupSettings(), GroupState.STABLE, protocol_type="consumer", protocol_name=protocol_name
+    )
 
 
 def offer(*topics: str, owned: int = 0, name: str = "range") -> tuple[JoinProtocol, ...]:
@@ -36,7 +38,7 @@ def as_version_0(data: bytes) -> tuple[str, ...] | None:
         return None
 
 
-def whole(one: Group) -> frozenset[str] | None:
+def whole(one: ClassicGroup) -> frozenset[str] | None:
     """Every member's bytes, parsed now."""
     if one.protocol_name is None:
         return None

@@ -29,7 +29,7 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
     Unloaded,
 )
-from coordinator.groups.classic.state import MAY_BECOME, Group, GroupSettings, GroupState
+from coordinator.groups.classic.state import MAY_BECOME, ClassicGroup, GroupSettings, GroupState
 from coordinator.groups.classic.table import TABLE, answer, decide, handle
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Path, reject
@@ -88,7 +88,7 @@ def sync_all(bench: Bench) -> None:
         bench.ask(SyncGroup("g", bench.group.generation_id, member.member_id, assignments=given))
 
 
-def sample(kind: type, group: Group) -> Any:
+def sample(kind: type, group: ClassicGroup) -> Any:
     """An event of the kind that the group might meet."""
     member_id = next(iter(group.members), "nobody")
     request = join(member_id)
@@ -213,7 +213,7 @@ def test_a_heartbeat_of_a_member_is_answered_by_the_state(state: GroupState) -> 
 
 @pytest.mark.parametrize(("before", "after"), list(product(STATES, STATES)), ids=lambda state: state.title)
 def test_a_state_becomes_what_it_may_and_nothing_else(before: GroupState, after: GroupState) -> None:
-    group = Group("g", GroupSettings(), state=before)
+    group = ClassicGroup("g", GroupSettings(), state=before)
     if after in MAY_BECOME[before]:
         group.become(after, 7)
         assert (group.state, group.state_since_ms) == (after, 7)

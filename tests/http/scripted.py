@@ -19,6 +19,8 @@ from protocol.messages.groups import (
     ListGroupsReply,
     ListNotes,
     ListNotesReply,
+    ListRefusals,
+    ListRefusalsReply,
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
@@ -135,6 +137,9 @@ class ScriptedCoordinator:
         """Change fields of a group."""
         self.groups[group_id] = msgspec.structs.replace(self.groups[group_id], **changes)
 
+    def _refusals(self, message: ListRefusals) -> Message:
+        return ListRefusalsReply()
+
     def _describe(self, message: DescribeGroups) -> Message:
         return DescribeGroupsReply(tuple(self.groups.get(group_id) or _dead(group_id) for group_id in message.groups))
 
@@ -227,6 +232,7 @@ _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     DescribeGroups: ScriptedCoordinator._describe,
     ListGroups: ScriptedCoordinator._list,
     ListNotes: ScriptedCoordinator._list_notes,
+    ListRefusals: ScriptedCoordinator._refusals,
     DescribeExpiry: ScriptedCoordinator._expiry,
     OffsetFetch: ScriptedCoordinator._offsets,
     ListOffsets: ScriptedCoordinator._ends,

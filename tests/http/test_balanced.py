@@ -200,6 +200,15 @@ async def test_a_group_that_the_server_balances_says_so(browser: Browser) -> Non
     assert (told["mode"], told["member_count"]) == ("server", 1)
 
 
+async def test_a_group_that_the_server_balances_says_whom_it_waits_for(browser: Browser, house: House) -> None:
+    told = await browser.get("/v1/groups/classic")
+    (member,) = told["members"]
+
+    assert (told["phase"], told["waiting_for"]) == ("sync", [member["member_id"]])
+    assert told["waiting_for_sentence"].startswith(f"{member['client_id'] or '(unnamed)'} at {member['host']}")
+    assert (member["heard_ago_ms"], member["session_timeout_ms"], member["is_connected"]) == (0, 30_000, True)
+
+
 async def test_going_to_the_end_is_asked_for_by_post_and_accepted(browser: Browser, house: House) -> None:
     status, text, _ = await browser.request("POST", "/v1/groups/g/consume-from-max?actor=ops")
     assert (status, text) == (202, '{"group":"g","from_max_id":1}')

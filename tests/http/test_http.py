@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from coordinator.http.app import make_app, serve
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS
 from coordinator.http.pages import ROUTES
+from coordinator.http.problems import PROBLEM_ROUTES
 from coordinator.http.queries import problem_of
+from coordinator.http.surgery import SURGERY_ROUTES
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -124,7 +126,7 @@ async def test_a_coordinator_that_does_not_answer_in_time_is_a_504(
 async def test_the_root_lists_the_paths(browser: Browser) -> None:
     paths = (await browser.get("/"))["paths"]
 
-    pages = (*ROUTES, *BALANCED_ROUTES, *ORDERS)
+    pages = (*ROUTES, *BALANCED_ROUTES, *ORDERS, *PROBLEM_ROUTES, *SURGERY_ROUTES)
     assert {"/", "/healthz", "/readyz", "/metrics", *(path for path, _ in pages)} == set(paths)
 
 
@@ -259,6 +261,15 @@ async def test_the_journal_says_why_a_group_rebalanced(browser: Browser) -> None
         "kind": "rebalance",
         "times": 1,
         "since_ms": -1,
+        "origin": None,
+        "took_ms": -1,
+        "slowest": None,
+        "joined": [],
+        "previous": None,
+        "idle_ms": -1,
+        "rebalance_timeout_ms": -1,
+        "act": "",
+        "changes": [],
     }
 
 
@@ -421,3 +432,14 @@ async def test_who_owns_which_partition_is_told_in_pages(browser: Browser) -> No
         "epoch": 9,
         "since_ms": 1_700_000_000_000,
     }
+
+
+async def test_the_problems_of_all_groups_and_of_one_are_a_page(browser: Browser) -> None:
+    everywhere = (await browser.get("/v1/problems"))["problems"]
+    there = (await browser.get("/v1/problems?group=idle"))["problems"]
+
+    assert [(one["group_id"], one["kind"]) for one in everywhere] == [("orders", "consumption_stopped")]
+    assert everywhere[0]["client_host"] == "10.0.0.2"
+    assert there == []
+    assert (await browser.get("/v1/problems?group=nobody", 404))["error_code"] == 40403
+    assert "no parameter 'grup'" in (await browser.get("/v1/problems?grup=x", 400))["message"]

@@ -1,6 +1,7 @@
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from coordinator.build_info import build, interpreter
 from coordinator.http.lag import PartitionLag, worst
 from coordinator.http.metrics import Measured, exposition
 from coordinator.http.queries import Queries
@@ -69,6 +70,7 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
 
     assert {name: value for name, value in found.items() if name.startswith("muster_")} == {
         "muster_info cluster_id=c-1 node_id=7 version=0.1.0": 1,
+        f"muster_build_info build={build()} interpreter={interpreter()} version=0.1.0": 1,
         "muster_start_time_seconds": 1_700_000_000.5,
         "muster_shards": 50,
         "muster_shards_loaded": 50,
@@ -80,6 +82,7 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
         "muster_purgatory_operations kind=heartbeat": 2,
         "muster_purgatory_operations kind=produce": 0,
         "muster_members": 2,
+        "muster_group_problem group=orders kind=consumption_stopped": 1,
         "muster_wal_position_bytes": 4096,
         "muster_connections_opened_total": 12,
     }
@@ -135,10 +138,10 @@ async def test_others_have_their_turn_between_groups(coordinator: ScriptedCoordi
         rests += 1
 
     await measure(Queries(coordinator.ask), 8, rest)
-    assert rests == len(coordinator.groups)
+    assert rests == len(coordinator.groups) + 1, "and once for the groups that were examined for problems"
     coordinator.ends |= {("t", partition): 1 for partition in range(4, 5_000)}
     await measure(Queries(coordinator.ask), 8, rest)
-    assert rests == 2 * len(coordinator.groups) + 2
+    assert rests == 2 * len(coordinator.groups) + 4
 
 
 async def test_a_node_that_still_loads_shows_its_own_numbers(

@@ -104,8 +104,8 @@ MUTANTS = (
         "Members that balance themselves join a group that the coordinator balances",
         Edit(
             _REQUESTS,
-            "    if classic.state is not GroupState.EMPTY:\n",
-            "    if classic.state is GroupState.DEAD:\n",
+            "    if group.classic.state is not GroupState.EMPTY:\n",
+            "    if group.classic.state is GroupState.DEAD:\n",
         ),
     ),
     without(
@@ -146,18 +146,16 @@ MUTANTS = (
     ),
     without(
         "CB21",
-        "Members are told that their partitions have changed with every heartbeat",
+        "The balancing pass assigns partitions to groups whose members choose theirs",
         Edit(
-            "coordinator/handlers/client_balanced.py",
-            "    if group.members and group.meta_as_of != as_of(core):\n"
-            "        refresh(core, shard, group, moment)\n    return",
-            "    if group.members:\n        group.meta_as_of = -1\n"
-            "        refresh(core, shard, group, moment)\n    return",
+            "coordinator/tasks/balancing.py",
+            " += [one for one in _balanced(shard) if one.as_balanced().is_server_balanced]\n",
+            " += _balanced(shard)\n",
         ),
         Edit(
-            _META,
-            "    if record is stored and not orphaned:\n        return\n    if record is not stored:\n",
-            "    if record.members:\n",
+            f"{_BALANCED}/balancing.py",
+            "    if not group.is_server_balanced or made_for == group.assigned_for:\n",
+            "    if made_for == group.assigned_for:\n",
         ),
     ),
     without(

@@ -88,8 +88,9 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/runtime/shard.py",
-                "            if group.phase is not None:\n",
-                '            if group.phase is not None and type(event).__name__ not in ("Leave", "SessionOverdue"):\n',
+                "            if classic.phase is not None:\n",
+                "            if classic.phase is not None and "
+                'type(event).__name__ not in ("Leave", "SessionOverdue"):\n',
             ),
         ),
         Transcript("05_join_completion"),
@@ -286,8 +287,9 @@ MUTANTS = (
         (
             Edit(
                 _REBALANCE,
-                "    older = group.take_join(member)\n    if older is not None:\n",
-                "    older = group.take_join(member)\n    if older is not None and group.state is GroupState.DEAD:\n",
+                "    older = group.park_join(member, event.ref)\n    if older is not None:\n",
+                "    older = group.park_join(member, event.ref)\n"
+                "    if older is not None and group.state is GroupState.DEAD:\n",
             ),
         ),
         Transcript("04_rejoining"),

@@ -156,8 +156,8 @@ MUTANTS = (
         (
             Edit(
                 _EXPIRY,
-                "    if group.state is not GroupState.STABLE:\n        return KeepReason.REBALANCING\n",
-                "    if group.state is not GroupState.STABLE:\n        return Rule(None)\n",
+                "    if classic.state is not GroupState.STABLE:\n        return KeepReason.REBALANCING\n",
+                "    if classic.state is not GroupState.STABLE:\n        return Rule(None)\n",
             ),
             Edit(_TABLE, "preparing=offsets.note_expired,", "preparing=offsets.expire_unsubscribed,"),
             Edit(_TABLE, "completing=offsets.note_expired,", "completing=offsets.expire_unsubscribed,"),
@@ -171,7 +171,7 @@ MUTANTS = (
         (
             Edit(
                 _EXPIRY,
-                "return Rule(group.state_since_ms if is_known else None)",
+                "return Rule(classic.state_since_ms if is_known else None)",
                 "return Rule(None)",
             ),
         ),

@@ -44,9 +44,12 @@ class Desk:
         return Moment(self.now_ms, WALL_MS + self.now_ms)
 
     def connect(self, number: int) -> int:
+        return self.connect_from(number, "10.0.0.1")
+
+    def connect_from(self, number: int, host: str, port: int = -1) -> int:
         self._clients[number] = NativeClient(1 << 20)
         self.received[number] = []
-        self.step(Opened(number, "native", "10.0.0.1"))
+        self.step(Opened(number, "native", host, None, port))
         return number
 
     def ask(self, number: int, *messages: Message) -> list[Message]:

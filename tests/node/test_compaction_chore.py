@@ -115,6 +115,7 @@ def test_compacted_topics_and_the_nodes_own_lists_are_cleaned_and_no_others() ->
     assert [name for name in names if not name.startswith("__consumer_offsets")] == [
         "__muster_topics-0",
         "__muster_configs-0",
+        "__muster_accounts-0",
         "last-values-0",
         "last-values-1",
     ]

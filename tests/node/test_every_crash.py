@@ -66,11 +66,11 @@ def missing(found: Found, desk: Desk) -> list[str]:
             at = -1 if committed is None else committed.offset
         elif key[0] == "epoch":
             _kind, group_id, topic, partition = key
-            owners = getattr(core.find(group_id)[1], "owners", None)
+            owners = None if (group := core.find(group_id)[1]) is None else group.classic.owners
             at = -1 if owners is None else owners.epoch((topic, int(partition)))
         else:
             _shard, group = core.find(key[1])
-            at = -1 if group is None else group.generation_id
+            at = -1 if group is None else group.classic.generation_id
         if at < value:
             lost.append(f"{key}: {at} after {value}")
     return lost

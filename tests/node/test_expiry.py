@@ -7,6 +7,8 @@ import pytest
 from coordinator.groups.classic.state import GroupState
 from coordinator.node.events import Woke
 from coordinator.runtime import expiry_rules
+from coordinator.runtime import shard as shard_module
+from coordinator.runtime.expiry_schedule import NEXT_PASS_MS
 from coordinator.tasks import expiration
 from coordinator.tasks.expiration import BATCH_PLACES, SLICE_WORK
 from partition_log.store.log_store import AppendError
@@ -150,7 +152,7 @@ def test_a_group_that_is_deleted_between_two_slices_is_passed_over() -> None:
     commit(desk, "other", range(10))
     desk.now_ms += WEEK_MS + MINUTE_MS
     desk.step(Woke())
-    shard, _group = desk.node.core.directory["brief"]
+    shard = desk.node.core.directory["brief"].shard
     shard.remove("brief")
     for index in range(1_000):
         shard.offsets.remove("brief", "orders", index)
@@ -279,12 +281,12 @@ def test_stable_groups_that_have_committed_nothing_cost_no_event(monkeypatch: py
     offer = (JoinProtocol("range", encode_subscription(Subscription(("orders",)))),)
     desk.ask_inside(JoinGroup("g", 1_800_000, protocol_type="consumer", protocols=offer, wants_member_id_first=False))
     desk.wake_until_idle()
-    shard, group = desk.node.core.directory["g"]
+    group = desk.node.core.directory["g"].classic
     (member_id,) = group.members
     desk.ask_inside(SyncGroup("g", group.generation_id, member_id))
     assert group.state is GroupState.STABLE
     happened: list[object] = []
-    monkeypatch.setattr(shard, "process", lambda _group, event, _moment: happened.append(event))
+    monkeypatch.setattr(shard_module, "handle", lambda _group, event, _out: happened.append(event))
     desk.wait(MINUTE_MS)
     assert desk.node.core.expiry.due_ms == desk.now_ms + MINUTE_MS
     assert happened == []
@@ -342,7 +344,7 @@ def test_a_group_that_loses_its_last_offset_goes_with_the_next_pass() -> None:
     desk.make_topic()
     commit(desk, "g", range(1))
     assert visits(desk) == 1
-    shard, group = desk.node.core.directory["g"]
+    shard, group = desk.node.core.directory["g"].shard, desk.node.core.directory["g"].classic
     assert shard.delete_offsets_of("g", "orders", [0], desk._moment()) is None
     assert visits(desk) == 1
     assert group.state is GroupState.DEAD
@@ -354,10 +356,10 @@ def test_a_deleted_group_is_not_scheduled_any_more() -> None:
     desk.make_topic()
     commit(desk, "g", range(1))
     assert visits(desk) == 1
-    shard, _group = desk.node.core.directory["g"]
+    shard = desk.node.core.directory["g"].shard
     assert shard.expirations.get("g") is not None
     shard.remove("g")
-    assert shard.expirations.get("g") == 0, "its offset makes a simple group of that name"
+    assert shard.expirations.get("g") == NEXT_PASS_MS, "its offset makes a simple group of that name"
     assert shard.delete_offsets_of("g", "orders", [0], desk._moment()) is None
     shard.remove("g")
     assert shard.expirations.get("g") is None

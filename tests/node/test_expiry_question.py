@@ -57,7 +57,7 @@ def join(desk: Desk, group_id: str, *topics: str) -> tuple[int, str]:
     fields: Any = {"protocol_type": "consumer", "protocols": offer, "wants_member_id_first": False}
     desk.ask(1, JoinGroup(group_id, 1_800_000, **fields))
     desk.wake_until_idle()
-    (_shard, group) = desk.node.core.directory[group_id]
+    group = desk.node.core.directory[group_id].classic
     (member_id,) = group.members
     ask(desk, SyncGroup(group_id, group.generation_id, member_id))
     return group.generation_id, member_id
@@ -88,7 +88,7 @@ def test_what_is_told_is_what_happens() -> None:
     commit(desk, "g", "bills", 0, retention_time_ms=90_000)
     commit(desk, "g", "orders", 0)
     (soon, late) = described(desk, "g").offsets
-    assert desk.node.core.directory["g"][0].offsets.count_of("g") == 2
+    assert desk.node.core.directory["g"].shard.offsets.count_of("g") == 2
 
     desk.now_ms = soon.expires_ms - WALL_MS
     assert described(desk, "g").offsets[0] == soon

@@ -170,9 +170,9 @@ def test_members_have_a_full_session_from_when_their_shard_is_loaded() -> None:
     (reply,) = again.ask(1, Heartbeat("a", 3, "m"))
     assert isinstance(reply, HeartbeatReply) and reply.error_code is ErrorCode.NONE
     again.wait(9_000)
-    assert list(again.node.core.directory["a"][1].members) == ["m"]
+    assert list(again.node.core.directory["a"].classic.members) == ["m"]
     again.wait(1_100)
-    assert list(again.node.core.directory["a"][1].members) == []
+    assert list(again.node.core.directory["a"].classic.members) == []
 
 
 def test_one_huge_commit_is_read_in_slices_too() -> None:

@@ -20,7 +20,7 @@ from protocol.messages.balanced import StartMember
 from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire, OffsetFetchWire
 from protocol.record_batch import encode_batch
 from tests.enumerations import share_of
-from tests.groups.checks import check_balanced, check_counts, check_expirations, check_group
+from tests.groups.checks import check_counts, check_expirations, check_kinds
 from tests.node.desk import WALL_MS, Desk
 
 STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", share_of(150)))
@@ -132,9 +132,7 @@ class Stranger(Desk):
             check_counts(shard)
             check_expirations(shard)
             for group in shard.groups.values():
-                check_group(group, core.purgatory)
-            for balanced in shard.balanced.values():
-                check_balanced(balanced, core.purgatory)
+                check_kinds(group, core.purgatory)
 
 
 def _any(annotation: Any) -> st.SearchStrategy[Any]:
@@ -185,8 +183,8 @@ def _known(params: Any, desk: Stranger, which: int) -> Any:
     true: dict[str, Any] = {"member_id": desk.member_ids[-1 - which % len(desk.member_ids)]}
     group_id = params.get("group_id", "")
     group = desk.node.core.directory.get(group_id)
-    true["generation_id"] = group[1].generation_id if group is not None else -1
-    balanced = None if group is None else group[0].balanced.get(group_id)
+    true["generation_id"] = group.classic.generation_id if group is not None else -1
+    balanced = None if group is None else group.balanced
     member = None if balanced is None else balanced.members.get(params.get("consumer_id", ""))
     true["member_epoch"] = -1 if member is None else member.epoch
     true["reg_epoch"] = 1 + which % 2

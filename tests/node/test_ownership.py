@@ -33,7 +33,7 @@ from protocol.messages.ownership import (
     ReleasePartitions,
 )
 from protocol.streams_protocol import encode_streams_assignment
-from tests.groups.checks import check_group
+from tests.groups.checks import check_kinds
 from tests.node.desk import Desk
 from tests.protocol.native import call, values_in
 from tests.simulation.disk import SimDisk
@@ -130,8 +130,8 @@ class Streams:
 
     def check(self) -> None:
         core = self.desk.node.core
-        for _shard, group in core.directory.values():
-            check_group(group, core.purgatory)
+        for group in core.directory.values():
+            check_kinds(group, core.purgatory)
 
     def beat(self, *numbers: int) -> None:
         for number in numbers:

@@ -1,13 +1,14 @@
 """Handlers of messages, and replies to requests about the node, its topics and several groups at once."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState
 from coordinator.handlers import find_coordinator, offset_commit
 from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_group, list_group
+from coordinator.runtime.group import Group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     OPERATIONS_NOT_REQUESTED,
@@ -143,9 +144,10 @@ def test_ends_of_a_new_topic_are_its_beginning(desk: Desk) -> None:
 
 
 def test_views_show_an_empty_group_as_it_is() -> None:
-    group = Group("g", GroupSettings(), protocol_type="consumer", generation_id=3)
+    classic = ClassicGroup("g", GroupSettings(), protocol_type="consumer", generation_id=3)
+    group = Group("g", cast(Any, None), classic)
     shown = describe_group("g", group, 7, absent_is_error=True)
     assert (shown.group_state, shown.generation_id, shown.members) == ("Empty", 3, ())
     assert list_group(group).protocol_type == "consumer"
-    group.state = GroupState.DEAD
+    classic.state = GroupState.DEAD
     assert describe_group("g", group, 7, absent_is_error=True).group_state == "Dead"

@@ -7,14 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.groups.classic import subscriptions
-from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.subscriptions import names_of
-from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers import list_groups
 from coordinator.handlers.delete_groups import BATCH_OFFSETS
-from coordinator.handlers.table import cost_of
+from coordinator.handlers.table import COSTS
 from coordinator.handlers.views import list_group
 from coordinator.node.events import Call, Lost, Stopping, Woke
+from coordinator.runtime.group import Group
 from coordinator.runtime.slices import SLICE_US
 from partition_log.store.log_store import StoreLimits
 from protocol.consumer_protocol import Subscription, encode_subscription
@@ -114,18 +113,17 @@ def test_a_probe_of_the_node_looks_at_no_group(monkeypatch: pytest.MonkeyPatch) 
     desk = with_groups(30)
     for shard in desk.node.core.shards:
         monkeypatch.setattr(shard, "groups", _Closed(shard.groups))
-        monkeypatch.setattr(shard, "balanced", _Closed(shard.balanced))
     reply = ask(desk, DescribeNode())
     assert isinstance(reply, DescribeNodeReply)
     assert (reply.group_states["Empty"], reply.gauges["groups"], reply.gauges["committed_offsets"]) == (30, 30, 30)
-    assert cost_of(DescribeNode()).of(desk.node.core, DescribeNode()) < 10
+    assert COSTS[DescribeNode].of(desk.node.core, DescribeNode()) < 10
 
 
 def test_counts_follow_groups_that_come_change_and_go() -> None:
     desk = with_groups(3)
     join = JoinGroup("a", 6_000, protocol_type="consumer", protocols=(JoinProtocol("range", b"xy"),))
     ask(desk, join)
-    (shard, _group) = desk.node.core.directory["a"]
+    shard = desk.node.core.directory["a"].shard
     assert (shard.counts.pending_ids, shard.counts.members) == (1, 0)
     ask(desk, JoinGroup("b", 6_000, protocols=join.protocols, protocol_type="c", wants_member_id_first=False))
     desk.wake_until_idle()
@@ -170,7 +168,7 @@ def test_a_list_of_many_groups_takes_many_steps_and_shows_each_group_once(monkey
     reply = desk.replied[LIST]
     assert isinstance(reply, ListGroupsReply)
     assert [group.group_id for group in reply.groups] == [f"g{number:05}" for number in range(count)]
-    assert cost_of(ListGroups()).of(desk.node.core, ListGroups()) <= SLICE_US
+    assert COSTS[ListGroups].of(desk.node.core, ListGroups()) <= SLICE_US
 
 
 def test_groups_that_come_and_go_while_a_list_is_made_disturb_no_other() -> None:
@@ -190,14 +188,14 @@ def test_a_page_of_groups_costs_what_it_shows(monkeypatch: pytest.MonkeyPatch) -
     desk = with_groups(40)
     shown: list[str] = []
 
-    def showing(group: Group, balanced: BalancedGroup | None) -> ListedGroup:
+    def showing(group: Group) -> ListedGroup:
         shown.append(group.group_id)
-        return list_group(group, balanced)
+        return list_group(group)
 
     monkeypatch.setattr(list_groups, "list_group", showing)
     reply = ask(desk, ListGroups(after="g00009", limit=3))
     assert [group.group_id for group in reply.groups] == shown == ["g00010", "g00011", "g00012"]
-    assert cost_of(ListGroups(limit=3)).of(desk.node.core, ListGroups(limit=3)) <= 2
+    assert COSTS[ListGroups].of(desk.node.core, ListGroups(limit=3)) <= 2
     assert ask(desk, ListGroups(after="g00039", limit=3)).groups == ()
     assert ask(desk, ListGroups(("Stable",), limit=3)).groups == ()
     assert len(ask(desk, ListGroups(("empty",), after="g00036", limit=50)).groups) == 3
@@ -261,7 +259,7 @@ def test_a_group_of_many_offsets_goes_a_slice_at_a_time_and_nothing_is_done_with
     assert "g" not in desk.node.core.directory
     assert ask(desk, commit("g", range(1))).topics[0].partitions[0].error_code is NONE
     (note,) = [one for one in ask(desk, ListNotes("g")).notes if one.kind == "admin"]
-    assert note.detail == "with 10000 committed offsets"
+    assert note.detail == "with 10000 committed offsets, by (unnamed)"
 
 
 def test_a_second_deletion_of_a_group_that_is_being_deleted_is_told_to_try_again() -> None:
@@ -449,4 +447,4 @@ def test_when_a_group_of_many_offsets_goes_is_looked_up_over_many_steps() -> Non
     steps, reply = finish(desk, OTHER)
     assert steps >= 2
     assert (len(reply.offsets), reply.has_more, reply.group_expires_ms > 0) == (1, True, True)
-    assert cost_of(DescribeExpiry("g", 1)).of(desk.node.core, DescribeExpiry("g", 1)) <= SLICE_US // 3 + 2
+    assert COSTS[DescribeExpiry].of(desk.node.core, DescribeExpiry("g", 1)) <= SLICE_US // 3 + 2

@@ -29,7 +29,7 @@ from coordinator.records.records import (
 from coordinator.runtime import snapshot
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loading
-from coordinator.runtime.offset_table import OffsetAndMetadata
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from coordinator.runtime.snapshot import pieces_of, to_keep
@@ -103,7 +103,11 @@ class Life:
             case "grant", group_id, topic, partition, member_id:
                 owner = None if member_id is None else Owner(member_id, 0, 1, NOW.wall_ms, 6_000)
                 known = shard.groups.get(group_id)
-                epoch = 0 if known is None or known.owners is None else known.owners.epoch((topic, partition))
+                epoch = (
+                    0
+                    if known is None or known.classic.owners is None
+                    else known.classic.owners.epoch((topic, partition))
+                )
                 if owner is not None or epoch:
                     self._both(Ownership(group_id, topic, partition, epoch + (owner is not None), owner))
             case "gone", group_id:
@@ -116,8 +120,9 @@ class Life:
         flush(self.store, self.disk)
 
     def _go(self, group_id: str) -> None:
-        known, was_balanced = self.shard.groups.get(group_id), group_id in self.shard.balanced
-        for key in known.owners.keys if known is not None and known.owners is not None else ():
+        known = self.shard.groups.get(group_id)
+        was_balanced = known is not None and known.balanced is not None
+        for key in known.classic.owners.keys if known is not None and known.classic.owners is not None else ():
             self._both(OwnershipTombstone(group_id, *key))
         self._both(GroupTombstone(group_id))
         if was_balanced:
@@ -156,9 +161,12 @@ def id_of(topic: str, offset: int) -> bytes:
 def state(shard: Shard) -> Any:
     """All of the hard state, in its orders where they mean anything."""
     on_record = {
-        group_id: (group.stored, group.state, group.generation_id, list(group.members), grants(group))
+        group_id: (group.kind, one.stored, one.state, one.generation_id, list(one.members), grants(one))
         for group_id, group in shard.groups.items()
-        if group.stored is not None or shard.offsets.holds(group_id) or group.owners or group_id in shard.balanced
+        if (one := group.classic).stored is not None
+        or shard.offsets.holds(group_id)
+        or one.owners
+        or group.balanced is not None
     }
     offsets = {group_id: shard.offsets.topics(group_id) for group_id in shard.offsets.groups()}
     return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump(), balanced(shard)

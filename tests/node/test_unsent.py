@@ -82,5 +82,5 @@ def test_nothing_woken_is_nothing_to_do() -> None:
     woken = WokenFetches()
     woken.add([("fetch", 1, 1)])
     woken.continue_checks(desk.node.core)
-    assert not woken
+    assert not woken.keys
     assert largest_backlogs(desk.node.core) == []

@@ -51,6 +51,7 @@ from protocol.messages.ownership import (
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from protocol.record_batch import CorruptBatch, encode_batch, extent
 from protocol.streams_protocol import encode_streams_assignment
+from tests.groups.checks import balanced_groups
 from tests.node.desk import Desk
 from tests.simulation.disk import SECTOR, SimDisk
 from tests.simulation.files import Folder
@@ -131,7 +132,12 @@ def cuts(position: int, data: bytes) -> list[int]:
 def state_of(core: Core) -> State:
     """The hard state. What is said of a topic whose deletion has begun is left out: a start goes on with it."""
     topics = {topic.record.name: topic.record for topic in core.embedded._topics}
-    groups = {one.group_id: one.stored for shard in core.shards for one in shard.groups.values() if one.stored}
+    groups = {
+        one.group_id: one.stored
+        for shard in core.shards
+        for group in shard.groups.values()
+        if (one := group.classic).stored
+    }
     offsets: dict[tuple[str, str, int], Any] = {
         (group_id, topic, partition): committed
         for shard in core.shards
@@ -145,9 +151,9 @@ def state_of(core: Core) -> State:
         (one.group_id, one.topic, one.partition): one
         for shard in core.shards
         for group in shard.groups.values()
-        for one in (group.owners.entries if group.owners is not None else ())
+        for one in (group.classic.owners.entries if group.classic.owners is not None else ())
     }
-    balanced = {group_id: one.stored for shard in core.shards for group_id, one in shard.balanced.items()}
+    balanced = {group_id: one.stored for shard in core.shards for group_id, one in balanced_groups(shard).items()}
     return {
         "topics": topics,
         "groups": groups,

@@ -1,6 +1,7 @@
 """Any message, made from its type: Hypothesis strategies and the smallest sample."""
 
 import types
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
@@ -20,10 +21,16 @@ _PLAIN: dict[object, st.SearchStrategy[Any]] = {
 
 
 def messages(message: type[Message], **fixed: object) -> st.SearchStrategy[Any]:
-    fields = {field.name: values(field.type) for field in msgspec.structs.fields(message)}
-    return st.builds(message, **(fields | {name: st.just(value) for name, value in fixed.items()}))
+    if not fixed:
+        return values(message)
+    return st.builds(message, **(_fields(message) | {name: st.just(value) for name, value in fixed.items()}))
 
 
+def _fields(message: type[Message]) -> dict[str, st.SearchStrategy[Any]]:
+    return {field.name: values(field.type) for field in msgspec.structs.fields(message)}
+
+
+@cache  # Hypothesis looks closely at each strategy it is handed, but only once
 def values(annotation: Any) -> st.SearchStrategy[Any]:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
@@ -41,4 +48,4 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     if origin is dict:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
     assert issubclass(annotation, Message), annotation
-    return messages(annotation)
+    return st.builds(annotation, **_fields(annotation))

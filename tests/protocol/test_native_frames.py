@@ -141,11 +141,14 @@ def _smallest(method: str) -> dict[str, object]:
 
 _SMALLEST: dict[str, object] = {
     "group_id": "",
+    "mechanism": "",
+    "auth_bytes": b"",
     "member_id": "",
     "consumer_id": "",
     "generation_id": 0,
     "member_epoch": 0,
     "session_timeout_ms": 0,
+    "resource_type_filter": 0,
 }
 
 

@@ -9,16 +9,21 @@ python -m tests.simulation.balanced_world --seeds 1000 --first 0
 import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
+from coordinator.config.config import Config
 from coordinator.node.events import Call
 from membership.topic_partition import TopicPartition
 from protocol.messages import Message
+from protocol.messages.balanced import CLIENT_MODE, SERVER_MODE
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.partition_key import parse_key
 from protocol.record_batch import encode_batch
-from tests.groups.checks import check_balanced
+from tests.groups.checks import check_kinds
 from tests.simulation.balancer import SESSION_MS, Balancer, Late
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
@@ -34,6 +39,7 @@ FAULTS = (
     "clock",
 )
 _PRODUCE_MS, _PRODUCE_CALL = 300, 5_000
+_PERIOD_MS = 2_000
 _MOST_MEMBERS = 8
 
 
@@ -46,8 +52,9 @@ def draw_balanced(seed: int) -> Plan:
 class BalancedWorld(World):
     """Watches its members itself."""
 
-    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+    def __init__(self, seed: int, plan: Plan | None = None, mode: str = CLIENT_MODE) -> None:
         super().__init__(seed, plan or draw_balanced(seed))
+        self._mode = mode
         self._epochs: dict[str, int] = {}
         self._read_to: dict[str, int] = {}
         self._lives = 0
@@ -61,6 +68,9 @@ class BalancedWorld(World):
             self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._repeat_somebody)
         for _ in range(self._chance.randrange(4)):
             self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._kill_somebody)
+
+    def draw_config(self, random: Random) -> Config:
+        return replace(super().draw_config(random), server_balance_interval_ms=_PERIOD_MS)
 
     # --- the people ---
 
@@ -77,7 +87,7 @@ class BalancedWorld(World):
         if before is not None:
             before.kill()  # an instance is only started again when its process is gone
         random = Random(f"{self.seed} balancer {name} {self._lives}")
-        member = Balancer(f"{name}.{self._lives}", instance, self, random, self.open_link, self, self.seen)
+        member = Balancer(f"{name}.{self._lives}", instance, self, random, self.open_link, self, self.seen, self._mode)
         self._people[name] = member
         self._others[name] = member
         member.start()
@@ -154,8 +164,8 @@ class BalancedWorld(World):
         if node is None or not node.is_loaded:
             return
         for shard in node.core.shards:
-            for group in shard.balanced.values():
-                check_balanced(group, node.core.purgatory)
+            for group in shard.groups.values():
+                check_kinds(group, node.core.purgatory)
 
     # --- the quiet ---
 
@@ -192,10 +202,10 @@ class BalancedWorld(World):
             raise Broken(f"{key} is {who}'s, read to {self._read_to.get(key, 0)} of {log.flushed_offset}")
 
 
-def _tried(seed: int) -> str:
+def _tried(mode: str, seed: int) -> str:
     """Run a seed, and return the failure; empty if there is none."""
     try:
-        BalancedWorld(seed).run()
+        BalancedWorld(seed, mode=mode).run()
     except Broken as error:
         return f"BROKEN {error}"
     return ""
@@ -207,9 +217,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--mode", choices=(CLIENT_MODE, SERVER_MODE), default=CLIENT_MODE)
     given = parser.parse_args()
     with ProcessPoolExecutor(given.workers) as pool:
-        said = list(filter(None, pool.map(_tried, range(given.first, given.first + given.seeds), chunksize=8)))
+        said = list(
+            filter(
+                None, pool.map(partial(_tried, given.mode), range(given.first, given.first + given.seeds), chunksize=8)
+            )
+        )
     print("\n".join([*said, f"{given.seeds} worlds of client-balanced groups, {len(said)} broken"]))
     return 1 if said else 0
 

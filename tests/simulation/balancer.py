@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
+    CLIENT_MODE,
+    NO_ASSIGNMENT,
     ConfirmConsumed,
     ConfirmItem,
     FetchItem,
@@ -85,6 +87,7 @@ class Balancer:
         open_link: Callable[..., Link | None],
         watcher: Watcher,
         seen: Seen,
+        mode: str = CLIENT_MODE,
     ) -> None:
         self.name, self.instance_id = name, instance_id
         self.running, self.stalled_until_ms = True, -1
@@ -104,6 +107,9 @@ class Balancer:
         self._not_before: dict[str, int] = {}
         self._released: dict[str, ReleasedKey] = {}
         self._beat_ms = self._attempts = 0
+        self._mode = mode
+        self._assigned: tuple[str, ...] | None = None
+        self._assignment_id = NO_ASSIGNMENT
         self._leaving = False
         self._unread: list[bytes] = []
 
@@ -160,6 +166,7 @@ class Balancer:
                 session_timeout_ms=SESSION_MS,
                 held=held,
                 attempt=self._attempts,
+                mode=self._mode,
             )
         me = (group, self.name, self.epoch)
         if self._leaving:
@@ -170,7 +177,11 @@ class Balancer:
             self._beat_ms = now_ms
             owned = tuple(OwnedKey(key, one.epoch, one.position) for key, one in self.owned.items())
             return MemberHeartbeat(
-                *me, owned=owned, released=tuple(self._released.values()), meta_version=self._version
+                *me,
+                owned=owned,
+                released=tuple(self._released.values()),
+                meta_version=self._version,
+                assignment_id=self._assignment_id if self.owned.keys() >= set(self._assigned or ()) else NO_ASSIGNMENT,
             )
         if not self._meta:
             return PartitionMeta(*me)
@@ -178,7 +189,12 @@ class Balancer:
             key
             for key, subscribable in self._meta.items()
             if subscribable and key not in self.owned and self._not_before.get(key, 0) <= now_ms
+            if self._mode == CLIENT_MODE or key in (self._assigned or ())
         ]
+        assigned = self._assigned
+        given_away = None if assigned is None else next((key for key in self.owned if key not in assigned), None)
+        if given_away is not None:
+            return self._give_up(me, given_away)
         if free and self._random.random() < 0.5:
             some = self._random.sample(free, min(2, len(free)))
             return RegisterPartitions(*me, tuple(RegisterItem(key, is_first=key not in self._ever) for key in some))
@@ -190,18 +206,20 @@ class Balancer:
         key = self._random.choice(sorted(self.owned))
         held = self.owned[key]
         if self._random.random() < 0.06:
-            consumed = held.handed_out is not None and self._random.random() < 0.5
-            released = ReleasedKey(key, held.epoch, consumed, held.handed_out)
-            self._released[key] = released
-            del self.owned[key]
-            self._not_before[key] = self._clock.now_ms + _AGAIN_MS
-            return UnregisterPartitions(*me, (released,))
+            return self._give_up(me, key)
         if held.handed_out is not None:
             consumed = self._random.random() < 0.8
             return ConfirmConsumed(*me, (ConfirmItem(key, held.epoch, consumed, held.handed_out),))
         return FetchRegistered(
             *me, (FetchItem(key, held.epoch, held.last_consumed, 2_000, held.position),), self._random.choice((0, 400))
         )
+
+    def _give_up(self, me: tuple[str, str, int], key: str) -> Message:
+        held = self.owned.pop(key)
+        consumed = held.handed_out is not None and self._random.random() < 0.5
+        released = self._released[key] = ReleasedKey(key, held.epoch, consumed, held.handed_out)
+        self._not_before[key] = self._clock.now_ms + _AGAIN_MS
+        return UnregisterPartitions(*me, (released,))
 
     # --- the wire ---
 
@@ -267,6 +285,7 @@ class Balancer:
                 for lost in reply.lost:
                     self.owned.pop(lost.key, None)
                 self._told_meta(reply)
+                self._told_assignment(reply)
             case PartitionMeta():
                 self._told_meta(reply)
             case RegisterPartitions():
@@ -293,10 +312,16 @@ class Balancer:
             self._version = reply.meta_version
             self._meta = {state.key: state.subscribable for state in reply.meta}
 
+    def _told_assignment(self, reply: Any) -> None:
+        if reply.assignment is not None:
+            self._assigned, self._assignment_id = reply.assignment, reply.assignment_id
+            self._seen.add("assignments")
+
     def _started(self, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
         self._drop_if_over()
         self.epoch, self.lease_from_ms, self._beat_ms = reply.member_epoch, asked_ms, self._clock.now_ms
         self._released.clear()
+        self._assigned, self._assignment_id = None, NO_ASSIGNMENT
         self.owned = {}
         for one in reply.granted:
             self._own(one, known)

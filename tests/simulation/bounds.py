@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from coordinator.gateway.gateway import Gateway
-from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.node.node import AnyNode
 from tests.simulation.errors import Broken
 from tests.simulation.network import Link
@@ -17,7 +17,7 @@ def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
     known = set(core.connections) - set(links)
     if known:
         raise Broken(f"connections {sorted(known)} are kept, and nobody has them")
-    groups = [group for _shard, group in core.directory.values()]
+    groups = [group.classic for group in core.directory.values()]
     asked = len(node.upstream_requests._delayed) if isinstance(node, Gateway) else 0
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
     waits += core.purgatory.by_kind.get("produce", 0)
@@ -50,7 +50,7 @@ def compare_at_rest(node: AnyNode) -> None:
         raise Broken("the disk has had room for long, and nothing is written")
 
 
-def _waits(group: Group) -> int:
+def _waits(group: ClassicGroup) -> int:
     return len(group.members) + len(group.pending) + 1
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from coordinator.groups.classic.notes import Cause
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.node.node import AnyNode
 from membership.topic_partition import TopicPartition
 from protocol.consumer_protocol import decode_assignment
@@ -197,9 +197,10 @@ class Checkers:
         looks, purgatory = self._looks, node.core.purgatory
         if len(looks) > len(node.core.directory):
             self._gone(node)
-        for group_id, (shard, group) in node.core.directory.items():
+        for group_id, one in node.core.directory.items():
+            group, shard = one.classic, one.shard
             state = group.state
-            if state in _UNSETTLED and (group.phase is None or group.phase not in purgatory):
+            if state in _UNSETTLED and (group.phase is None or group.phase.key not in purgatory):
                 raise Broken(f"{group_id} is {state.title} and nothing will ever end that")
             look = (
                 id(group),
@@ -233,10 +234,10 @@ class Checkers:
 
     def look_at_all(self, node: AnyNode) -> None:
         """From time to time, since what looks the same may be another."""
-        for _shard, group in node.core.directory.values():
-            self._look_closely(node, group)
+        for group in node.core.directory.values():
+            self._look_closely(node, group.classic)
 
-    def _look_closely(self, node: AnyNode, group: Group) -> None:
+    def _look_closely(self, node: AnyNode, group: ClassicGroup) -> None:
         check_group(group, node.core.purgatory)
         for member in group.members.values():
             if member.session is None and member.join_ref is None and member.sync_ref is None:
@@ -250,8 +251,8 @@ class Checkers:
                 raise Broken(f"{group_id} {partition}: {offset} was acknowledged, {kept} is there after the crash")
         for group_id, generation_id in self._generation.items():
             _shard, group = node.core.find(group_id)
-            if group is None or group.generation_id < generation_id:
-                was = None if group is None else group.generation_id
+            if group is None or group.classic.generation_id < generation_id:
+                was = None if group is None else group.classic.generation_id
                 raise Broken(f"{group_id}: generation {was} after the crash, {generation_id} was synced")
 
     def notes_match(self, node: AnyNode, begun: int) -> None:

@@ -64,6 +64,7 @@ class Daemon(Process):
         self._life += 1
         self._jobs.clear()
         self._waiting.clear()
+        self._unstepped, self._unstepped_bytes = [], 0
         self.paused_until_ms = -1
         for link in self.links.values():
             link.cut(self._clock, self._random)

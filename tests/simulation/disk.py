@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Any, Self
 
 from partition_log.errors import FolderInUse, SyncFailed
 from tests.simulation.files import SECTOR, File, Folder, Opened
@@ -95,6 +96,14 @@ class SimDisk:
             return copy.deepcopy(self)
         finally:
             self.on_operation = watched
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy everything; the source of randomness by its state, whose 625 numbers are no objects to be copied."""
+        made = object.__new__(type(self))
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            setattr(made, name, copy.copy(value) if isinstance(value, Random) else copy.deepcopy(value, memo))
+        return made
 
     def files(self) -> list[str]:
         """The paths of all files, sorted by folder."""

@@ -1,8 +1,10 @@
 """Files and folders of a simulated disk, each with its content in memory and on the disk."""
 
+import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 SECTOR = 512
 
@@ -27,6 +29,12 @@ class File:
         self.errno = 0
         self.was_told = True
         self.is_forgettable = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "File":
+        """Copy the bytes; changes are never written to."""
+        made = copy.copy(self)
+        made.data, made.durable, made.pending = bytearray(self.data), bytearray(self.durable), list(self.pending)
+        return made
 
     def apply(self, target: bytearray, change: Change) -> None:
         if isinstance(change, int):
@@ -98,6 +106,17 @@ class Folder:
         self.names: dict[str, File | Folder] = {}
         self.durable: dict[str, File | Folder] = {}
         self.pending: list[dict[str, File | Folder]] = []  # the names after each change
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Folder":
+        """Copy each file once, by whatever names it goes."""
+
+        def copied(names: dict[str, File | Folder]) -> dict[str, File | Folder]:
+            return {name: copy.deepcopy(entry, memo) for name, entry in names.items()}
+
+        made = Folder()
+        made.names, made.durable = copied(self.names), copied(self.durable)
+        made.pending = [copied(names) for names in self.pending]
+        return made
 
     def changed(self) -> None:
         self.pending.append(dict(self.names))

@@ -16,8 +16,6 @@ from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.session.session import ProxySession
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.client_balanced.events import LeaseOverdue
-from coordinator.node.effects import Effect
-from coordinator.node.events import Event
 from coordinator.node.node import AnyNode, Node
 from protocol.messages.balanced import MemberHeartbeat
 from protocol.messages.groups import Heartbeat
@@ -69,40 +67,42 @@ class Heartbeats:
         """Look at every session that ends."""
         node = watched_node.node if isinstance(watched_node, Gateway) else watched_node
         assert isinstance(node, Node)
-        happen, step = node.complete, watched_node.step
+        silence = node.completions[SessionOverdue]
 
-        def watched_step(event: Event, moment: Moment) -> list[Effect]:
-            effects = step(event, moment)
-            self._stepped_ms = now_ms()
-            return effects
+        def session_overdue(event: SessionOverdue, moment: Moment) -> None:
+            known = node.core.find(event.group_id)[1]
+            group = None if known is None else known.classic
+            if group is not None and (member := group.members.get(event.member_id)) is not None:
+                session = EndedSession(
+                    (event.group_id, event.member_id),
+                    group.generation_id,
+                    member.session_timeout_ms,
+                    moment.monotonic_ms - member.deadline_ms,
+                    member.connection,
+                )
+                silence(event, moment)
+                if group.members.get(event.member_id) is not member:
+                    self._ends(node, session, now_ms())
 
-        def watched(event: Any, moment: Moment) -> None:
-            if isinstance(event, SessionOverdue):
-                group = node.core.find(event.group_id)[1]
-                if group is not None and (member := group.members.get(event.member_id)) is not None:
-                    session = EndedSession(
-                        (event.group_id, event.member_id),
-                        group.generation_id,
-                        member.session_timeout_ms,
-                        moment.monotonic_ms - member.deadline_ms,
-                        member.connection,
-                    )
-                    happen(event, moment)
-                    if group.members.get(event.member_id) is not member:
-                        self._ends(node, session, now_ms())
-                return
-            if isinstance(event, LeaseOverdue):
-                balanced = node.core.shard_of(event.group_id).balanced.get(event.group_id)
-                for one in balanced.members.values() if balanced is not None else ():
-                    late_ms = moment.monotonic_ms - one.deadline_ms
-                    if late_ms >= 0:  # all whose time is over go at once
-                        names = event.group_id, one.consumer_id
-                        session = EndedSession(names, one.epoch, one.session_timeout_ms, late_ms, one.connection)
-                        self._ends(node, session, now_ms())
-            happen(event, moment)
+        def lease_overdue(event: LeaseOverdue, moment: Moment) -> None:
+            known = node.core.find(event.group_id)[1]
+            balanced = None if known is None else known.balanced
+            for one in balanced.members.values() if balanced is not None else ():
+                late_ms = moment.monotonic_ms - one.deadline_ms
+                if late_ms >= 0:  # all whose time is over go at once
+                    names = event.group_id, one.consumer_id
+                    session = EndedSession(names, one.epoch, one.session_timeout_ms, late_ms, one.connection)
+                    self._ends(node, session, now_ms())
+            del node.completions[LeaseOverdue]  # the node's own way
+            node.complete(event, moment)
+            node.completions[LeaseOverdue] = lease_overdue
 
-        node.complete = watched  # type: ignore[method-assign]
-        watched_node.step = watched_step  # type: ignore[method-assign]
+        assert LeaseOverdue not in node.completions
+        node.completions |= {SessionOverdue: session_overdue, LeaseOverdue: lease_overdue}
+
+    def stepped(self, now_ms: int) -> None:
+        """A step has ended."""
+        self._stepped_ms = now_ms
 
     def _ends(self, node: Node, session: EndedSession, now_ms: int) -> None:
         if 0 < session.late_ms <= STALL_MS:

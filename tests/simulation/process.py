@@ -11,6 +11,7 @@ from typing import Any
 from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.handlers.budget import BYTES_A_STEP, READS_A_STEP
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
 from coordinator.node.events import Event, Lost, Received, Woke
@@ -79,6 +80,8 @@ class Process(ABC):
         self._jobs: dict[int, UnderWay] = {}
         self._next_job = 0
         self._waiting: list[Event] = []  # while it stands still
+        self._unstepped: list[Event] = []  # what clients sent, until all of this turn of the loop is read
+        self._unstepped_bytes = 0
         self._is_behind = False
         self._was_full = False
         self._noted: dict[str, int] = {}  # the newest note counted, by group
@@ -88,7 +91,7 @@ class Process(ABC):
         self.fail_in = 0
         self._sound: SimDisk | None = None  # what was there before a bit flipped
         self._flipped = ("", 0, 0)  # the file, the position, and the byte that stands there now
-        self._replay_at = REPLAY_EVERY_STEPS
+        self._replay_every = self._replay_at = REPLAY_EVERY_STEPS
 
     @property
     def disk(self) -> SimDisk:
@@ -108,6 +111,10 @@ class Process(ABC):
     def kill(self, back_after_ms: int = 100) -> None:
         """The process ends, and nothing else."""
 
+    def replay_every(self, steps: int) -> None:
+        """Replay the log each so many steps, in place of `REPLAY_EVERY_STEPS`."""
+        self._replay_every = self._replay_at = steps
+
     # --- what is asked of it ---
 
     def trace(self) -> str:
@@ -115,37 +122,58 @@ class Process(ABC):
 
     def step(self, event: Event) -> None:
         """Let the event happen to the node, and carry out what it asks for; or later, if it stands still."""
+        self._step_unstepped()
+        self._step_or_wait([event])
+
+    def arrived(self, number: int, data: bytes) -> None:
+        """Read a client's bytes. All that is read in one turn of the loop is stepped together."""
+        if not self._unstepped:
+            self._clock.after(0, self._step_unstepped)
+        self._unstepped.append(Received(number, data))
+        self._unstepped_bytes += len(data)
+        if len(self._unstepped) >= READS_A_STEP or self._unstepped_bytes >= BYTES_A_STEP:
+            self._step_unstepped()
+
+    def _step_unstepped(self) -> None:
+        if self._unstepped:
+            events, self._unstepped, self._unstepped_bytes = self._unstepped, [], 0
+            self._seen.add("reads stepped together", len(events) > 1)
+            self._step_or_wait(events)
+
+    def _step_or_wait(self, events: list[Event]) -> None:
         node = self.node
         if node is None:
             return
         if self._waiting or self._clock.now_ms < self.paused_until_ms:
-            self._waiting.append(event)
-            if len(self._waiting) == 1:
+            if not self._waiting:
                 self._clock.after(self.paused_until_ms - self._clock.now_ms, self.in_this_life(self._go_on))
+            self._waiting += events
             return
-        self._step(node, event)
-
-    def arrived(self, number: int, data: bytes) -> None:
-        """A client's bytes."""
-        self.step(Received(number, data))
+        self._step(node, events)
 
     def gone(self, number: int) -> None:
         """A client's connection is lost."""
-        self.step(Lost(number))
+        was_behind, self._is_behind = self._is_behind, True  # the node hears of it after what was read
+        self._step_unstepped()
+        self._is_behind = was_behind
+        self._step_or_wait([Lost(number)])
 
     def _go_on(self) -> None:
         waiting, self._waiting = self._waiting, []
         node, self._is_behind = self.node, True
-        for event in waiting:
+        for first in range(0, len(waiting), READS_A_STEP):
             if node is not None and self.node is node:
-                self._step(node, event)
+                self._step(node, waiting[first : first + READS_A_STEP])
         self._is_behind = False
 
-    def _step(self, node: AnyNode, event: Event) -> None:
+    def _step(self, node: AnyNode, events: list[Event]) -> None:
         self.steps += 1
-        self._note(event)
+        for event in events:
+            self._note(event)
         with self.loop_time.of_a_step():
-            for effect in node.step(event, self.moment(node.next_deadline_ms)):
+            effects = node.step_many(events, self.moment(node.next_deadline_ms))
+            self._checkers.heartbeats.stepped(self._clock.now_ms)
+            for effect in effects:
                 self._carry_out(effect)
         if self.node is not node:
             return
@@ -158,8 +186,8 @@ class Process(ABC):
         self._checkers.after_step(node)
         if self.steps >= self._replay_at:
             records = compare_with_replay(node)
-            # As often as it costs no more than the rest: every 50 steps at first, later as often as the log doubles.
-            self._replay_at = self.steps + max(REPLAY_EVERY_STEPS, records if self.steps > 2_000 else 0)
+            # Each so many steps at first, later as often as the log doubles: it costs no more than the rest.
+            self._replay_at = self.steps + max(self._replay_every, records if self.steps > 2_000 else 0)
             if not self._is_behind:
                 compare_sizes(node, self.links)
         self._arm(node)

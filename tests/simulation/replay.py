@@ -1,8 +1,9 @@
 """Replaying the log gives the live hard state: the check that makes recovery one path."""
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import Group, GroupSettings, GroupState
+from coordinator.groups.classic.state import GroupSettings, GroupState
 from coordinator.node.node import AnyNode
+from coordinator.runtime.group import Group
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
@@ -37,8 +38,9 @@ def compare_with_replay(node: AnyNode) -> int:
         assert _hard(replayed.groups) == _hard(live.groups), f"shard {live.index}: replay differs from the live groups"
         assert balanced(replayed) == balanced(live), f"shard {live.index}: other client-balanced groups are on record"
         for group_id, group in live.groups.items():
-            if group.state is GroupState.STABLE:
-                assert members(replayed.groups[group_id]) == members(group), f"{group_id}: other members are on record"
+            if group.classic.state is GroupState.STABLE:
+                again = members(replayed.groups[group_id].classic)
+                assert again == members(group.classic), f"{group_id}: other members are on record"
         for group_id in live.offsets.groups():
             assert replayed.offsets.topics(group_id) == live.offsets.topics(group_id), f"{group_id}: offsets differ"
         for group_id in [*live.groups, *replayed.groups]:
@@ -58,7 +60,7 @@ def _close_files(store: LogStore) -> None:
 
 def _hard(groups: dict[str, Group]) -> dict[str, object]:
     # A group without a record is there for its offsets alone, which are compared by themselves.
-    return {group_id: group.stored for group_id, group in groups.items() if group.stored is not None}
+    return {group_id: stored for group_id, group in groups.items() if (stored := group.classic.stored) is not None}
 
 
 class _NoIds:

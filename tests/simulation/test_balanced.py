@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from protocol.messages.balanced import SERVER_MODE
 from tests.enumerations import share_of
 from tests.simulation.balanced_world import BalancedWorld
 
@@ -17,6 +18,12 @@ MARKS = (
 )
 """Marks that a share of the worlds must have reached."""
 
+SERVER_SEEDS, SERVER_SHARES = share_of(18), share_of(3)
+SERVER_MARKS = (
+    *("assignments", "grants", "batches delivered", "batches confirmed", "balancers killed", "notes: lease over"),
+    *("pushes: PartitionsChanged", "notes: partitions assigned", "power failures", "daemons killed"),
+)
+
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_partition_has_two_owners_and_all_is_read_when_faults_have_stopped(share: int) -> None:
@@ -24,6 +31,14 @@ def test_no_partition_has_two_owners_and_all_is_read_when_faults_have_stopped(sh
     for seed in range(share, SEEDS, SHARES):
         total.update(BalancedWorld(seed).run().counts)
     assert [mark for mark in MARKS if not total[mark]] == []
+
+
+@pytest.mark.parametrize("share", range(SERVER_SHARES))
+def test_the_same_holds_where_the_coordinator_assigns_the_partitions(share: int) -> None:
+    total = Counter[str]()
+    for seed in range(share, SERVER_SEEDS, SERVER_SHARES):
+        total.update(BalancedWorld(seed, mode=SERVER_MODE).run().counts)
+    assert [mark for mark in SERVER_MARKS if not total[mark]] == []
 
 
 def test_a_member_is_told_which_partitions_it_lost() -> None:

@@ -7,13 +7,19 @@ import pytest
 
 from tests.simulation.marks import BEGIN, END, FAULTS, Fault, table
 from tests.simulation.mishaps import MISHAPS
-from tests.simulation.pins import FIRST, PINS, staged
+from tests.simulation.pins import FIRST, PINS, kinds_of, staged
 from tests.simulation.plan import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def _on_one_worker(fault: Fault) -> object:
+    """Faults that are looked for in the same world go where it has been run."""
+    world = f"{PINS.get(fault.name, FIRST)} {' '.join(kinds_of(fault))}"
+    return pytest.param(fault, id=fault.name, marks=pytest.mark.xdist_group(f"world {world}"))
+
+
+@pytest.mark.parametrize("fault", [_on_one_worker(fault) for fault in FAULTS])
 def test_the_fault_is_met_and_everything_holds(fault: Fault) -> None:
     seed = PINS.get(fault.name, FIRST)
     assert staged(fault, seed) > 0, f"seed {seed} hits it no longer: python -m tests.simulation.pins finds another"

@@ -1,5 +1,6 @@
-"""Sixty worlds in `make test`, 180 in `make check`; `make simulate SEEDS=N` runs more. A failure names its seed: replay
-it alone with `python -m tests.simulation --seed N`, and shrink it with `--shrink`."""
+"""Sixty worlds in `make test`, 180 in `make check`, which also replays their logs three times as often; `make simulate
+SEEDS=N` runs more. A failure names its seed: replay it alone with `python -m tests.simulation --seed N`, and shrink it
+with `--shrink`."""
 
 import os
 import subprocess
@@ -8,10 +9,11 @@ from collections import Counter
 
 import pytest
 
-from tests.enumerations import share_of
+from tests.enumerations import SHARE, share_of
 from tests.simulation import __main__ as command
 from tests.simulation.marks import missing
 from tests.simulation.plan import draw
+from tests.simulation.process import REPLAY_EVERY_STEPS
 from tests.simulation.sweep import Total
 from tests.simulation.world import run_one
 
@@ -22,7 +24,7 @@ SEEDS, SHARES = share_of(180), share_of(3)
 def test_every_checker_holds_in_every_world(share: int) -> None:
     total = Counter[str]()
     for seed in range(share, SEEDS, SHARES):
-        seen, _trace, _world = run_one(seed)
+        seen, _trace, _world = run_one(seed, replay_every=SHARE * REPLAY_EVERY_STEPS)
         total.update(seen.counts)
     # A share of 60 worlds sees each of these many times over, so a 0 means that a fault is no longer injected.
     assert missing(total) == []
@@ -37,6 +39,10 @@ def test_a_part_of_a_seed_happens_as_it_did_in_the_whole() -> None:
     plan = draw(7)
     assert run_one(7, plan.only(range(len(plan.decisions))))[1] == run_one(7)[1]
     assert run_one(7, plan.only((0, 1, 2, 3)))[1] == run_one(7, plan.only((3, 2, 1, 0)))[1]
+
+
+def test_a_trace_does_not_depend_on_how_often_the_log_is_replayed() -> None:
+    assert run_one(7, replay_every=1_000_000)[1] == run_one(7)[1]
 
 
 @pytest.mark.parametrize("seed", [3, 11])

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from random import Random
 
 from coordinator.config.config import Config
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.node.events import Opened
+from coordinator.runtime.group import Group
 from tests.simulation.bounds import compare_at_rest, compare_sizes
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_config
@@ -75,23 +76,23 @@ class World:
 
     def run(self) -> Seen:
         """Faults, then quiet; then everything must be settled. Raises Broken, naming the seed."""
-        watched = Group.become
+        watched = ClassicGroup.become
 
-        def become(group: Group, state: GroupState, wall_ms: int) -> None:
+        def become(group: ClassicGroup, state: GroupState, wall_ms: int) -> None:
             if state is GroupState.PREPARING:
                 self._process_of(group).begun += 1
             watched(group, state, wall_ms)
 
-        Group.become = become  # type: ignore[method-assign,assignment]
+        ClassicGroup.become = become  # type: ignore[method-assign,assignment]
         try:
             self._live()
         except Exception as error:
             raise Broken(f"seed {self.seed}, {self.now_ms} ms, step {self.steps}: {_sentence(error)}") from error
         finally:
-            Group.become = watched  # type: ignore[method-assign]
+            ClassicGroup.become = watched  # type: ignore[method-assign]
         return self.seen
 
-    def _process_of(self, group: Group) -> Process:
+    def _process_of(self, group: ClassicGroup) -> Process:
         return self.daemon
 
     def _begin(self) -> None:
@@ -252,7 +253,7 @@ class World:
         node = self.daemon.node
         if node is None:
             raise Broken("the daemon did not come up again")
-        for _shard, group in node.core.directory.values():
+        for group in [one.classic for one in node.core.directory.values()]:
             if group.state not in (GroupState.EMPTY, GroupState.STABLE):
                 raise Broken(f"{group.group_id} is still {group.state.title}")
         for member in self.members.values():
@@ -267,7 +268,7 @@ class World:
         self.daemon.count_notes()
 
     def _must_be_in(self, group: Group | None, member: SimMember) -> None:
-        if group is None or member.membership.member_id not in group.members:
+        if group is None or member.membership.member_id not in group.classic.members:
             raise Broken(f"{member.name} runs and is no member of {member.settings.group_id}")
         if not member.is_settled:
             raise Broken(f"{member.name} does not know where to read on")
@@ -286,7 +287,9 @@ def _sentence(error: Exception) -> str:
     return str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
 
 
-def run_one(seed: int, plan: Plan | None = None) -> tuple[Seen, str, World]:
-    """A whole world; what it saw, its trace, and itself."""
+def run_one(seed: int, plan: Plan | None = None, replay_every: int | None = None) -> tuple[Seen, str, World]:
+    """A whole world; what it saw, its trace, and itself. The trace does not depend on how often the log is replayed."""
     world = World(seed, plan)
+    if replay_every is not None:
+        world.daemon.replay_every(replay_every)
     return world.run(), world.trace(), world

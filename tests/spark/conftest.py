@@ -2,10 +2,25 @@ from collections.abc import Callable
 
 import pytest
 
-from pyspark_muster import reader
+from pyspark_muster import member, reader
+from pyspark_muster.control import Finished
 from tests.spark.fake_group import FakeGroup, FakeMember
 
 GroupOf = Callable[[FakeGroup], FakeGroup]
+
+
+class NoKeeper:
+    """Stands in for the keeper's thread: tests call `attend` themselves."""
+
+    path = "control"
+
+    def __init__(self, attend: Callable[[Finished | None], None]) -> None:
+        self.attend = attend
+
+    def start(self) -> None:
+        """Nothing goes on by itself."""
+
+    stop = start
 
 
 @pytest.fixture
@@ -15,7 +30,8 @@ def use_group(monkeypatch: pytest.MonkeyPatch) -> GroupOf:
     monkeypatch.setattr(reader, "IDLE_WAIT_S", 0.0)
 
     def use(group: FakeGroup) -> FakeGroup:
-        monkeypatch.setattr(reader, "GroupMember", type("Member", (FakeMember,), {"group": group}))
+        monkeypatch.setattr(reader, "Keeper", NoKeeper)
+        monkeypatch.setattr(member, "GroupMember", type("Member", (FakeMember,), {"group": group}))
         return group
 
     return use

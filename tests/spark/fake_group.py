@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from muster import CommitRefused, RequestTimedOut, TopicPartition
+from muster import CannotConnect, CommitRefused, Refused, RequestTimedOut, TopicPartition
 from protocol.errors import ErrorCode
 
 TOPIC = "flights"
@@ -15,8 +15,13 @@ def refused(code: ErrorCode) -> CommitRefused:
 class FakeGroup:
     """Eager rebalances, each served by the members' own polls. Accepts commits while members give up what they hold."""
 
-    def __init__(self, partitions: int = 4, *, refuse_while_rebalancing: bool = False) -> None:
-        self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
+    def __init__(
+        self, partitions: int = 4, *, topics: Sequence[str] = (TOPIC,), refuse_while_rebalancing: bool = False
+    ) -> None:
+        self.partitions = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
+        self.deleted: set[str] = set()
+        self.may_go_back = False  # a query restarts the group on purpose
+        self.is_away = False  # nobody answers
         self.begins = dict.fromkeys(self.partitions, 0)
         self.ends = dict.fromkeys(self.partitions, 0)
         self.offsets: dict[TopicPartition, int] = {}
@@ -29,8 +34,9 @@ class FakeGroup:
         self.joined = 0
 
     def produce(self, records: int, *numbers: int) -> None:
-        for number in numbers or range(len(self.partitions)):
-            self.ends[TopicPartition(TOPIC, number)] += records
+        for partition in self.partitions:
+            if not numbers or partition.partition in numbers:
+                self.ends[partition] += records
 
     def everything(self) -> set[tuple[TopicPartition, int]]:
         return {(partition, offset) for partition in self.partitions for offset in range(self.ends[partition])}
@@ -87,7 +93,6 @@ class FakeMember:
         self.member_id = ""
         self.generation_id = -1
         self.is_closed = False
-        self._join()
 
     def _join(self) -> None:
         self.group.joined += 1
@@ -110,8 +115,14 @@ class FakeMember:
             self.on_assigned(self.assignment)
         return self.generation_id == self.group.generation and not self.group.rebalancing
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    has_nothing_to_read = False
+
+    def subscribe(self, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
+        self.topics, self.pattern = tuple(topics), pattern
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float = 0) -> dict[TopicPartition, int]:
         group = self.group
+        self._reach()
         if self.member_id not in group.members:
             raise refused(ErrorCode.UNKNOWN_MEMBER_ID)
         if group.rebalancing and group.refuse_while_rebalancing:
@@ -119,20 +130,42 @@ class FakeMember:
         if self.generation_id != group.generation:
             raise refused(ErrorCode.ILLEGAL_GENERATION)
         for partition, offset in offsets.items():
-            assert offset >= group.offsets.get(partition, 0), f"{partition} went back from {group.offsets[partition]}"
+            assert group.may_go_back or offset >= group.offsets.get(partition, 0), (
+                f"{partition} went back from {group.offsets[partition]}"
+            )
         group.offsets |= offsets
         if group.lose_next_answer:
             group.lose_next_answer = False
             raise RequestTimedOut("the commit was not answered")
         return dict(offsets)
 
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+    def _reach(self) -> None:
+        if self.group.is_away:
+            raise CannotConnect("nobody listens at 127.0.0.1:1")
+
+    def partitions_for(self, topic: str, timeout_s: float = 0) -> tuple[TopicPartition, ...]:
+        self._reach()
+        self._check(topic)
+        return tuple(partition for partition in self.group.partitions if partition.topic == topic)
+
+    def _check(self, topic: str) -> None:
+        if topic in self.group.deleted or topic not in {partition.topic for partition in self.group.partitions}:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
+
+    def committed(self, partitions: Sequence[TopicPartition], timeout_s: float = 0) -> dict[TopicPartition, int | None]:
+        self._reach()
         return {partition: self.group.offsets.get(partition) for partition in partitions}
 
-    def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Sequence[TopicPartition], timeout_s: float = 0) -> dict[TopicPartition, int]:
+        self._reach()
+        for partition in partitions:
+            self._check(partition.topic)
         return {partition: self.group.begins[partition] for partition in partitions}
 
-    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Sequence[TopicPartition], timeout_s: float = 0) -> dict[TopicPartition, int]:
+        self._reach()
+        for partition in partitions:
+            self._check(partition.topic)
         return {partition: self.group.ends[partition] for partition in partitions}
 
     def close(self) -> None:

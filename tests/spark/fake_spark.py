@@ -7,8 +7,10 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from muster import TopicPartition
+from pyspark_muster.control import Finished
 from pyspark_muster.options import Options
-from pyspark_muster.reader import GroupReader, NoAssignment, RangePartition
+from pyspark_muster.reader import GroupReader, NoAssignment
+from pyspark_muster.tasks import RangePartition
 
 OPTIONS = {
     "bootstrap": "127.0.0.1:1",
@@ -87,6 +89,21 @@ class FakeQuery:
         except NoAssignment:
             return False
         return True
+
+    @property
+    def member(self) -> Any:
+        """The member of the query; it has joined."""
+        reader = self.start()
+        with reader._inside() as member:
+            if not member.member_id:
+                member.poll(0)
+            return member._member
+
+    def attend(self, message: Finished | None = None) -> None:
+        """Do as the keeper's thread does ten times a second."""
+        with self.start()._inside():
+            pass
+        self.start()._attend(message)
 
     def crash(self) -> None:
         """The process is gone; the group finds out when the test says so."""

@@ -19,9 +19,10 @@ from protocol.record_batch import (
     encode_batch,
     read_header,
 )
+from protocol.record_writing import signed_varint
 from pyspark_muster import decode as decode_module
 from pyspark_muster import source
-from pyspark_muster.decode import SCHEMA, decode_range
+from pyspark_muster.decode import SCHEMA, WITH_HEADERS, decode_range
 from tests.enumerations import share_of
 
 FIELDS = st.none() | st.binary(max_size=300)
@@ -105,6 +106,8 @@ def test_bytes_that_are_no_records_are_refused_and_never_read_beyond(
 def test_a_log_that_stamps_its_own_time_is_believed() -> None:
     batch = with_attributes(encode_batch([(None, b"a"), (None, b"b")], timestamp_ms=5_000), 0x08)
     assert {time for *_, time in plain(rows([batch]))} == {5_000}
+    assert [row["timestampType"] for row in rows([batch])] == [1, 1]
+    assert [row["timestampType"] for row in rows([encode_batch([(None, b"a")], timestamp_ms=5_000)])] == [0]
 
 
 def test_small_batches_are_gathered_into_few_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,5 +126,45 @@ def test_headers_of_records_are_stepped_over() -> None:
     assert [row["value"] for row in rows([batch])] == [b"v", b"w"]
 
 
+HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=200)), max_size=4)
+
+
+@settings(deadline=None, max_examples=share_of(150))
+@given(given=st.lists(st.tuples(FIELDS, HEADERS), min_size=1, max_size=12), first=st.integers(0, 12))
+def test_headers_become_lists_as_the_record_by_record_reader_has_them(
+    given: list[tuple[bytes | None, list[tuple[str, bytes | None]]]], first: int
+) -> None:
+    payload = b"".join(_record(number, value, headers) for number, (value, headers) in enumerate(given))
+    batch = with_attributes(encode_batch([(None, value) for value, _ in given], timestamp_ms=0), 0, payload)
+    records = [record for record in decode_batch(batch) if record.offset >= first]
+    pieces = decode_range(opened([batch]), "flights", 3, first, 1 << 40, with_headers=True)
+    found = [row["headers"] for piece in pieces for row in piece.to_pylist()]
+    wanted = [[{"key": key, "value": value} for key, value in record.headers] or None for record in records]
+    assert found == wanted
+
+
+def _record(number: int, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> bytes:
+    body = b"\0\0" + signed_varint(number) + _field(None) + _field(value) + signed_varint(len(headers))
+    body += b"".join(_field(key.encode()) + _field(content) for key, content in headers)
+    return signed_varint(len(body)) + body
+
+
+def _field(content: bytes | None) -> bytes:
+    return signed_varint(-1) if content is None else signed_varint(len(content)) + content
+
+
+def test_headers_beyond_their_record_are_refused() -> None:
+    for count, tail in ((-1, b""), (1, signed_varint(100) + b"h")):
+        body = b"\0\0\0" + signed_varint(-1) + signed_varint(1) + b"v" + signed_varint(count) + tail
+        batch = with_attributes(encode_batch([(None, b"v")], timestamp_ms=0), 0, signed_varint(len(body)) + body)
+        with pytest.raises(CorruptBatch):
+            list(decode_range(opened([batch]), "flights", 3, 0, 1, with_headers=True))
+
+
 def test_the_schema_is_the_one_that_spark_expects_of_it() -> None:
     assert to_arrow_schema(source.SCHEMA, timezone="UTC").equals(SCHEMA)
+    assert to_arrow_schema(source.WITH_HEADERS, timezone="UTC").equals(WITH_HEADERS)
+    given = {"bootstrap": "b:1", "group": "g", "topics": "t"}
+    assert source.DefaultSource(given).schema() == source.SCHEMA
+    assert source.DefaultSource(given | {"includeHeaders": "true"}).schema() == source.WITH_HEADERS
+    assert source.DefaultSource({"bootstrap": "b:1", "topics": "t", "includeHeaders": "true"}).schema() != source.SCHEMA

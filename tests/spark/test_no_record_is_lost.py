@@ -69,9 +69,8 @@ class Story:
         query.stop()
 
     def expel(self, query: FakeQuery) -> None:
-        member = query.reader._member if query.reader is not None else None
-        if member is not None and member.member_id in self.group.members:
-            self.group.expel(member)  # type: ignore[arg-type]
+        if query.reader is not None and query.member.member_id in self.group.members:
+            self.group.expel(query.member)
 
     def crash(self, query: FakeQuery) -> None:
         self.expel(query)

@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 from muster.net.security import Security
-from pyspark_muster.options import OptionError, Options
+from pyspark_muster.errors import OptionError
+from pyspark_muster.options import Options
 from pyspark_muster.source import DefaultSource
 
 NEEDED = {"bootstrap": "127.0.0.1:9390", "group": "delays", "topics": "flights, planes,flights"}
@@ -16,6 +17,21 @@ def test_the_three_needed_options_are_enough() -> None:
     assert options.topics == ("flights", "planes")
     assert options.starting_offsets == "earliest"
     assert options.max_records_per_batch == 1_000_000
+
+
+def test_what_keeps_a_query_alive_has_defaults_that_are_safe() -> None:
+    options = Options.parse(NEEDED)
+    assert (options.isolation_level, options.new_checkpoint, options.sole_member) == ("read_committed", "group", False)
+    assert (options.outage_timeout_ms, options.assignors) == (600_000, ("range", "cooperative-sticky"))
+    given = {
+        "assignors": "cooperative-sticky",
+        "newcheckpoint": "startingoffsets",
+        "isolationLevel": "READ_UNCOMMITTED",
+    }
+    options = Options.parse(NEEDED | given)
+    assert (options.assignors, options.new_checkpoint) == (("cooperative-sticky",), "startingOffsets")
+    assert options.isolation_level == "read_uncommitted"
+    assert Options.parse({"bootstrap": "b:1", "group": "g", "topicsPattern": "fl.*"}).topics_pattern == "fl.*"
 
 
 def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
@@ -36,6 +52,15 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
         ({"maxRecordsPerBatch": "many"}, "'maxRecordsPerBatch' is 'many'"),
         ({"failOnDataLoss": "yes"}, "'failOnDataLoss' is 'yes': it must be 'true' or 'false'"),
         ({"heartbeatIntervalMs": "10000"}, "'heartbeatIntervalMs' is 10000: it must be less than 'sessionTimeoutMs'"),
+        ({"topicsPattern": "fl.*"}, "'topics' and 'topicsPattern' exclude each other"),
+        ({"topics": "", "topicsPattern": "fl["}, "'topicsPattern' is 'fl.', which is no regular expression"),
+        ({"topics": "", "topicsPattern": "fl.*", "soleMember": "true"}, "'soleMember' needs 'topics'"),
+        ({"topics": "flights,__consumer_offsets"}, "each commit of the query would write a record there"),
+        ({"isolationLevel": "serializable"}, "'isolationLevel' is 'serializable': it must be 'read_committed' or"),
+        ({"newCheckpoint": "begin"}, "'newCheckpoint' is 'begin': it must be 'group' or 'startingOffsets'"),
+        ({"assignors": "fair"}, "'assignors' is 'fair': .*fair"),
+        ({"minRecordsPerBatch": "9", "maxRecordsPerBatch": "8"}, "'minRecordsPerBatch' is 9: it must not be more"),
+        ({"outageTimeoutMs": "-1"}, "'outageTimeoutMs' is '-1'"),
         ({"topic": "flights"}, "'topic' is unknown; did you mean 'topics'"),
         ({"zzz": "1"}, "'zzz' is unknown; there are bootstrap, group, topics"),
     ],
@@ -45,10 +70,10 @@ def test_a_wrong_option_is_refused_by_name(wrong: dict[str, str], sentence: str)
         Options.parse(NEEDED | wrong)
 
 
-def test_the_source_refuses_wrong_options_when_it_is_made() -> None:
+def test_the_source_refuses_wrong_options_when_it_is_loaded() -> None:
     assert DefaultSource.name() == "muster"
-    with pytest.raises(OptionError, match="'group' is needed"):
-        DefaultSource({"bootstrap": "127.0.0.1:9390", "topics": "flights"})
+    with pytest.raises(OptionError, match="'topics' is needed"):
+        DefaultSource({"bootstrap": "127.0.0.1:9390", "group": "delays"}).schema()
 
 
 BROKERS = {
@@ -83,10 +108,6 @@ def test_the_drivers_environment_says_what_no_option_does() -> None:
         ({"muster.sasl.pasword": "hidden"}, "'muster.sasl.pasword' is unknown; did you mean 'muster.sasl.password'"),
         ({"muster.security.protocol": "TLS"}, "that begin with 'muster.': 'TLS' is no security protocol"),
         ({"muster.security.protocol": "SSL", "muster.ssl.ca.location": "/nowhere"}, "/nowhere: cannot be read"),
-        (
-            {name.replace("broker.", ""): value for name, value in BROKERS.items()},
-            "native protocol has no SASL",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused_without_telling_a_password(wrong: dict[str, str], sentence: str) -> None:

@@ -11,9 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from muster import TopicPartition
 from muster.net.security import Security
 from pyspark_muster import reader as reader_module
+from pyspark_muster.errors import DataLoss
 from pyspark_muster.options import Options
-from pyspark_muster.plan import DataLoss
-from pyspark_muster.reader import DRAINED, GroupReader, NoAssignment, RangePartition
+from pyspark_muster.reader import DRAINED, GroupReader, NoAssignment
+from pyspark_muster.tasks import RangePartition, ReadSettings
 from tests.spark.conftest import GroupOf
 from tests.spark.fake_group import TOPIC, FakeGroup
 from tests.spark.fake_spark import OPTIONS, FakeQuery, Sink, settle
@@ -124,9 +125,7 @@ def test_a_late_batch_of_an_expelled_member_neither_ends_the_query_nor_moves_the
     group.produce(10)
     assert slow.plan()
     tasks = slow.tasks()
-    assert slow.reader is not None
-    assert slow.reader._member is not None
-    group.expel(slow.reader._member)  # type: ignore[arg-type]
+    group.expel(slow.member)
     settle(other)
     group.produce(10)
     settle(other)
@@ -144,13 +143,11 @@ def test_a_logged_batch_is_replayed_only_where_the_partition_is_ours_and_the_gro
     crashing, other = FakeQuery(sink), FakeQuery(sink)
     group.produce(10)
     crashing.plan()  # logged, never finished
-    assert crashing.reader is not None
-    assert crashing.reader._member is not None
-    group.expel(crashing.reader._member)  # type: ignore[arg-type]
+    group.expel(crashing.member)
     crashing.crash()
     other.start()
     settle(other)
-    crashing.start()._joined()
+    assert crashing.member.member_id
     settle(other)
     tasks = crashing.tasks()
     assert tasks == []
@@ -238,6 +235,23 @@ def test_a_batch_takes_no_more_than_its_limit_and_splits_into_tasks(group: FakeG
     assert len(tasks) == 8
 
 
+def test_a_batch_waits_for_enough_records_or_for_long_enough(group: FakeGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    group.produce(10)
+    query = FakeQuery(Sink(), minRecordsPerBatch="50", maxTriggerDelayMs="60000")
+    assert not query.plan()
+    group.produce(3)
+    assert query.run_batch()
+    group.produce(10)
+    assert not query.plan()
+    reader = query.start()
+    assert reader._planned_s is not None
+    monkeypatch.setattr(reader, "_planned_s", reader._planned_s - 61)
+    assert query.run_batch()
+    group.produce(1)
+    reader.prepareForTriggerAvailableNow()
+    assert query.run_batch(), "a run that is to end waits for nothing"
+
+
 def test_available_now_reads_what_there_is_and_nothing_that_comes_later(group: FakeGroup) -> None:
     sink = Sink()
     query = FakeQuery(sink, maxRecordsPerBatch="20")
@@ -286,9 +300,7 @@ def test_what_is_not_ours_is_never_committed(group: FakeGroup) -> None:
     group.produce(10)
     assert first.plan()
     tasks = first.tasks()
-    assert first.reader is not None
-    assert first.reader._member is not None
-    group.expel(first.reader._member)  # type: ignore[arg-type]
+    group.expel(first.member)
     second.start()
     settle(second)
     group.offsets[P0] = 3  # a reset, while the first member still believes it owns the partition
@@ -302,7 +314,10 @@ def test_progress_reports_where_the_logs_end(group: FakeGroup) -> None:
     assert query.start().reportLatestOffset() is None
     group.produce(3, 1)
     query.plan()
-    assert query.start().reportLatestOffset() == {"flights-0": 0, "flights-1": 3, "flights-2": 0, "flights-3": 0}
+    report = query.start().reportLatestOffset()
+    assert report is not None
+    assert report["ends"] == {"flights-0": 0, "flights-1": 3, "flights-2": 0, "flights-3": 0}
+    assert (report["state"], report["member"], report["generation"]) == ("reading", "member-0001", 1)
 
 
 def test_stopping_twice_or_before_joining_is_no_error(group: FakeGroup) -> None:
@@ -322,15 +337,10 @@ def test_an_offset_of_another_source_is_refused_with_what_it_is(group: FakeGroup
 
 def test_a_range_travels_to_its_executor_whole() -> None:
     security = Security(protocol="SSL")
-    range_ = pickle.loads(pickle.dumps(RangePartition("127.0.0.1:1", TOPIC, 3, 5, 9, security)))
-    assert (range_.security, range_.broker_security) == (security, None)
-    assert (range_.bootstrap, range_.topic, range_.partition, range_.start, range_.end) == (
-        "127.0.0.1:1",
-        TOPIC,
-        3,
-        5,
-        9,
-    )
+    settings = ReadSettings("127.0.0.1:1", security, outage_timeout_ms=7, fail_on_data_loss=False)
+    range_ = pickle.loads(pickle.dumps(RangePartition(settings, TOPIC, 3, 5, 9)))
+    assert range_.settings == settings
+    assert (range_.topic, range_.partition, range_.start, range_.end) == (TOPIC, 3, 5, 9)
 
 
 def test_the_first_sigterm_unwinds_and_the_second_does_not_interrupt_that() -> None:

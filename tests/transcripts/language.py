@@ -170,12 +170,12 @@ class Script:
 
     def state_of(self, group_id: str) -> GroupState | None:
         found = self.rig.node.core.directory.get(group_id)
-        return None if found is None else found[1].state
+        return None if found is None else found.classic.state
 
     def _do_state(self, words: list[str]) -> None:
         for group_id in words or ["g"]:
             found = self.rig.node.core.directory.get(group_id)
-            self.output.append(f"{group_id} absent" if found is None else lines.group(found[1]))
+            self.output.append(f"{group_id} absent" if found is None else lines.group(found.classic))
 
     def _do_wait(self, words: list[str]) -> None:
         before = len(self.output)

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedPendingId
-from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.state import ClassicGroup
+from coordinator.records.consumer_records import ConsumerRecord
 from coordinator.records.records import (
     BalancedMetadata,
     BalancedTombstone,
@@ -81,6 +82,8 @@ def note(written: Note) -> str:
 
 def record(appended: ShardRecord | None) -> str:
     """Return the text of an appended record."""
+    if isinstance(appended, ConsumerRecord):
+        return f"record {appended.group_id}: {type(appended).__name__}"
     match appended:
         case GroupMetadata():
             members = " ".join(f"{_name(m)}={text(m.assignment)}" for m in appended.members)
@@ -120,7 +123,7 @@ def marker(appended: TransactionEnded | None) -> str:
     return f"marker: producer {appended.producer_id} {'commits' if appended.is_committed else 'aborts'}"
 
 
-def group(shown: Group) -> str:
+def group(shown: ClassicGroup) -> str:
     """The group in one line."""
     members = " ".join(map(_name, shown.members.values()))
     pending = f" pending=[{' '.join(shown.pending)}]" if shown.pending else ""

@@ -165,6 +165,7 @@ def _commit(script: Names, client: Client, options: Options, given: Options, res
         group_instance_id=options.get("instance"),
         retention_time_ms=milliseconds(options["retention"]) if "retention" in options else -1,
         absent_group_error=ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION,
+        knows_member_epochs=version >= 9,
     )
 
 

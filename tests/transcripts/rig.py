@@ -10,16 +10,19 @@ from unittest.mock import patch
 
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.groups.classic import applying, table
+from coordinator.groups.classic import applying
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
-from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.outcome import Outcome
 from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import Node
 from coordinator.records.codec import decode, decode_marker
 from coordinator.records.records import Note
 from coordinator.runtime import shard as shard_module
+from coordinator.runtime.group import Group
+from coordinator.runtime.group_kinds import handle
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
@@ -31,7 +34,7 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import NativeClient, Push
 from protocol.record_batch import decode_batch, encode_batch, read_header
 from purgatory.purgatory import DelayedOperation, DelayedOperationPurgatory
-from tests.groups.checks import CountingIds, check_group, check_same
+from tests.groups.checks import CountingIds, check_kinds, check_same
 from tests.simulation.disk import SimDisk
 from tests.transcripts import lines
 
@@ -172,8 +175,8 @@ class Rig:
 
     def unload(self) -> None:
         """Every group is dead, in the moment before its shard is known to be served elsewhere."""
-        for shard, group in list(self.node.core.directory.values()):
-            shard.process(group, Unloaded(group.group_id), self.moment)
+        for group in list(self.node.core.directory.values()):
+            group.shard.process(group, Unloaded(group.group_id), self.moment)
         self.feed(Woke())
 
     def _start_again(self) -> None:
@@ -185,7 +188,7 @@ class Rig:
         self._quiet = quiet
         for shard in self.node.core.shards:
             for group in shard.groups.values():
-                self._tell(f"loaded {lines.group(group)}")
+                self._tell(f"loaded {lines.group(group.classic)}")
 
     def _boot(self) -> Node:
         limits = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
@@ -242,9 +245,9 @@ class Rig:
     def _listen(self, node: Node) -> None:
         """Every transition, watched and cancelled operation, appended record, note."""
         enter = self._patches.enter_context
-        enter(patch.object(shard_module, "handle", self._telling_state(table.handle)))
+        enter(patch.object(shard_module, "handle", self._handle))
         enter(patch.object(applying, "apply", self._telling_state(applying.apply)))
-        enter(patch.object(Group, "become", self._counting_rebalances(Group.become)))
+        enter(patch.object(ClassicGroup, "become", self._counting_rebalances(ClassicGroup.become)))
         self._listen_to_purgatory(node.core.purgatory)
         self._listen_to_store(node.core.store)
         add = node.core.journal.add
@@ -256,8 +259,11 @@ class Rig:
 
         enter(patch.object(node.core.journal, "add", added))
 
+    def _handle(self, group: Group, event: Any, out: Outcome) -> None:
+        self._telling_state(lambda _classic: handle(group, event, out))(group.classic)
+
     def _telling_state(self, function: Callable[..., None]) -> Callable[..., None]:
-        def tell(group: Group, *arguments: Any, **named: Any) -> None:
+        def tell(group: ClassicGroup, *arguments: Any, **named: Any) -> None:
             before = group.state
             function(group, *arguments, **named)
             if group.state is not before:
@@ -266,7 +272,7 @@ class Rig:
         return tell
 
     def _counting_rebalances(self, become: Callable[..., None]) -> Callable[..., None]:
-        def counted(group: Group, state: GroupState, wall_ms: int) -> None:
+        def counted(group: ClassicGroup, state: GroupState, wall_ms: int) -> None:
             self._rebalances += state is GroupState.PREPARING
             become(group, state, wall_ms)
 
@@ -352,7 +358,7 @@ class Rig:
         core = self.node.core
         for shard in core.shards:
             for group in shard.groups.values():
-                check_group(group, core.purgatory)
+                check_kinds(group, core.purgatory)
         assert self._notes == self._rebalances, "each rebalance has exactly one note"
 
     def check_replay(self) -> None:

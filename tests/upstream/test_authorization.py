@@ -176,7 +176,7 @@ def test_what_is_refused_changes_nothing() -> None:
     for message, version in ((JOIN, 3), (DeleteGroups(("pay",)), 2), (commit("wages", group="new"), 8)):
         assert code_of(pair.ask(EVE, message, version)) is REFUSED
     assert set(pair.front.node.core.directory) == {"pay"}
-    assert not pair.front.node.core.directory["pay"][1].members
+    assert not pair.front.node.core.directory["pay"].classic.members
 
 
 def test_offsets_need_the_topic_too() -> None:

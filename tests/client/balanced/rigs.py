@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from membership.events import Pushed
 from muster.core.producing.batch import Pending, _payload
@@ -84,9 +84,9 @@ class ModelRig(BalancedRig):
 class NodeRig(BalancedRig):
     """Every member has a connection of its own, and hears what is pushed to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(self)
-        self.desk = Desk()
+        self.desk = Desk(**settings)
         self._connections: dict[str, int] = {}
         self._partitions: dict[str, int] = {}
         self._helper = self.desk.connect(9_999)

@@ -11,7 +11,7 @@ from muster.net.dialects.kafka import KafkaClientSession
 from muster.net.exchange import Exchange, heard
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.login import Login
+from protocol.kafka.login import SaslClient
 from protocol.kafka.reading import reader
 from protocol.kafka.writing import writer
 from protocol.messages import Message
@@ -84,11 +84,11 @@ def converse(exchange: Exchange, broker: Broker, data: bytes) -> list[MemberEven
     return events
 
 
-def plain() -> Login:
-    return Login("PLAIN", "me", "secret")
+def plain() -> SaslClient:
+    return SaslClient("PLAIN", "me", "secret")
 
 
-def session_of(logins: Callable[[], Login | None] = plain) -> KafkaClientSession:
+def session_of(logins: Callable[[], SaslClient | None] = plain) -> KafkaClientSession:
     return KafkaClientSession("c", MAX_FRAME_BYTES, logins)
 
 
@@ -164,10 +164,10 @@ def test_what_is_under_way_is_answered_while_a_login_is_renewed_and_what_is_new_
 
 
 def test_each_login_is_a_new_one() -> None:
-    made: list[Login] = []
+    made: list[SaslClient] = []
 
-    def logins() -> Login:
-        made.append(Login("PLAIN", "me", "secret"))
+    def logins() -> SaslClient:
+        made.append(SaslClient("PLAIN", "me", "secret"))
         return made[-1]
 
     lasting = SaslAuthenticateReply(session_lifetime_ms=1_000)

@@ -218,7 +218,7 @@ class SimConnectors(ConnectorRig):
     @property
     def owners_now(self) -> Owners:
         _, group = self.node.node.core.find(GROUP)
-        return Owners() if group is None or group.owners is None else group.owners
+        return Owners() if group is None or group.classic.owners is None else group.classic.owners
 
     def owned(self) -> dict[TopicPartition, str]:
         """Owners by the coordinator's registry."""

@@ -57,7 +57,7 @@ class Churn(ConnectorRig):
     def _now(self, now_ms: int) -> None:
         super()._now(now_ms)
         _, group = self.node.node.core.find("orders")
-        for held in group.owners or () if group is not None else ():
+        for held in group.classic.owners or () if group is not None else ():
             one = TopicPartition(held.topic, held.partition)
             assert held.owner is not None
             self.sampled += 1

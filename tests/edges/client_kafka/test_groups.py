@@ -7,11 +7,12 @@ from contextlib import suppress
 
 import pytest
 
-from muster import GroupMember, Producer
+from muster import GroupMember, Producer, Refused
 from muster.blocking import ClusterClient
 from muster.net.dialects import kafka
 from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
+from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
@@ -127,3 +128,19 @@ def test_in_the_oldest_versions_it_is_all_the_same(
     assert spoken[Fetch] == 4
     assert spoken[FindCoordinator] < 4
     assert spoken[OffsetFetch] < 8
+
+
+@pytest.mark.parametrize("dialect", ["native", "kafka"])
+def test_where_members_assign_one_that_may_choose_is_classic_and_another_is_refused(
+    where: Where, stage: Stage, topic: str, dialect: str
+) -> None:
+    if where.native is None:
+        pytest.skip("another server may offer both")
+    bootstrap = where.native if dialect == "native" else where.kafka
+    first = stage.consumer(bootstrap, topic, group_protocol="auto")
+    second = stage.consumer(bootstrap, topic)
+    poll_until(lambda: len(first.assignment) == len(second.assignment) == 2, first, second)
+    third = stage.consumer(bootstrap, topic, group_protocol="consumer")
+    with pytest.raises(Refused) as refused:
+        poll_until(lambda: False, third)
+    assert refused.value.error_code is ErrorCode.UNSUPPORTED_VERSION

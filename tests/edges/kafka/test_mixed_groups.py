@@ -90,6 +90,7 @@ def test_two_libraries_rebalance_cooperatively_in_one_group(stage: Stage, name: 
     for library in (KAFKA_PYTHON, CONFLUENT, KAFKA_PYTHON):
         members.append(stage.member(library, membership, name))
         assert within(WITHIN_S, shared(name, members, PARTITIONS))
-    assert [len(each.assignment) for each in members] == [2, 2, 2, 2]
+    # All partitions may be owned between the two rebalances of a cooperative one, and not yet evenly.
+    assert within(WITHIN_S, lambda: [len(each.assignment) for each in members] == [2, 2, 2, 2])
     # Nobody gave up everything to be given some of it again.
     assert all(frozenset() not in each.assignments[1:] for each in members)

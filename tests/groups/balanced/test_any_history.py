@@ -13,7 +13,7 @@ from protocol.messages.balanced import ConsumeFromMax, OwnedKey, ReleasedKey
 from protocol.messages.topics import CreatePartitions, GrowingTopic
 from tests.enumerations import share_of
 from tests.groups.balanced.house import Guest, House
-from tests.groups.checks import check_balanced, check_expirations, check_group
+from tests.groups.checks import check_expirations, check_kinds
 from tests.simulation.replay import compare_with_replay
 
 _NAMES = ("a", "b", "c", "d")
@@ -156,7 +156,8 @@ class AnyHistory(RuleBasedStateMachine):
     # --- what holds ---
 
     def _group(self) -> Any:
-        return self.house.desk.node.core.shard_of("g").balanced.get("g")
+        group = self.house.desk.node.core.directory.get("g")
+        return None if group is None else group.balanced
 
     def _grant(self, key: str) -> tuple[str, int] | None:
         group = self._group()
@@ -176,9 +177,7 @@ class AnyHistory(RuleBasedStateMachine):
             assert shard.state is ShardState.ACTIVE
             check_expirations(shard)
             for group in shard.groups.values():
-                check_group(group, core.purgatory)
-            for balanced in shard.balanced.values():
-                check_balanced(balanced, core.purgatory)
+                check_kinds(group, core.purgatory)
 
     @invariant()
     def replaying_the_log_gives_the_same(self) -> None:

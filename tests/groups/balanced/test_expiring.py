@@ -53,11 +53,11 @@ def test_the_line_of_the_table_that_such_a_group_is_in(house: House) -> None:
     guest = house.started("a")
     house.desk.wait(5_000)
     shard = house.desk.node.core.shard_of("g")
-    classic, balanced = shard.groups["g"], shard.balanced["g"]
-    assert rule_of(classic, balanced) == Rule(None, frozenset({"demo"}))
-    assert returned(group_expires_ms(classic, shard.offsets, HOUR_MS, balanced)) is KeepReason.HAS_MEMBERS
+    group = shard.groups["g"]
+    assert rule_of(group) == Rule(None, frozenset({"demo"}))
+    assert returned(group_expires_ms(group, shard.offsets, HOUR_MS)) is KeepReason.HAS_MEMBERS
     guest.leave()
-    assert rule_of(classic, balanced) == Rule(WALL_MS + 5_000)
+    assert rule_of(group) == Rule(WALL_MS + 5_000)
 
 
 def test_a_member_is_told_on_the_connection_it_last_spoke_on(house: House) -> None:

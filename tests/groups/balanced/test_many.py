@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from coordinator.groups.client_balanced import applying
+from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Owners
 from coordinator.records.records import BalancedMetadata
 from partition_log.store.log_store import AppendError
@@ -20,7 +22,7 @@ from protocol.messages.balanced import (
 from protocol.messages.groups import DeleteGroups
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from tests.groups.balanced.house import SESSION_MS, Guest, House
-from tests.groups.checks import check_balanced, check_same
+from tests.groups.checks import balanced_groups, balanced_of, check_balanced, check_same
 from tests.node.desk import Desk
 from tests.node.test_ownership import Streams
 
@@ -47,7 +49,7 @@ def owning_all(house: House, consumer_id: str) -> Guest:
 def check_restart(house: House) -> None:
     """Check that the live state equals the state loaded from the log."""
     live = house.desk.node.core.shard_of("g")
-    check_balanced(live.balanced["g"], house.desk.node.core.purgatory)
+    check_balanced(balanced_groups(live)["g"], house.desk.node.core.purgatory)
     house.restart()
     check_same(live, house.desk.node.core.shard_of("g"))
 
@@ -132,7 +134,7 @@ def test_a_streams_member_that_falls_silent_or_lets_go_of_all_does_so_whatever_i
 def claimed(streams: Streams) -> Owners:
     for first in range(0, PARTITIONS, PIECE):
         streams.epochs(1, dict.fromkeys(range(first, first + PIECE), 0))
-    owners = streams.desk.node.core.directory["g"][1].owners
+    owners = streams.desk.node.core.directory["g"].classic.owners
     assert owners is not None and len(list(owners)) == PARTITIONS
     return owners
 
@@ -143,27 +145,26 @@ def test_members_that_fall_silent_together_go_together(monkeypatch: pytest.Monke
         house.started(f"a{number}")
     shard = house.desk.node.core.shard_of("g")
     seen: list[int] = []
-    apply = shard.apply
+    apply = applying.apply
 
-    def noted(record: Any, *rest: Any) -> None:
-        if isinstance(record, BalancedMetadata):
-            seen.append(len(record.members))
-        apply(record, *rest)
+    def noted(group: BalancedGroup, record: BalancedMetadata) -> None:
+        seen.append(len(record.members))
+        apply(group, record)
 
-    monkeypatch.setattr(shard, "apply", noted)
+    monkeypatch.setattr(applying, "apply", noted)
     house.desk.wait(SESSION_MS - 1)
     house.started("late")
     seen.clear()
     house.desk.wait(1)
     assert seen == [1]
     assert [one.consumer_id for one in house.view().members] == ["late"]
-    check_balanced(shard.balanced["g"], house.desk.node.core.purgatory)
+    check_balanced(balanced_groups(shard)["g"], house.desk.node.core.purgatory)
 
 
 def test_of_other_topics_nothing_is_looked_at_from_the_first_moment() -> None:
     house = House(2)
     house.started("a")
-    group = house.desk.node.core.shard_of("g").balanced["g"]
+    group = balanced_of(house.desk.node.core)
     before = group.meta
     house.desk.make_topic("other", 1)
     assert group.meta is before
@@ -172,7 +173,7 @@ def test_of_other_topics_nothing_is_looked_at_from_the_first_moment() -> None:
 def test_who_comes_to_a_group_is_no_reason_to_make_its_list_again() -> None:
     house = House(2)
     house.started("a")
-    group = house.desk.node.core.shard_of("g").balanced["g"]
+    group = balanced_of(house.desk.node.core)
     before, version = group.meta, group.on_record.meta_version
     other = house.started("b")
     assert group.meta is before and other.meta_version == version
@@ -199,7 +200,7 @@ def test_who_reports_what_it_does_not_own_is_told_so_and_given_no_memory_for_it(
     house = House(3)
     guest = house.started("a")
     guest.register(0)
-    member = house.desk.node.core.shard_of("g").balanced["g"].members["a"]
+    member = balanced_of(house.desk.node.core).members["a"]
     true = OwnedKey("1:demo:0", guest.grants["1:demo:0"], 0)
     wrong = tuple(OwnedKey(f"nonsense-{number}", 1) for number in range(500))
     told = guest.beat(owned=(*wrong, OwnedKey("x" * 8_000, 1), true, true, true))

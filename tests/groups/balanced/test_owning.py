@@ -26,6 +26,7 @@ from protocol.messages.balanced import (
 )
 from protocol.messages.groups import MemberRemoved
 from tests.groups.balanced.house import SESSION_MS, House
+from tests.groups.checks import balanced_of
 
 NONE = ErrorCode.NONE
 OCCUPIED = ErrorCode.PARTITION_OCCUPIED
@@ -47,7 +48,7 @@ def test_a_partition_that_cannot_be_read_is_not_given() -> None:
     house = House()
     guest = house.started("a")
     house.desk.store._files.damaged["demo-1"] = "demo-1 is damaged"
-    guest.house.desk.node.core.shard_of("g").balanced["g"].meta_as_of = -1
+    balanced_of(guest.house.desk.node.core).meta_as_of = -1
     refused = guest.register(1)
     assert (refused.error_code, refused.error_message) == (ErrorCode.UNSUBSCRIBABLE, "its log is damaged")
     assert guest.register(0).error_code is NONE
@@ -389,7 +390,7 @@ def test_a_fetch_that_waited_brings_nothing_of_what_was_lost_meanwhile() -> None
     answers = [one for one in house.desk.heard(guest.connection) if isinstance(one, FetchRegisteredReply)]
     for answer in answers:
         assert not answer.items[0].records
-    group = house.desk.node.core.shard_of("g").balanced["g"]
+    group = balanced_of(house.desk.node.core)
     plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(0, 2, -1))
     assert plan.error_code is ErrorCode.NO_NODE
 
@@ -400,7 +401,7 @@ def test_what_has_gone_from_the_log_meanwhile_is_passed_over() -> None:
     guest = reader(house)
     known = house.desk.node.core.embedded.log_and_configs("demo", 0)
     assert known is not None
-    group = house.desk.node.core.shard_of("g").balanced["g"]
+    group = balanced_of(house.desk.node.core)
     plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(3, 5, -1))
     assert plan.position == 3
     assert guest.read(0) == [0, 1, 2, 3, 4]

@@ -30,6 +30,7 @@ from protocol.messages.topics import (
     GrowingTopic,
 )
 from tests.groups.balanced.house import SESSION_MS, Guest, House
+from tests.groups.checks import balanced_of
 
 NONE = ErrorCode.NONE
 
@@ -82,7 +83,7 @@ def test_cb50_a_heartbeat_without_a_list_leaves_the_last_report_as_it_was() -> N
     guest = house.started("a")
     guest.register(0)
     guest.beat(owned=owned(0), owned_version=1)
-    group = house.desk.node.core.shard_of("g").balanced["g"]
+    group = balanced_of(house.desk.node.core)
     before = house.desk.store.position
     for _ in range(60):
         house.desk.wait(10_000)
@@ -265,7 +266,7 @@ def test_a_partition_whose_log_is_damaged_is_configured_and_cannot_be_read() -> 
 def test_topics_of_others_are_no_reason_to_look_at_ones_own_again() -> None:
     house = House(2)
     house.started("a").beat()
-    group = house.desk.node.core.shard_of("g").balanced["g"]
+    group = balanced_of(house.desk.node.core)
     house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 3),)))
     before, version = group.meta, group.on_record.meta_version
     house.desk.make_topic("other", 1)
@@ -301,12 +302,14 @@ def test_cb58_members_are_told_once_to_go_to_the_end_and_other_groups_are_refuse
     )
     house.desk.ask(house.connection(), classic)
     house.started("b", group_id="left").leave()
-    reply = ask(house, "g", "c", "nobody", "left")
+    house.started("s", group_id="server", mode="server")
+    reply = ask(house, "g", "c", "nobody", "left", "server")
     assert reply.accepted == (AcceptedGroup("g", 1),)
     assert [(one.group_id, one.error_code) for one in reply.refused] == [
         ("c", ErrorCode.INCONSISTENT_MODE),
         ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
         ("left", ErrorCode.NO_NODE),
+        ("server", ErrorCode.INCONSISTENT_MODE),
     ]
     later = house.started("later")
     assert later.beat().from_max_id == 0

@@ -1,11 +1,12 @@
 """The parts of a client-balanced group, each by itself."""
 
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import pytest
 
 from coordinator.clock import Moment
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings
 from coordinator.groups.client_balanced import members, registering, reporting
 from coordinator.groups.client_balanced.applying import apply, undo
 from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
@@ -33,6 +34,7 @@ from coordinator.handlers.fetch_registered import fetch_registered
 from coordinator.handlers.table import APIS, HANDLERS
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
+from coordinator.runtime.group import Group
 from coordinator.runtime.group_kinds import append_failed
 from coordinator.runtime.group_kinds import handle as handle_any
 from coordinator.tools.log_dump import _of_shard
@@ -82,7 +84,8 @@ def test_nothing_is_answered_by_a_group_that_is_served_elsewhere_but_that() -> N
     made = group(LINE)
     made.state = BalancedState.DEAD
     out = outcome()
-    handle_any(made, Register(REF, RegisterPartitions("g", "a", 1, ()), {}), out)
+    whole = Group("g", cast(Any, None), ClassicGroup("g", GroupSettings()), made)
+    handle_any(whole, Register(REF, RegisterPartitions("g", "a", 1, ()), {}), out)
     (answered,) = out.replies
     assert answered.reply == RegisterPartitionsReply(ErrorCode.NOT_COORDINATOR)
     assert answer(made, MemberHeartbeat("g", "a", 1), 0) is ErrorCode.NOT_COORDINATOR
@@ -161,7 +164,7 @@ def test_an_operator_can_read_the_record_in_the_log() -> None:
 def test_an_append_that_fails_is_said_and_undone() -> None:
     made = group(LINE)
     request = StartMember("g", "b", ("demo",))
-    failed = append_failed(made, Start(REF, request, "", "/h", {}, (), 1), ErrorCode.NOT_COORDINATOR)
+    failed = append_failed(Start(REF, request, "", "/h", {}, (), 1), ErrorCode.NOT_COORDINATOR)
     assert isinstance(failed, BalancedAppendFailed)
     out = outcome()
     undo(made, failed, out)
@@ -173,7 +176,7 @@ def test_an_append_that_fails_is_said_and_undone() -> None:
     undo(made, BalancedAppendFailed(LeaseOverdue("g", "a"), ErrorCode.NOT_COORDINATOR), out)
     assert made.members["a"].deadline_ms == 1_010 and BalancedLeaseKey("g", "a") in out.watched
     with pytest.raises(AssertionError, match="appends nothing"):
-        append_failed(made, failed, ErrorCode.NOT_COORDINATOR)
+        append_failed(failed, ErrorCode.NOT_COORDINATOR)
 
 
 def test_one_of_the_groups_former_kind_owns_until_its_lease_is_over() -> None:

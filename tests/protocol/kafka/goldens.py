@@ -98,6 +98,7 @@ _COMMIT = OffsetCommit(
     generation_id=7,
     member_id="me",
     absent_group_error=ErrorCode.ILLEGAL_GENERATION,
+    knows_member_epochs=False,
 )
 _COMMIT_DATA = (
     b"\x00\x01g"

@@ -107,7 +107,10 @@ def _kafka_classes() -> dict[tuple[int, bool], Any]:
 
 class KafkaPython:
     def knows(self, case: Case) -> bool:
-        oldest, newest = _kafka_classes()[case.api.key, case.is_request].valid_versions
+        kind = _kafka_classes().get((case.api.key, case.is_request))
+        if kind is None:
+            return False
+        oldest, newest = kind.valid_versions
         return bool(oldest <= case.version <= newest)
 
     def body(self, case: Case, message: Message) -> bytes:
@@ -180,9 +183,15 @@ def _unknown_tags() -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------------------------- kio
 
 
+def _kio_name(case: Case) -> str:
+    """Return the API's name: kafka-python's, which is Kafka's, or ours."""
+    kind = _kafka_classes().get((case.api.key, True))
+    return case.api.request.name if kind is None else kind.__name__.removesuffix("Request")
+
+
 @cache
 def _kio_module(case: Case) -> Any:
-    name = _snake(_kafka_classes()[case.api.key, True].__name__.removesuffix("Request"))
+    name = _snake(_kio_name(case))
     side = "request" if case.is_request else "response"
     try:
         return importlib.import_module(f"kio.schema.{name}.v{case.version}.{side}")
@@ -222,7 +231,7 @@ class Kio:
     def _made(self, case: Case, message: Message) -> Any:
         module = _kio_module(case)
         side = "Request" if case.is_request else "Response"
-        name = _kafka_classes()[case.api.key, True].__name__.removesuffix("Request") + side
+        name = _kio_name(case) + side
         return self._entity(getattr(module, name), message)
 
     def _entity(self, kind: Any, message: Message) -> Any:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 from hypothesis import strategies as st
 
 from protocol.apis import WIRE_APIS, WireApi
@@ -19,6 +18,7 @@ from protocol.kafka.fields import (
     Inline,
     Many,
     Maybe,
+    Nested,
     SameAs,
     Schema,
     Sized,
@@ -192,8 +192,7 @@ def _absent(group: FieldGroup, version: int, values: dict[str, Any]) -> dict[str
     """Return the values of fields that this version lacks, and of its facts."""
     rows = {row.name: row for row in group.rows}
     lacking: dict[str, Any] = {}
-    for field in msgspec.structs.fields(group.message):
-        name = field.name
+    for name in group.message.__struct_fields__:
         if name in group.facts:
             lacking[name] = group.facts[name](version)
         elif name not in values:
@@ -212,6 +211,8 @@ def _value(row: Field, version: int, choices: Choices) -> Any:
         value = None
     elif isinstance(kind, Inline):
         value = (_group(kind.group, version, choices),)
+    elif isinstance(kind, Nested):
+        value = _group(kind.group, version, choices)
     elif isinstance(kind, Maybe):
         value = None if choices.is_null() else _group(kind.group, version, choices)
     elif isinstance(kind, Many):
@@ -257,7 +258,7 @@ def _carried_value(row: Field, value: Any, version: int) -> Any:
         return "" if isinstance(kind, Sized) and kind.is_text else b""
     if isinstance(kind, Inline):
         return (carried(kind.group, value[0], version),)
-    if isinstance(kind, Maybe):
+    if isinstance(kind, Maybe | Nested):
         return carried(kind.group, value, version)
     if isinstance(kind, Many) and isinstance(kind.item, FieldGroup):
         item = kind.item

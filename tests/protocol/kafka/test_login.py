@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
-from protocol.kafka.login import MECHANISMS, Login, LoginRefused
+from protocol.kafka.login import MECHANISMS, LoginRefused, SaslClient
 from protocol.messages import Message
 from protocol.messages.node import SaslAuthenticate, SaslAuthenticateReply, SaslHandshake, SaslHandshakeReply
 from protocol.messages.topics import MetadataReply
@@ -20,9 +20,11 @@ SAYS_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY
 OFFER = SaslHandshakeReply(mechanisms=MECHANISMS)
 
 
-def begun(mechanism: str = "SCRAM-SHA-256", username: str = "user", password: str = "pencil") -> tuple[Login, bytes]:
+def begun(
+    mechanism: str = "SCRAM-SHA-256", username: str = "user", password: str = "pencil"
+) -> tuple[SaslClient, bytes]:
     """A login that the server has answered the handshake of, and what it says then."""
-    login = Login(mechanism, username, password, NONCE)
+    login = SaslClient(mechanism, username, password, NONCE)
     assert login.begin() == SaslHandshake(mechanism)
     said = login.hear(OFFER)
     assert said is not None and not login.is_done
@@ -122,14 +124,14 @@ def test_a_wrong_password_is_refused_in_the_servers_own_words() -> None:
 
 
 def test_a_server_of_other_mechanisms_is_told_by_what_it_offers() -> None:
-    login = Login("PLAIN", "user", "pencil")
+    login = SaslClient("PLAIN", "user", "pencil")
     login.begin()
     with pytest.raises(LoginRefused, match="it offers SCRAM-SHA-512, OAUTHBEARER, not PLAIN"):
         login.hear(SaslHandshakeReply(ErrorCode.UNSUPPORTED_SASL_MECHANISM, ("SCRAM-SHA-512", "OAUTHBEARER")))
 
 
 def test_a_listener_without_sasl_is_told_by_its_code() -> None:
-    login = Login("PLAIN", "user", "pencil")
+    login = SaslClient("PLAIN", "user", "pencil")
     login.begin()
     with pytest.raises(LoginRefused, match="ILLEGAL_SASL_STATE"):
         login.hear(SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE))
@@ -209,11 +211,11 @@ def test_what_can_be_no_login_is_said_at_once_without_the_password(
     mechanism: str, username: str, password: str, why: str
 ) -> None:
     with pytest.raises(ValueError, match=why) as refused:
-        Login(mechanism, username, password, NONCE)
+        SaslClient(mechanism, username, password, NONCE)
     assert "cil" not in str(refused.value)
 
 
 @pytest.mark.parametrize("nonce", ["", "a,b", "a b", "ä"])
 def test_scram_wants_a_nonce(nonce: str) -> None:
     with pytest.raises(ValueError, match="nonce"):
-        Login("SCRAM-SHA-256", "user", "pencil", nonce)
+        SaslClient("SCRAM-SHA-256", "user", "pencil", nonce)

@@ -13,6 +13,7 @@ from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import (
     Fetch,
     FetchPartition,
@@ -52,7 +53,7 @@ from protocol.refusals import REFUSE
 from tests.protocol.kafka.samples import CASES, Filled, sample
 
 FRAME_BYTES = 1 << 20
-SPOKEN = [api for api in WIRE_APIS.values() if api.message in REFUSE]
+SPOKEN = [api for api in WIRE_APIS.values() if api.message in REFUSE and api.advertised]
 
 
 def told(message: Message, version: int, reply: Message) -> Any:
@@ -218,6 +219,16 @@ def test_only_the_newest_offset_fetch_wants_topic_ids() -> None:
 def test_an_absent_group_is_an_illegal_generation_to_older_commits() -> None:
     codes = [heard(OffsetCommit("g", ()), version).absent_group_error for version in range(1, 11)]
     assert codes == [ErrorCode.ILLEGAL_GENERATION] * 8 + [ErrorCode.GROUP_ID_NOT_FOUND] * 2
+
+
+def test_older_commits_know_no_member_epochs() -> None:
+    known = [heard(OffsetCommit("g", ()), version).knows_member_epochs for version in range(1, 11)]
+    assert known == [False] * 8 + [True] * 2
+
+
+def test_only_the_oldest_consumer_heartbeat_may_lack_a_member_id() -> None:
+    lacking = [heard(ConsumerGroupHeartbeat("g"), version).may_lack_member_id for version in (0, 1)]
+    assert lacking == [True, False]
 
 
 @pytest.mark.parametrize(("given", "counts"), [(-(2**63), -1), (-1, -1), (0, 0), (2**63 - 1, 2**62 - 1)])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from protocol.apis import WIRE_APIS
-from protocol.kafka.fields import FieldGroup, Fixed, Inline, Many, Maybe
+from protocol.kafka.fields import FieldGroup, Fixed, Inline, Many, Maybe, Nested
 
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 
@@ -20,7 +20,7 @@ def _numbers(group: FieldGroup) -> Iterator[tuple[str, str, Any]]:
         kind: Any = row.type
         if isinstance(kind, Many):
             kind = kind.item
-        if isinstance(kind, Inline | Maybe):
+        if isinstance(kind, Inline | Maybe | Nested):
             kind = kind.group
         if isinstance(kind, FieldGroup):
             yield from _numbers(kind)

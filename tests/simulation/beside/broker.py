@@ -71,7 +71,7 @@ class Brokers(Daemon):
 
         self.step(Call(1, message))  # type: ignore[arg-type]
 
-    def _step(self, node: AnyNode, event: "Event") -> None:
-        super()._step(node, event)
+    def _step(self, node: AnyNode, events: "list[Event]") -> None:
+        super()._step(node, events)
         if self.node is node:
             self.watch.after_broker_step(node)

@@ -96,8 +96,9 @@ class Front(Daemon):
             later_ms = max(1, self.paused_until_ms - self._clock.now_ms)
             self._clock.after(later_ms, self.in_this_life(lambda: self._read(number)))
             return
-        while self._unread.get(number) and not self._may_not_be_read(number):
+        if self._unread.get(number) and not self._may_not_be_read(number):
             super().arrived(number, self._unread[number].popleft())
+            self.read_on(number)
 
     def _may_not_be_read(self, number: int) -> bool:
         upstream = self.edge.upstreams.get(number) if self.edge is not None else None
@@ -156,9 +157,11 @@ class Front(Daemon):
             case _:
                 super()._carry_out(effect)
 
-    def _step(self, node: AnyNode, event: Event) -> None:
-        if isinstance(event, Opened) and event.broker is not None:
-            self._brokers[event.connection] = event.broker
-        super()._step(node, event)
-        if self.node is node:
-            self.watch.after_front_step(self, event)
+    def _step(self, node: AnyNode, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Opened) and event.broker is not None:
+                self._brokers[event.connection] = event.broker
+        super()._step(node, events)
+        for event in events:
+            if self.node is node:
+                self.watch.after_front_step(self, event)

@@ -142,7 +142,7 @@ class Watch(Checkers):
         if strange := node.core.directory.keys() - {MOVED}:
             raise Broken(f"the brokers' own coordinator has heard of {sorted(strange)}")
         group = node.core.find(MOVED)[1]
-        self._has_members_there = group is not None and bool(group.members)
+        self._has_members_there = group is not None and bool(group.classic.members)
 
 
 class AtBroker:

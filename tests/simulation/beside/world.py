@@ -19,7 +19,8 @@ import msgspec
 from coordinator.config.config import Config
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.session import session
-from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.state import ClassicGroup
+from coordinator.handlers.budget import BYTES_A_STEP
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers
@@ -67,7 +68,7 @@ class BesideWorld(World):
         watch = self.checkers
         self.old: dict[str, Reader] = {}
         self._limits = random.choice((100, 1_000, session.SPLICE_MIN_BYTES)), random.choice((1 << 16, 1 << 18, 1 << 20))
-        watch.most_held = self._limits[1] + MOST_UNFINISHED
+        watch.most_held = self._limits[1] + MOST_UNFINISHED + BYTES_A_STEP  # as much is read ahead of a Pause
         self._at_broker = Checkers()
         self._of_broker = Seen()
         self._ids = random.choice(((1,), (1, 2, 3)))
@@ -115,9 +116,10 @@ class BesideWorld(World):
         brokers.ids = self._ids
         return brokers
 
-    def _process_of(self, group: Group) -> Process:
+    def _process_of(self, group: ClassicGroup) -> Process:
         node = self.broker.node
-        return self.broker if node is not None and node.core.find(group.group_id)[1] is group else self.front
+        known = None if node is None else node.core.find(group.group_id)[1]
+        return self.broker if known is not None and known.classic is group else self.front
 
     def run(self) -> Seen:
         """With limits that are reached, as any world goes."""

@@ -1,0 +1,69 @@
+"""`muster doctor`."""
+
+import msgspec
+import pytest
+
+from diagnosis.problem import Kind
+from muster.cli.operating import doctor
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribedGroup, DescribedMember, RefusedRequest
+from tests.cli.conftest import Shell
+from tests.cli.fake_node import NOW_MS, ORDERS, FakeNode
+
+GONE = DescribedMember(
+    "m-2", None, "app-2", "/10.0.0.2", client_port=40_002, heard_ago_ms=12_400, session_timeout_ms=45_000,
+    session_left_ms=32_600, is_connected=False, disconnected_ms=11_000,
+)  # fmt: skip
+
+
+def test_no_problem_is_said_and_ends_with_0(shell: Shell, node: FakeNode) -> None:
+    assert shell.lines("doctor") == ["No problem in 1 group."]
+    assert shell.json("doctor") == {"problems": []}
+
+
+def test_a_problem_names_its_culprit_first_and_ends_with_6(shell: Shell, node: FakeNode) -> None:
+    node.groups["orders"] = msgspec.structs.replace(ORDERS, members=(ORDERS.members[0], GONE))
+
+    lines = shell.lines("doctor", code=doctor.PROBLEMS)
+
+    assert lines[0] == "orders: silent_member, app-2 at 10.0.0.2:40002"
+    assert "connection closed 11 s ago" in lines[1]
+    assert lines[2].endswith(", 11 s")
+    assert lines[-1] == "  muster groups evict orders --member m-2"
+    (document,) = shell.json("doctor", "orders", code=6)["problems"]
+    assert (document["kind"], document["client_id"], document["client_port"]) == ("silent_member", "app-2", 40_002)
+    assert document["since_ms"] == NOW_MS - 11_000
+
+
+def test_a_refused_member_of_a_group_that_is_not_there_is_a_problem(shell: Shell, node: FakeNode) -> None:
+    code = ErrorCode.INVALID_SESSION_TIMEOUT
+    node.refusals = (
+        RefusedRequest("new", "JoinGroup", code, "app", "/10.0.0.3", 5, detail="too short\x1b", wall_ms=NOW_MS),
+    )
+    assert shell.lines("doctor", code=6)[:2] == [
+        "new: join_refused, app at 10.0.0.3:5",
+        "  app at 10.0.0.3:5 may not join (INVALID_SESSION_TIMEOUT): too short\\x1b",
+    ]
+
+
+def test_a_group_that_is_not_there_is_a_complaint(shell: Shell, node: FakeNode) -> None:
+    assert "there is no group 'nobody'" in shell.complaint("doctor", "nobody", code=3)
+
+
+def test_a_group_that_rebalances_at_a_kafka_is_looked_at_twice(
+    shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.groups = {"slow": DescribedGroup("slow", group_state="PreparingRebalance", protocol_type="consumer")}
+    looks: list[float] = []
+
+    def wait(seconds: float) -> int:
+        looks.append(seconds)
+        return 11_000
+
+    monkeypatch.setattr(doctor, "wait", wait)
+
+    lines = shell.lines("--bootstrap", "kafka://h:9", "doctor", code=6)
+
+    assert looks == [10.0]
+    assert lines[0] == f"slow: {Kind.JOIN_HELD_UP.value}"
+    assert lines[1].startswith("  PreparingRebalance for 11 s at least; this server does not tell which")

@@ -1,0 +1,187 @@
+"""`muster groups reset`, `delete-offsets`, `evict`, `export`, `import` and `muster undo`."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from muster.cli.operating import offset_targets
+from muster.cli.operating.carrying_out import REFUSED
+from protocol.messages.groups import DescribedGroup
+from protocol.record_batch import encode_batch, stamp
+from tests.cli.conftest import Shell
+from tests.cli.fake_node import ORDERS, FakeNode
+
+T0, T1, T2 = ("flights", 0), ("flights", 1), ("flights", 2)
+
+
+@pytest.fixture(autouse=True)
+def stopped(node: FakeNode, shell: Shell) -> None:
+    """A group without members, which is at 1 and 2 of three partitions; the first has three records."""
+    node.groups["orders"] = msgspec.structs.replace(ORDERS, members=(), group_state="Empty")
+    node.make_topic("flights", 3)
+    batch = encode_batch([(None, b"record")] * 3, timestamp_ms=1)
+    node.topics["flights"][0].append(stamp(batch, 0))
+    node.committed = {T0: 1, T1: 0}
+
+
+def test_a_plan_shows_old_new_and_lag_and_changes_nothing(shell: Shell, node: FakeNode) -> None:
+    before = dict(node.committed)
+
+    lines = shell.lines("groups", "reset", "orders", "--to-latest", "--all-topics")
+
+    assert [line.split() for line in lines[:3]] == [
+        ["TOPIC", "PARTITION", "OLD", "NEW", "LAG", "BEFORE", "LAG", "AFTER"],
+        ["flights", "0", "1", "3", "2", "0"],
+        ["flights", "1", "0", "0", "0", "0"],
+    ]
+    assert lines[-1] == "Nothing was changed: add --execute to do it."
+    assert node.committed == before
+
+
+def test_a_reset_is_undone_by_the_id_it_prints(shell: Shell, node: FakeNode) -> None:
+    before = dict(node.committed)
+    done = shell.lines("groups", "reset", "orders", "--to-latest", "--topic", "flights", "--execute")
+    assert node.committed == {T0: 3, T1: 0, T2: 0}
+
+    undo = done[-1].removeprefix("Done. To undo it: muster ").split()
+    shell.run(*undo)
+
+    assert node.committed == before
+    assert "has no act 0 that changed offsets" in shell.complaint("undo", "orders:0")
+    assert "is no id" in shell.complaint("undo", "orders:²", code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--to-earliest"], 0),
+        (["--to-latest"], 3),
+        (["--to-current"], 1),
+        (["--to-offset", "2"], 2),
+        (["--to-offset", "99"], 3),
+        (["--shift-by", "1"], 2),
+        (["--shift-by", "-5"], 0),
+    ],
+)
+def test_each_target_says_where(shell: Shell, options: list[str], expected: int) -> None:
+    (line,) = shell.json("groups", "reset", "orders", *options, "--topic", "flights:0")["plan"]
+    assert (line["previous_offset"], line["offset"]) == (1, expected)
+
+
+def test_a_stale_plan_is_refused_whole_and_ends_with_4(shell: Shell, node: FakeNode, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    document = shell.json("groups", "reset", "orders", "--to-earliest", "--topic", "flights:0")
+    plan.write_text(json.dumps(document))
+    node.committed[T0] = 2
+
+    said = shell.complaint("groups", "reset", "orders", "--plan", str(plan), "--execute", code=REFUSED)
+
+    assert "the plan is stale, nothing was changed: flights-0 is at 2 by now" in said
+    assert node.committed[T0] == 2
+    node.committed[T0] = 1
+    shell.run("groups", "reset", "orders", "--plan", str(plan), "--execute")
+    assert node.committed[T0] == 0
+    assert "not for 'others'" in shell.complaint("groups", "reset", "others", "--plan", str(plan))
+
+
+def test_a_live_group_is_refused_by_its_members_names(shell: Shell, node: FakeNode) -> None:
+    node.groups["orders"] = ORDERS
+    for command in (["reset", "orders", "--to-earliest"], ["delete-offsets", "orders"]):
+        said = shell.complaint("groups", *command, "--topic", "flights:0", "--execute", code=REFUSED)
+        assert "group 'orders' has members: stop them first: app-1, app-2" in said
+
+
+def test_a_plan_is_written_and_read_in_kafkas_form(shell: Shell, node: FakeNode, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text(shell.run("groups", "reset", "orders", "--to-current", "--all-topics", "--export").stdout)
+    assert file.read_text() == "flights,0,1\nflights,1,0\n"
+
+    file.write_text("flights,0,2\n")
+    shell.run("groups", "reset", "orders", "--from-file", str(file), "--execute")
+    assert node.committed == {T0: 2, T1: 0}
+    file.write_text("flights,zero,2\n")
+    assert "line 1 is not TOPIC,PARTITION,OFFSET" in shell.complaint(
+        "groups", "reset", "orders", "--from-file", str(file)
+    )
+
+
+def test_a_group_goes_where_another_is(shell: Shell, node: FakeNode) -> None:
+    node.groups["other"] = DescribedGroup("other", group_state="Empty")
+    assert len(shell.json("groups", "reset", "orders", "--of-group", "other")["plan"]) == 2
+
+
+def test_offsets_are_deleted_and_come_back(shell: Shell, node: FakeNode) -> None:
+    done = shell.json("groups", "delete-offsets", "orders", "--topic", "flights", "--execute")
+    assert node.committed == {}
+    shell.run("undo", done["undo_ids"][0])
+    assert node.committed == {T0: 1, T1: 0}
+
+
+def test_an_export_is_imported_into_another_group_and_a_damaged_one_refused(
+    shell: Shell, node: FakeNode, tmp_path: Path
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_text(shell.run("groups", "export", "orders").stdout)
+    node.committed = {T0: 0}
+
+    assert shell.lines("groups", "import", str(file), "--group", "copy")[-1].startswith("Nothing was changed")
+    assert node.committed == {T0: 0}
+    shell.run("groups", "import", str(file), "--group", "copy", "--execute")
+    assert node.committed == {T0: 1, T1: 0}
+
+    file.write_text(file.read_text().replace('"offset": 1', '"offset": 2'))
+    assert "its checksum does not hold" in shell.complaint("groups", "import", str(file))
+
+
+@pytest.mark.parametrize(
+    ("options", "evicted"),
+    [(["--client", "app-1"], ["m-1"]), (["--instance", "box-2"], ["m-2"]), (["--member", "m-1"], ["m-1"])],
+)
+def test_members_are_evicted_by_what_they_are_known_by(
+    shell: Shell, node: FakeNode, options: list[str], evicted: list[str]
+) -> None:
+    node.groups["orders"] = ORDERS
+    assert shell.lines("groups", "evict", "orders", *options)[0].endswith(f"{evicted[0]}.")
+    assert [one.member_id for one in node.left] == evicted
+    assert node.left[0].reason == "evicted by an operator"
+    assert "has no such member" in shell.complaint("groups", "evict", "orders", "--member", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["reset", "orders"], "say one of"),
+        (["reset", "orders", "--to-earliest", "--to-latest"], "say one of"),
+        (["reset", "orders", "--to-earliest"], "say which, as --topic orders"),
+        (["reset", "orders", "--to-earliest", "--topic", "flights:x"], "names no partitions"),
+        (["reset", "orders", "--to-datetime", "soon", "--all-topics"], "'soon' is no time"),
+        (["reset", "orders", "--by-duration", "2h", "--all-topics"], "'2h' is no duration"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(shell: Shell, arguments: list[str], sentence: str) -> None:
+    assert sentence in shell.run("groups", *arguments, code=2).stderr
+
+
+def test_a_topic_or_partition_that_is_not_there_is_a_complaint(shell: Shell) -> None:
+    for topic, what in (("nowhere", "topic 'nowhere'"), ("flights:7", "partition flights-7")):
+        assert what in shell.complaint("groups", "reset", "orders", "--to-earliest", "--topic", topic)
+
+
+@pytest.mark.parametrize(("text", "ms"), [("P1D", 86_400_000), ("PT2H30M", 9_000_000), ("PT0.5S", 500)])
+def test_durations_are_iso_8601(text: str, ms: int) -> None:
+    assert offset_targets.duration_of(text) == ms
+
+
+def test_times_are_utc_unless_they_say_otherwise() -> None:
+    assert offset_targets.time_of("2026-03-01T14:00:00") == offset_targets.time_of("2026-03-01T15:00:00+01:00")
+
+
+def test_a_broker_is_asked_to_compare_first(shell: Shell, node: FakeNode) -> None:
+    node.groups["orders"] = ORDERS
+    said = shell.complaint(
+        "--bootstrap", "kafka://h:9", "groups", "reset", "orders", "--to-earliest", "--topic", "flights:0", "--execute",
+        code=REFUSED,
+    )  # fmt: skip
+    assert "group 'orders' has members: stop them first: app-1 at 10.0.0.1" in said

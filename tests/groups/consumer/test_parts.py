@@ -1,0 +1,185 @@
+"""Parts of the state machine by themselves (docs/spec/consumer-group-protocol.md#3.3, #3.4, #4.1, #11.1)."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from coordinator.groups.consumer.applying import apply
+from coordinator.groups.consumer.assignors.pace import Pace
+from coordinator.groups.consumer.assignors.spec import SubscribedMember
+from coordinator.groups.consumer.assignors.subscribers import subscribers
+from coordinator.groups.consumer.describing import describe
+from coordinator.groups.consumer.events import ConsumerAppendFailed, ConsumerJoin, SessionExpired
+from coordinator.groups.consumer.members import known_member, new_member
+from coordinator.groups.consumer.notes import ConsumerCause
+from coordinator.groups.consumer.reconciliation import Goal, reconcile
+from coordinator.groups.consumer.record_builders import records_of
+from coordinator.groups.consumer.state import Current
+from coordinator.groups.consumer.subscriptions import SubscriptionCounts, is_homogeneous
+from coordinator.groups.consumer.target import preferred_assignor
+from coordinator.records.consumer_records import ConsumerMemberRecord, ConsumerTopicsRecord, ReconciliationState
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.session import RequestRef
+from tests.groups.checks import returned
+from tests.groups.consumer.rig import Rig, hard_state
+
+T, U = b"T" * 16, b"U" * 16
+STABLE, UNREVOKED, UNRELEASED = (ReconciliationState(number) for number in range(3))
+
+
+def goal(epoch: int, target: dict[bytes, set[int]], *, wanted: bytes = T + U, taken: tuple[int, ...] = ()) -> Goal:
+    frozen = {topic_id: frozenset(numbers) for topic_id, numbers in target.items()}
+    return Goal(epoch, frozen, lambda topic_id: topic_id in wanted, lambda _, number: number not in taken)
+
+
+def test_scenario_30_nothing_happens_to_a_reconciled_member() -> None:
+    current = Current(3, 2, STABLE, {T: {0: 3}}, {})
+    assert reconcile(current, goal(3, {T: {0, 1}}), None, is_forced=False) is current
+
+
+def test_revoking_comes_before_taking() -> None:
+    current = Current(3, 2, STABLE, {T: {0: 3, 1: 3}}, {})
+    revoking = reconcile(current, goal(4, {T: {1, 2}}), None, is_forced=False)
+    assert revoking == Current(3, 3, UNREVOKED, {T: {1: 3}}, {T: {0: 3}})
+    assert reconcile(revoking, goal(5, {T: {1, 2}}), {T: {0, 1}}, is_forced=False) is revoking
+    # Acknowledged, the member jumps to the newest epoch, and a revoked partition may come back with a new epoch.
+    back = reconcile(revoking, goal(5, {T: {0, 1, 2}}, taken=(2,)), {T: {1}}, is_forced=False)
+    assert back == Current(5, 3, UNRELEASED, {T: {1: 3, 0: 5}}, {})
+    assert reconcile(back, goal(5, {T: {0, 1, 2}}), None, is_forced=False) == Current(
+        5, 5, STABLE, {T: {1: 3, 0: 5, 2: 5}}, {}
+    )
+
+
+def test_a_dropped_topic_is_trimmed_whatever_the_target() -> None:
+    current = Current(3, 2, STABLE, {T: {0: 3}, U: {1: 3}}, {})
+    target = {T: {0}, U: {1}}
+    trimmed = reconcile(current, goal(3, target, wanted=T), None, is_forced=True)
+    assert trimmed == Current(3, 3, UNREVOKED, {T: {0: 3}}, {U: {1: 3}})
+    assert reconcile(current, goal(3, target, wanted=T), {T: {0}}, is_forced=True) == Current(
+        3, 3, STABLE, {T: {0: 3}}, {}
+    )
+
+
+def test_scenario_41_the_assignor_with_most_votes() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    assert preferred_assignor(rig.group) == "uniform"
+    rig.join("B", "T", server_assignor="range")
+    assert preferred_assignor(rig.group) == "range"
+    rig.join("C", "T", server_assignor="uniform")
+    assert preferred_assignor(rig.group) == "uniform", "a tie goes to the first in the configuration"
+    rig.join("D", "T", server_assignor="range")
+    assert preferred_assignor(rig.group) == "range"
+
+
+def test_scenario_40_range_gives_static_members_the_first_partitions() -> None:
+    rig = Rig({"T": 7})
+    for name, instance_id in (("b", None), ("a", None), ("x", "0")):
+        rig.join(name, "T", server_assignor="range", instance_id=instance_id)
+    assert [rig.target(name) for name in "xab"] == ["T0,1,2", "T3,4", "T5,6"]
+
+
+def test_scenario_42_new_partitions_move_no_others() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.join("B", "T")
+    rig.topics.grow("T", 8)
+    rig.heartbeat("A", 2)
+    assert (rig.target("A"), rig.target("B")) == ("T0,1,4,5", "T2,3,6,7")
+
+
+@pytest.mark.parametrize(
+    ("names", "regexes", "expected"),
+    [({"T": 2}, {}, True), ({"T": 2, "U": 1}, {}, False), ({}, {"x": 2}, True), ({"T": 1}, {"x": 2}, False)],
+)
+def test_members_that_subscribe_alike(names: dict[str, int], regexes: dict[str, int], expected: bool) -> None:
+    assert is_homogeneous(SubscriptionCounts(Counter(names), Counter(regexes)), 2) is expected
+
+
+def test_changes_of_a_subscription() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    member = rig.group.members["A"]
+    line = member.subscription
+    assert not known_member(rig.group, member, line).names_changed
+    assert new_member(line).names_changed
+    assert not new_member(ConsumerMemberRecord("g", "B")).names_changed
+    assert not new_member(ConsumerMemberRecord("g", "B", subscribed_topic_regex=None)).regex_changed
+
+
+def test_the_state_is_written_whole_for_a_snapshot() -> None:
+    rig = Rig()
+    rig.join("A", "T", instance_id="i", subscribed_topic_regex="U")
+    rig.join("B", "T")
+    rig.heartbeat("A", 2)
+    rig.batches.append([ConsumerTopicsRecord("g")])
+    apply(rig.group, rig.batches[-1][0])
+    again = rig.replayed([list(records_of(rig.group))])
+    assert hard_state(again) == hard_state(rig.group)
+    assert again.has_partition_metadata
+
+
+def test_an_old_record_of_topics_is_deleted_with_the_next_epoch() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.batches.append([ConsumerTopicsRecord("g")])
+    apply(rig.group, rig.batches[-1][0])
+    written = len(rig.batches)
+    rig.join("B", "T")
+    rig.join("C", "T")
+    assert rig.written(written) == "k5 k3 -k4 k7 k7 k6 k8 | k5 k3 k7 k7 k6 k8"
+
+
+def test_topics_that_are_gone_are_left_out_of_a_description() -> None:
+    rig = Rig()
+    rig.join("A", "T", "U")
+    rig.topics.delete("T")
+    (member,) = describe(rig.group).members
+    assert [one.topic_name for one in member.assignment.topic_partitions] == ["U"]
+
+
+def test_each_epoch_has_a_note_that_says_why() -> None:
+    rig = Rig(session_timeout_ms=1_000)
+    rig.join("A", "T")
+    rig.topics.grow("T", 5)
+    rig.heartbeat("A", 2)
+    rig.heartbeat("A", 3, subscribed_topic_names=("U",))
+    rig.wait(1_000)
+    causes = [(note.cause, note.generation_id) for note in rig.notes if note.kind == "epoch"]
+    assert causes == [
+        (ConsumerCause.JOINED, 2),
+        (ConsumerCause.TOPICS, 3),
+        (ConsumerCause.SUBSCRIPTION, 4),
+        (ConsumerCause.SESSION_EXPIRED, 5),
+    ]
+    assert rig.notes[0].detail == "group epoch 2: client at 10.0.0.1 reads T"
+
+
+def test_members_are_told_at_once_that_their_target_has_changed() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.join("B", "T")
+    assert rig.pushes == [(1, 3)], "A, of the target at epoch 3"
+    rig.heartbeat("A", 2, "T0,1")
+    assert len(rig.pushes) == 1
+
+
+def test_an_append_that_fails_is_answered_and_a_fence_is_tried_again() -> None:
+    rig = Rig(session_timeout_ms=1_000)
+    rig.join("A", "T")
+    request = ConsumerGroupHeartbeat("g", "B", 0)
+    failed: Any = ConsumerJoin(RequestRef(1, 99), request, "c", "/h")
+    (reply,) = rig.happen(ConsumerAppendFailed(failed, ErrorCode.NOT_COORDINATOR))
+    assert reply.error_code is ErrorCode.NOT_COORDINATOR
+    rig.happen(ConsumerAppendFailed(SessionExpired("g", "A"), ErrorCode.NOT_COORDINATOR))
+    assert "A" in rig.group.members
+    rig.wait(1_000)
+    assert "A" not in rig.group.members
+
+
+def test_topics_of_a_class_of_members_have_one_order_in_every_process() -> None:
+    topics = frozenset(bytes([number]) * 16 for number in range(40))
+    member = SubscribedMember("A", None, topics, {})
+    assert list(returned(subscribers([member], Pace()))) == sorted(topics)

@@ -1,0 +1,207 @@
+"""Large groups: targets and regular expressions are computed in slices, and the group changes in between
+(docs/spec/consumer-group-protocol.md#3.2)."""
+
+import pytest
+
+from coordinator.groups.consumer import target
+from coordinator.groups.consumer.applying import apply
+from coordinator.groups.consumer.events import ComputeTarget, ConsumerAppendFailed, TargetsMoved
+from coordinator.groups.consumer.subscriptions import SubscriptionCounts
+from coordinator.groups.consumer.table import handle
+from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import ConsumerGroupRecord, ConsumerMemberRecord, TargetRecord
+from coordinator.runtime.slices import SLICE_US
+from protocol.errors import ErrorCode
+from tests.groups.consumer.rig import Rig
+
+LONGEST_STEP_US = 20_000
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """A group that counts as large, however small, and whose work the test does."""
+    monkeypatch.setattr(target, "AT_ONCE_US", 0)
+    rig = Rig()
+    rig.holds_work = True
+    return rig
+
+
+def finish(rig: Rig) -> None:
+    while rig.work:
+        rig.work_on()
+
+
+def until_moved(rig: Rig) -> None:
+    """The work up to its first records."""
+    written = len(rig.batches)
+    while len(rig.batches) == written:
+        rig.work_on()
+
+
+def steady(rig: Rig) -> Rig:
+    """A has T0-3 at epoch 2."""
+    rig.join("A", "T")
+    finish(rig)
+    assert rig.seen("A", 1) == (0, 2, "T0,1,2,3")
+    return rig
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_no_piece_of_a_large_group_is_long(assignor: str) -> None:
+    members, partitions = 10_000, 20_000
+    rig = Rig({"T": partitions, "U": 500})
+    for number in range(members):
+        names = ("T",) if number % 2 else ("T", "U")
+        apply(
+            rig.group, ConsumerMemberRecord("g", f"m{number}", subscribed_topic_names=names, server_assignor=assignor)
+        )
+    apply(rig.group, ConsumerGroupRecord("g", 2, 0))
+    out = Outcome(rig.moment, rig.ids)
+    handle(rig.group, ComputeTarget("g", "m0"), out)
+    (work,) = out.work
+    costs, most_records = [], 0
+    for piece in work:
+        if isinstance(piece, int):
+            costs.append(piece)
+            continue
+        done = Outcome(rig.moment, rig.ids)
+        handle(rig.group, piece, done)
+        most_records = max(most_records, len(done.records))
+        for record in done.records:
+            apply(rig.group, record)  # type: ignore[arg-type]
+    assert rig.group.target_epoch == 2
+    assert sum(map(len, (ns for one in rig.group.targets.values() for ns in one.values()))) == partitions + 500
+    assert len(costs) > 20
+    assert SLICE_US + max(costs) <= LONGEST_STEP_US, "a slice ends with the piece that fills it"
+    assert most_records <= 50
+    rig.group.check()
+
+
+def test_a_group_that_is_computed_at_once_is_small() -> None:
+    """The largest group whose target is computed within a heartbeat, by the assignor's own costs."""
+    for members, topics, partitions in ((300, 1, 500), (2, 300, 1), (2, 1, 4_000), (100, 10, 100)):
+        rig = Rig({f"t{number}": partitions for number in range(topics)})
+        names = tuple(f"t{number}" for number in range(topics))
+        for number in range(members - 1):
+            line = ConsumerMemberRecord("g", f"m{number}", subscribed_topic_names=names[number % 2 :] or names)
+            apply(rig.group, line)
+        now = SubscriptionCounts(rig.group.names, rig.group.regexes)
+        lines = [one.subscription for one in rig.group.members.values()]
+        cost = sum(target._computation(rig.group, lines, {}, now, "uniform"))
+        if target.is_small(rig.group, now):
+            assert cost <= 2 * target.AT_ONCE_US, (members, topics, partitions)
+
+
+def test_members_keep_the_old_target_while_the_new_one_is_computed(large: Rig) -> None:
+    rig = steady(large)
+    assert rig.joined("B", "T") == (0, 2, "")
+    assert rig.described == "Assigning 3/2"
+    assert len(rig.work) == 1
+    assert rig.seen("A", 2) == (0, 2, None)
+    assert len(rig.work) == 1, "one computation at a time"
+    finish(rig)
+    assert rig.described == "Reconciling 3/3"
+    assert rig.seen("A", 2) == (0, 2, "T0,1")
+
+
+def test_a_member_that_joins_meanwhile_is_in_the_next_target(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", "T")
+    rig.work_on()
+    rig.join("C", "T")
+    finish(rig)
+    assert rig.described == "Assigning 4/3"
+    assert (rig.target("B"), rig.target("C")) == ("T2,3", "")
+    rig.heartbeat("B", 2)
+    finish(rig)
+    assert rig.described == "Reconciling 4/4"
+    assert rig.target("C") != ""
+
+
+def test_a_member_that_leaves_meanwhile_has_no_target(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", "T")
+    rig.work_on()
+    rig.heartbeat("B", -1)
+    finish(rig)
+    assert rig.described == "Assigning 4/3"
+    assert rig.group.targets.keys() == {"A"}
+    rig.heartbeat("A", 2)
+    finish(rig)
+    assert rig.target("A") == "T0,1,2,3"
+
+
+def test_a_static_member_that_is_replaced_meanwhile_hands_over_its_target(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", "T", instance_id="i")
+    rig.work_on()
+    rig.heartbeat("B", -2, instance_id="i")
+    rig.join("B2", "T", instance_id="i")
+    finish(rig)
+    assert rig.described == "Reconciling 3/3"
+    assert (rig.target("A"), rig.target("B2")) == ("T0,1", "T2,3")
+
+
+def test_targets_are_disjoint_after_a_crash_between_two_parts(large: Rig) -> None:
+    """Losses are written first: `Rig.check` finds a partition in two targets after any record."""
+    rig = steady(large)
+    rig.join("B", "T")
+    until_moved(rig)
+    assert (rig.target("A"), rig.target("B")) == ("T0,1", "")
+    rig.restart()
+    assert rig.described == "Assigning 3/2"
+    rig.heartbeat("A", 2)
+    finish(rig)
+    assert rig.described == "Reconciling 3/3"
+    assert {rig.target("A"), rig.target("B")} == {"T0,1", "T2,3"}
+
+
+def test_a_part_that_cannot_be_written_ends_the_computation(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", "T")
+    work = rig.work.popleft()
+    part = next(piece for piece in work if not isinstance(piece, int))
+    assert isinstance(part, TargetsMoved)
+    rig.happen(ConsumerAppendFailed(part, ErrorCode.NOT_COORDINATOR))
+    assert list(work) == []
+    rig.heartbeat("A", 2)
+    finish(rig)
+    assert rig.described == "Reconciling 3/3"
+
+
+def test_members_are_told_when_all_targets_are_written(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", "T")
+    finish(rig)
+    rig.pushes.clear()
+    rig.join("C", "T")
+    while not any(isinstance(one, TargetRecord) and one.epoch == 4 for batch in rig.batches for one in batch):
+        rig.work_on()
+        assert rig.pushes == []
+    finish(rig)
+    assert (1, 4) in rig.pushes
+
+
+def test_a_pattern_that_comes_while_others_are_matched_is_matched_later() -> None:
+    rig = Rig()
+    rig.holds_work = True
+    rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="T.*")
+    rig.work_on()
+    rig.join("B", subscribed_topic_names=None, subscribed_topic_regex="U.*")
+    assert len(rig.work) == 1, "one resolution at a time"
+    finish(rig)
+    assert set(rig.group.resolved) == {"T.*"}
+    rig.wait(10_001)
+    rig.heartbeat("B", rig.group.members["B"].current.epoch)
+    finish(rig)
+    assert set(rig.group.resolved) == {"T.*", "U.*"}
+
+
+def test_a_pattern_that_goes_while_it_is_matched_is_not_written() -> None:
+    rig = Rig()
+    rig.holds_work = True
+    rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="T.*")
+    rig.join("B", "T")
+    rig.heartbeat("A", -1)
+    finish(rig)
+    assert rig.group.resolved == {}

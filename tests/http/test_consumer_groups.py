@@ -1,0 +1,73 @@
+"""Pages about server-driven consumer groups, over a node that has one."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from coordinator.http.app import make_app
+from protocol.messages import Message
+from tests.http.conftest import Browser
+from tests.node.test_consumer_groups import Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A has all of T."""
+    rig = Rig()
+    rig.join("A", "T", rebalance_timeout_ms=60_000)
+    return rig
+
+
+@pytest.fixture
+async def browser(rig: Rig) -> AsyncIterator[Browser]:
+    async def ask(message: Message) -> Message:
+        reply = rig.desk.ask_inside(message, call=11)
+        assert reply is not None
+        return reply
+
+    async with TestClient(TestServer(make_app(ask))) as client:
+        yield Browser(client)
+
+
+async def test_a_live_group_is_listed(browser: Browser) -> None:
+    assert await browser.get("/v1/groups") == {"groups": ["g"]}
+    assert await browser.get("/v1/groups?mode=server") == {"groups": ["g"]}
+
+
+async def test_the_page_has_epochs_and_targets(browser: Browser) -> None:
+    page = await browser.get("/v1/groups/g")
+    assert (page["mode"], page["state"], page["generation_id"], page["target_epoch"]) == ("server", "Stable", 2, 2)
+    assert (page["phase"], page["sentence"], page["waiting_for"]) == ("", None, [])
+    (member,) = page["members"]
+    assert (member["consumer_id"], member["member_epoch"], member["topics"]) == ("A", 2, ["T"])
+    partitions = [{"topic": "T", "partition": number} for number in range(4)]
+    assert member["partitions"] == member["target"] == partitions
+    assert member["to_revoke"] == []
+    assert (member["session_timeout_ms"], member["session_left_ms"], member["revoking_ms"]) == (45_000, 45_000, None)
+
+
+async def test_a_member_that_does_not_revoke_is_named_with_the_time(browser: Browser, rig: Rig) -> None:
+    rig.join("B", "T")
+    rig.beat("A", 2)
+    rig.desk.wait(12_000)
+    page = await browser.get("/v1/groups/g")
+    assert (page["phase"], page["phase_ms"], page["phase_left_ms"]) == ("revoke", 12_000, 48_000)
+    assert (page["waiting_for"], page["limited_by"]) == (["A"], "A")
+    assert page["sentence"].startswith("revocation for 12 s, at most 48 s more by the rebalance timeout of ")
+    a, b = page["members"]
+    assert a["to_revoke"] == [{"topic": "T", "partition": 2}, {"topic": "T", "partition": 3}] == b["target"]
+    assert (a["revoking_ms"], b["revoking_ms"]) == (12_000, None)
+    assert (a["member_epoch"], b["member_epoch"]) == (2, 3)
+    assert b["partitions"] == []
+
+
+async def test_a_member_that_was_not_told_yet_is_waited_for(browser: Browser, rig: Rig) -> None:
+    rig.desk.wait(1_000)
+    rig.join("B", "T")
+    rig.desk.wait(2_000)
+    page = await browser.get("/v1/groups/g")
+    assert (page["phase"], page["phase_ms"], page["waiting_for"], page["limited_by"]) == ("revoke", 2_000, ["A"], "")
+    assert page["members"][0]["revoking_ms"] == 2_000
+    rig.beat("A", 2, {"T": (0, 1)})
+    assert (await browser.get("/v1/groups/g"))["phase"] == ""

@@ -1,0 +1,193 @@
+"""A node with members that join, sync and beat as clients do, and a doctor that looks at it by the HTTP queries."""
+
+from typing import Any
+
+from coordinator.http.problems import examine
+from coordinator.http.queries import Queries
+from coordinator.node.events import Lost
+from diagnosis.problem import GroupProblem
+from protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    Heartbeat,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
+    SyncGroupAssignment,
+    SyncGroupReply,
+)
+from protocol.messages.node import Hello
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from tests.node.desk import Desk
+
+SESSION_MS, POLL_MS, BEAT_MS = 45_000, 300_000, 3_000
+ASSIGNOR = "range"
+_ASKING = 1
+
+
+class Clinic(Desk):
+    """A node, its members, and the doctor."""
+
+    def __init__(self, partitions: int = 4, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.make_topic("orders", partitions)
+        self.partitions = partitions
+        self.members: list[SimMember] = []
+        self._next = 10
+        self._calls = 1_000
+
+    def member(self, group_id: str, name: str, host: str, **more: Any) -> "SimMember":
+        self._next += 1
+        member = SimMember(self, self._next, group_id, name, host, **more)
+        self.members.append(member)
+        return member
+
+    def run(self, ms: int, step_ms: int = 500) -> None:
+        """Let time pass, in which members do what they must."""
+        for _ in range(ms // step_ms):
+            self.wait(step_ms)
+            for member in list(self.members):
+                member.act()
+
+    async def ask_doctor(self, message: Message) -> Message:
+        self._calls += 1
+        self.ask_inside(message, self._calls)
+        while self._calls not in self.replied:
+            self.wait(0)
+        return self.replied.pop(self._calls)
+
+    async def problems(self, *group_ids: str) -> list[GroupProblem]:
+        return await examine(Queries(self.ask_doctor), _no_rest, group_ids or None)
+
+
+async def _no_rest() -> None:
+    pass
+
+
+class SimMember:
+    """A consumer: `act` is called often, and sends what is due. `slow_ms`: time for which its application is busy when
+    a rebalance begins."""
+
+    def __init__(
+        self,
+        clinic: Clinic,
+        number: int,
+        group_id: str,
+        name: str,
+        host: str,
+        instance_id: str | None = None,
+        assignor: str = ASSIGNOR,
+        slow_ms: int = 0,
+        session_ms: int = SESSION_MS,
+        poll_ms: int = POLL_MS,
+    ) -> None:
+        self.clinic, self.number, self.group_id, self.name = clinic, number, group_id, name
+        self.host, self.port, self.instance_id = host, 40_000 + number, instance_id
+        self.assignor, self.slow_ms = assignor, slow_ms
+        self.session_ms, self.poll_ms = session_ms, poll_ms
+        self.member_id, self.generation, self.is_hung = "", -1, False
+        self.never_syncs = False
+        self.error = ErrorCode.NONE
+        self._beat_at = self._join_at = 0
+        self._is_waiting = False
+        clinic.connect_from(number, host, self.port)
+        self._send(Hello(name, "1.0"))
+
+    def act(self) -> None:
+        now_ms = self.clinic.now_ms
+        for reply in self.clinic.heard(self.number):
+            self._hear(reply)
+        if self.is_hung or self.error or self._is_waiting:
+            return
+        if self.generation < 0:
+            if now_ms >= self._join_at:
+                self.join()
+        elif now_ms >= self._beat_at:
+            self._beat_at = now_ms + BEAT_MS
+            self._send(Heartbeat(self.group_id, self.generation, self.member_id, self.instance_id))
+
+    def join(self) -> None:
+        self._is_waiting = True
+        metadata = encode_subscription(Subscription(("orders",)))
+        self._send(
+            JoinGroup(
+                self.group_id,
+                self.session_ms,
+                self.member_id,
+                "consumer",
+                (JoinProtocol(self.assignor, metadata),),
+                self.poll_ms,
+                self.instance_id,
+                wants_member_id_first=False,
+            )
+        )
+
+    def commit(self, offset: int, partition: int) -> None:
+        topics = (OffsetCommitTopic("orders", (OffsetCommitPartition(partition, offset),)),)
+        self._send(OffsetCommit(self.group_id, topics, self.generation, self.member_id, self.instance_id))
+
+    def close(self) -> None:
+        """End as a client does: a dynamic member leaves, a static one only closes its connection."""
+        if self.instance_id is None:
+            self._send(LeaveGroup(self.group_id, (LeavingMember(self.member_id, None, "shutting down"),)))
+        self.kill()
+
+    def poll_too_late(self) -> None:
+        """Leave as Kafka's clients do when their application does not poll."""
+        self._send(LeaveGroup(self.group_id, (LeavingMember(self.member_id),)))
+        self.member_id, self.generation = "", -1
+
+    def kill(self) -> None:
+        self.clinic.step(Lost(self.number))
+        self.clinic.members.remove(self)
+
+    def _send(self, message: Message) -> None:
+        for reply in self.clinic.ask(self.number, message):
+            self._hear(reply)
+
+    def _hear(self, reply: Message) -> None:
+        if isinstance(reply, JoinGroupReply):
+            self._joined(reply)
+        elif isinstance(reply, SyncGroupReply):
+            self._is_waiting = False
+            if reply.error_code:
+                self.generation = -1
+        elif getattr(reply, "error_code", 0) is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.generation, self._join_at = -1, self.clinic.now_ms + self.slow_ms
+        elif getattr(reply, "error_code", 0) is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id, self.generation = "", -1
+        elif getattr(reply, "error_code", 0) is ErrorCode.FENCED_INSTANCE_ID:
+            self.error = ErrorCode.FENCED_INSTANCE_ID
+
+    def _joined(self, reply: JoinGroupReply) -> None:
+        self._is_waiting = False
+        if reply.error_code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+            return
+        if reply.error_code:
+            self.error = reply.error_code
+            return
+        self.member_id, self.generation = reply.member_id, reply.generation_id
+        self._is_waiting = True
+        if self.never_syncs:
+            return
+        ids = [one.member_id for one in reply.members]
+        shares = tuple(
+            SyncGroupAssignment(one, _share(number, len(ids), self.clinic.partitions)) for number, one in enumerate(ids)
+        )
+        self._send(SyncGroup(self.group_id, self.generation, self.member_id, self.instance_id, assignments=shares))
+
+
+def _share(number: int, members: int, partitions: int) -> bytes:
+    own = tuple(range(number, partitions, members))
+    return encode_assignment(Assignment((TopicPartitions("orders", own),) if own else ()))

@@ -1,0 +1,153 @@
+"""Acts on groups leave notes that name the client and its address; offsets are named with their old and new values."""
+
+from typing import Any
+
+import pytest
+
+from diagnosis.problem import Kind
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DeleteGroups,
+    LeaveGroup,
+    LeavingMember,
+    ListAudit,
+    ListedNote,
+)
+from protocol.messages.node import Hello
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteTopic,
+)
+from tests.node.operated import Clinic
+
+STRANGER = 3
+
+
+def commit(offsets: dict[int, int], group_id: str = "g") -> OffsetCommit:
+    parts = tuple(OffsetCommitPartition(partition, offset) for partition, offset in offsets.items())
+    return OffsetCommit(group_id, (OffsetCommitTopic("orders", parts),))
+
+
+def acts(clinic: Clinic) -> list[ListedNote]:
+    (reply,) = clinic.ask(STRANGER, ListAudit())
+    return [one.note for one in reply.notes]  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def clinic() -> Clinic:
+    clinic = Clinic()
+    clinic.connect_from(STRANGER, "10.9.9.9", 51_515)
+    clinic.ask(STRANGER, Hello("stranger"))
+    member = clinic.member("g", "app", "10.0.0.1")
+    clinic.run(4_000)
+    member.commit(9, 0)
+    member.commit(4, 1)
+    return clinic
+
+
+def emptied(clinic: Clinic) -> Clinic:
+    clinic.members[0].close()
+    return clinic
+
+
+RESET: tuple[Message, str, str, Any] = (
+    commit({0: 2, 1: 4, 2: 7}),
+    "reset",
+    "orders-0 from 9 to 2 and 1 more partition, by stranger at 10.9.9.9",
+    [(0, 9, 2), (2, -1, 7)],
+)
+DELETED: tuple[Message, str, str, Any] = (
+    OffsetDelete("g", (OffsetDeleteTopic("orders", (0, 3)),)),
+    "delete offsets",
+    "1 committed offset, by stranger at 10.9.9.9",
+    [(0, 9, -1)],
+)
+GONE: tuple[Message, str, str, Any] = (
+    DeleteGroups(("g",)),
+    "delete group",
+    "with 2 committed offsets, by stranger at 10.9.9.9",
+    [],
+)
+
+
+@pytest.mark.parametrize("done", [RESET, DELETED, GONE], ids=["reset", "delete", "group"])
+def test_a_strangers_act_names_its_address(clinic: Clinic, done: tuple[Message, str, str, Any]) -> None:
+    message, act, detail, changes = done
+    emptied(clinic)
+    clinic.ask(STRANGER, message)
+
+    (note,) = acts(clinic)
+
+    assert (note.act, note.detail) == (act, detail)
+    assert note.origin is not None
+    assert (note.origin.client_id, note.origin.client_host, note.origin.client_port) == (
+        "stranger",
+        "/10.9.9.9",
+        51_515,
+    )
+    assert [(one.partition_index, one.previous_offset, one.offset) for one in note.changes] == changes
+
+
+def test_a_reset_that_names_a_missing_topic_is_noted_for_the_others(clinic: Clinic) -> None:
+    reset = commit({0: 2, 3: 7})
+    gone = OffsetCommitTopic("gone", (OffsetCommitPartition(0, 1),))
+    clinic.members[0].close()
+    clinic.ask(STRANGER, OffsetCommit("g", (*reset.topics, gone)))
+    (note,) = acts(clinic)
+    assert note.act == "reset"
+    assert [(one.partition_index, one.previous_offset, one.offset) for one in note.changes] == [(0, 9, 2), (3, -1, 7)]
+
+
+def test_a_strangers_eviction_names_its_address(clinic: Clinic) -> None:
+    clinic.ask(STRANGER, LeaveGroup("g", (LeavingMember(clinic.members[0].member_id),)))
+
+    (note,) = acts(clinic)
+
+    assert note.act == "evict"
+    assert note.detail == "1 removed by stranger at 10.9.9.9: no reason given"
+
+
+def test_a_member_that_leaves_or_reads_on_is_no_act(clinic: Clinic) -> None:
+    clinic.members[0].commit(10, 0)
+    emptied(clinic)
+    assert acts(clinic) == []
+
+
+async def test_a_member_that_goes_back_is_noted_and_diagnosed(clinic: Clinic) -> None:
+    clinic.members[0].commit(3, 0)
+
+    (note,) = acts(clinic)
+    (found,) = [one for one in await clinic.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
+
+    assert (note.act, note.kind, note.initiator) == ("rewind", "rewound", clinic.members[0].member_id)
+    assert note.detail == "orders-0 from 9 to 3, by app at 10.0.0.1"
+    assert (found.client_id, found.client_host, found.records) == ("app", "10.0.0.1", 6)
+    clinic.run(901_000, step_ms=3_000)
+    assert Kind.CONSUMPTION_REWOUND not in {one.kind for one in await clinic.problems()}
+
+
+def test_a_group_that_never_had_members_is_committed_for_without_notes(clinic: Clinic) -> None:
+    for offset in (1, 2, 3):
+        clinic.ask(STRANGER, commit({0: offset}, "simple"))
+    assert acts(clinic) == []
+
+    clinic.ask(STRANGER, commit({0: 0}, "simple"))
+    assert [note.act for note in acts(clinic)] == ["rewind"]
+
+
+def test_acts_are_listed_by_time_from_a_time_on(clinic: Clinic) -> None:
+    clinic.members[0].commit(3, 0)
+    clinic.run(5_000)
+    emptied(clinic)
+    clinic.ask(STRANGER, DeleteGroups(("g",)))
+    both = acts(clinic)
+
+    (later,) = clinic.ask(STRANGER, ListAudit(both[1].wall_ms))
+    (first,) = clinic.ask(STRANGER, ListAudit(limit=1))
+
+    assert [note.act for note in both] == ["rewind", "delete group"]
+    assert [one.note for one in later.notes] == both[1:]  # type: ignore[attr-defined]
+    assert (len(first.notes), first.has_more) == (1, True)  # type: ignore[attr-defined]

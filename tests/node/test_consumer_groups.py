@@ -1,0 +1,481 @@
+"""Server-driven consumer groups on a node: kinds of groups, offsets, administration, restarts
+(docs/spec/consumer-group-protocol.md#10, #11, #13.4). Tests name the specification's scenarios."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.config.config import Config
+from coordinator.config.keys import RebalanceProtocols
+from coordinator.groups.classic.events import Client
+from coordinator.groups.consumer import target
+from coordinator.node.dialects import make_dialects
+from coordinator.node.events import Lost, Stopping
+from coordinator.records.consumer_records import AssignmentRecord, ConsumerKey, ConsumerMemberRecord, ConsumerTombstone
+from coordinator.records.records import CommittedOffset
+from coordinator.runtime.group import GroupKind
+from coordinator.runtime.topic_image import EmbeddedTopicImage
+from partition_log.store.log_store import AppendError, LogStore
+from protocol.consumer_protocol import Subscription, decode_assignment, decode_subscription, encode_subscription
+from protocol.errors import ErrorCode
+from protocol.kafka.session import KafkaDialect
+from protocol.messages import Message
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+    ResourceType,
+)
+from protocol.messages.consumer_groups import (
+    ConsumerGroupDescribe,
+    ConsumerGroupDescribeReply,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    DescribedConsumerGroup,
+    TopicIdPartitions,
+)
+from protocol.messages.groups import (
+    ApplyOffsets,
+    DeleteGroups,
+    DeleteGroupsReply,
+    DescribeGroups,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    ListAudit,
+    ListGroups,
+    ListGroupsReply,
+    OffsetChange,
+)
+from protocol.messages.node import FinalizedFeature, SupportedFeature
+from protocol.messages.offsets import (
+    DescribeExpiry,
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteReply,
+    OffsetDeleteTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
+from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics
+from tests.node.desk import Desk
+from tests.simulation.disk import SimDisk
+
+_BOTH = RebalanceProtocols(("classic", "consumer"))
+
+
+class Rig:
+    """A node with the topics T, of four partitions, and U, of three."""
+
+    def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
+        self.settings = {
+            "group_coordinator_rebalance_protocols": _BOTH,
+            "group_consumer_assignment_interval_ms": 0,
+            **settings,
+        }
+        self.desk = Desk(disk, **self.settings)
+        if disk is None:
+            self.desk.make_topic("T", 4)
+            self.desk.make_topic("U", 3)
+
+    def restart(self, *, is_clean: bool = False) -> None:
+        if is_clean:
+            self.desk.step(Stopping())
+            self.desk.store.close(self.desk.node.snapshots())
+        else:
+            self.desk.disk.crash()
+        self.desk = Desk(self.desk.disk, **self.settings)
+
+    def ask(self, message: Message) -> Any:
+        reply = self.desk.ask_inside(message)
+        self.desk.wake_until_idle()  # work that the request began
+        for group in self.desk.node.core.directory.values():
+            if group.consumer is not None:
+                group.consumer.check()
+        return reply
+
+    def id_of(self, topic: str) -> bytes:
+        found = self.desk.node.core.topics.id_of(topic)
+        assert found is not None
+        return found
+
+    def beat(self, member_id: str, epoch: int, owned: dict[str, tuple[int, ...]] | None = None, **fields: Any) -> Any:
+        if owned is not None:
+            fields["topic_partitions"] = tuple(TopicIdPartitions(self.id_of(t), ps) for t, ps in owned.items())
+        return self.ask(ConsumerGroupHeartbeat("g", member_id, epoch, **fields))
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatReply:
+        given = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": topics, **fields}
+        reply = self.beat(member_id, 0, {}, **given)
+        assert isinstance(reply, ConsumerGroupHeartbeatReply)
+        return reply
+
+    def commit(self, topic: str, member_id: str = "", epoch: int = -1, **fields: Any) -> ErrorCode:
+        topics = (OffsetCommitTopic(topic, (OffsetCommitPartition(0, 7),)),)
+        reply = self.ask(OffsetCommit("g", topics, epoch, member_id, **fields))
+        assert isinstance(reply, OffsetCommitReply)
+        return reply.topics[0].partitions[0].error_code
+
+    def committed(self, **fields: Any) -> dict[str, int]:
+        reply = self.ask(OffsetFetch((OffsetFetchGroup("g", **fields),)))
+        assert isinstance(reply, OffsetFetchReply)
+        (group,) = reply.groups
+        return {"error": int(group.error_code)} | {t.name: t.partitions[0].committed_offset for t in group.topics}
+
+    def describe(self) -> DescribedConsumerGroup:
+        reply = self.ask(ConsumerGroupDescribe(("g",)))
+        assert isinstance(reply, ConsumerGroupDescribeReply)
+        return reply.groups[0]
+
+    def listed(self, **filters: Any) -> list[tuple[str, str, str]]:
+        reply = self.ask(ListGroups(**filters))
+        assert isinstance(reply, ListGroupsReply)
+        return [(one.protocol_type, one.group_state, one.group_type) for one in reply.groups]
+
+    def classic_join(self) -> JoinGroupReply:
+        metadata = encode_subscription(Subscription(("T",)))
+        reply = self.ask(
+            JoinGroup(
+                "g",
+                10_000,
+                protocol_type="consumer",
+                protocols=(JoinProtocol("range", metadata),),
+                wants_member_id_first=False,
+            )
+        )
+        assert isinstance(reply, JoinGroupReply)
+        return reply
+
+
+def told(rig: Rig, reply: ConsumerGroupHeartbeatReply) -> dict[bytes, tuple[int, ...]] | None:
+    if reply.assignment is None:
+        return None
+    return {one.topic_id: one.partitions for one in reply.assignment.topic_partitions}
+
+
+def test_the_api_is_refused_unless_the_configuration_has_it() -> None:
+    desk = Desk()
+    reply = desk.ask_inside(ConsumerGroupHeartbeat("g", "A", 5))
+    assert isinstance(reply, ConsumerGroupHeartbeatReply) and reply.error_code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_scenario_8_an_absent_group_is_joined_and_nothing_else() -> None:
+    rig = Rig()
+    for epoch in (5, -1):
+        assert rig.beat("A", epoch).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert not rig.desk.node.core.directory
+    assert rig.join("A", "T").member_epoch == 2
+
+
+def test_scenario_5_version_0_gets_a_member_id() -> None:
+    rig = Rig()
+    reply = rig.join("", "T", may_lack_member_id=True)
+    assert (reply.error_code, reply.member_epoch) == (ErrorCode.NONE, 2)
+    assert reply.member_id in rig.desk.node.core.directory["g"].consumer.members  # type: ignore[union-attr]
+
+
+def test_scenarios_23_and_32_two_members_share_a_topic() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    assert rig.join("B", "T").member_epoch == 3
+    assert told(rig, rig.beat("A", 2)) == {rig.id_of("T"): (0, 1)}
+    described = rig.describe()
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Reconciling", 3, 3)
+    assert described.assignor_name == "uniform"
+    (a, b) = described.members
+    assert [one.partitions for one in a.assignment.topic_partitions] == [(0, 1, 2, 3)]
+    assert [(one.topic_name, one.partitions) for one in a.target_assignment.topic_partitions] == [("T", (0, 1))]
+    assert (a.member_type, a.client_host, b.assignment.topic_partitions) == (1, "/", ())
+    assert rig.beat("A", 2, {"T": (0, 1)}).member_epoch == 3
+    assert told(rig, rig.beat("B", 3)) == {rig.id_of("T"): (2, 3)}
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["crash", "snapshot"])
+def test_scenario_84_a_restart_changes_nothing(is_clean: bool) -> None:
+    rig = Rig()
+    rig.join("A", "T", instance_id="i")
+    rig.join("B", subscribed_topic_names=None, subscribed_topic_regex="T|U")
+    rig.beat("A", 2)
+    rig.beat("B", 2)
+    rig.commit("T", "A", 2)
+    before = rig.describe()
+    rig.restart(is_clean=is_clean)
+    assert rig.describe() == before
+    assert rig.committed() == {"error": 0, "T": 7}
+    assert rig.beat("A", before.members[0].member_epoch).error_code is ErrorCode.NONE
+    rig.desk.wait(45_000)
+    assert rig.describe().group_state == "Empty"
+
+
+def test_scenario_22_a_silent_member_is_fenced() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.desk.wait(44_999)
+    assert rig.beat("A", 2).error_code is ErrorCode.NONE
+    rig.desk.wait(45_000)
+    assert rig.beat("A", 2).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    causes = [note.cause for note in rig.desk.node.core.journal.notes()]
+    assert causes == ["member joined", "target assignment computed", "session expired"]
+
+
+def test_scenarios_58_to_62_offsets_need_the_member_epoch() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    assert rig.commit("T", "A", 2) is ErrorCode.NONE
+    assert rig.commit("T", "A", 3) is ErrorCode.STALE_MEMBER_EPOCH
+    assert rig.commit("T", "A", 2, knows_member_epochs=False) is ErrorCode.UNSUPPORTED_VERSION
+    assert rig.commit("T") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rig.committed(member_id="A", member_epoch=2) == {"error": 0, "T": 7}
+    assert rig.committed(member_id="A", member_epoch=1) == {"error": ErrorCode.STALE_MEMBER_EPOCH}
+    assert rig.committed(member_id="zz", member_epoch=2) == {"error": ErrorCode.UNKNOWN_MEMBER_ID}
+    assert rig.committed() == {"error": 0, "T": 7}
+    rig.beat("A", -1)
+    assert rig.commit("U") is ErrorCode.NONE
+    assert rig.committed() == {"error": 0, "T": 7, "U": 7}
+
+
+def test_scenario_64_offsets_of_subscribed_topics_stay() -> None:
+    rig = Rig(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
+    rig.join("A", "T")
+    rig.commit("T", "A", 2)
+    rig.commit("U", "A", 2)
+    for _ in range(3):
+        rig.desk.wait(30_000)
+        assert rig.beat("A", 2).error_code is ErrorCode.NONE
+    assert rig.committed() == {"error": 0, "T": 7}
+    rig.beat("A", -1)
+    rig.desk.wait(2_000)
+    assert rig.describe().error_code is ErrorCode.GROUP_ID_NOT_FOUND, "its offset is older than the retention"
+    rig.restart()
+    assert not rig.desk.node.core.directory
+
+
+def test_scenario_65_a_group_without_offsets_goes_with_the_next_run() -> None:
+    rig = Rig(offsets_retention_check_interval_ms=1_000)
+    rig.join("A", "T")
+    rig.beat("A", -1)
+    assert rig.describe().group_state == "Empty"
+    rig.desk.wait(2_000)
+    assert not rig.desk.node.core.directory
+
+
+def test_scenario_66_offsets_of_a_matched_topic_are_not_deleted() -> None:
+    rig = Rig()
+    rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="T")
+    rig.beat("A", 1)
+    rig.commit("T", "A", 2)
+    rig.commit("U", "A", 2)
+    reply = rig.ask(OffsetDelete("g", (OffsetDeleteTopic("T", (0,)), OffsetDeleteTopic("U", (0,)))))
+    assert isinstance(reply, OffsetDeleteReply)
+    errors = [topic.partitions[0].error_code for topic in reply.topics]
+    assert errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+    assert rig.committed() == {"error": 0, "T": 7}
+
+
+def test_lists_and_classic_descriptions() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    assert rig.listed() == [("consumer", "Stable", "consumer")]
+    assert rig.listed(types_filter=("Consumer",)) == rig.listed(states_filter=("stable",)) == rig.listed()
+    assert rig.listed(types_filter=("classic",)) == []
+    (dead,) = rig.ask(DescribeGroups(("g",), hides_consumer_groups=True)).groups
+    assert (dead.group_state, dead.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND), "as on Kafka's wire"
+    (shown,) = rig.ask(DescribeGroups(("g",))).groups
+    assert (shown.group_state, shown.protocol_type, shown.generation_id) == ("Stable", "consumer", 2)
+    (member,) = shown.members
+    assert decode_assignment(member.member_assignment).partitions == (("T", (0, 1, 2, 3)),)
+    assert decode_subscription(member.member_metadata).topics == ("T",)
+
+
+def test_facts_of_members_are_told() -> None:
+    rig = Rig()
+    rig.desk.connect(1)
+    rig.desk.ask(1, ConsumerGroupHeartbeat("g", "A", 0, None, None, 60_000, ("T",), topic_partitions=()))
+    rig.desk.wait(4_000)
+    (shown,) = rig.ask(DescribeGroups(("g",), with_facts=True)).groups
+    (member,) = shown.members
+    assert (member.topics, member.rebalance_timeout_ms, shown.phase) == (("T",), 60_000, "")
+    assert (member.session_timeout_ms, member.session_left_ms, member.heard_ago_ms) == (45_000, 41_000, 4_000)
+    assert member.is_connected
+
+
+def test_a_reset_leaves_a_note() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.beat("A", -1)
+    assert rig.commit("T") is ErrorCode.NONE
+    (one,) = rig.ask(ListAudit()).notes
+    assert (one.note.act, one.note.changes) == ("reset", (OffsetChange("T", 0, -1, 7),))
+
+
+def test_a_group_with_members_is_not_shown_as_empty() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    assert rig.ask(DescribeExpiry("g")).group_state == "Stable"
+
+
+def test_offsets_are_not_applied_beside_members() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    reply = rig.ask(ApplyOffsets("g", (OffsetChange("T", 0, -1, 7),), "reset"))
+    assert reply.members == (str(Client("", "/")),)
+
+
+def test_scenario_79_empty_groups_change_their_kind_both_ways() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.commit("T", "A", 2)
+    assert rig.classic_join().error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    rig.beat("A", -1)
+    joined = rig.classic_join()
+    assert joined.error_code is ErrorCode.NONE
+    assert rig.desk.node.core.directory["g"].kind is GroupKind.CLASSIC
+    assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    rig.desk.wait(60_000)
+    assert rig.join("A", "T").member_epoch == 2, "epochs begin anew"
+    assert rig.committed() == {"error": 0, "T": 7}
+    rig.restart()
+    assert rig.describe().group_state == "Stable"
+
+
+def test_scenario_89_a_simple_group_becomes_a_consumer_group() -> None:
+    rig = Rig()
+    assert rig.commit("T") is ErrorCode.NONE
+    assert rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="(").error_code == 128
+    assert rig.desk.node.core.directory["g"].kind is GroupKind.CLASSIC
+    assert rig.join("A", "T").member_epoch == 2
+    assert rig.committed() == {"error": 0, "T": 7}
+
+
+def test_scenario_90_an_empty_group_is_deleted() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.commit("T", "A", 2)
+
+    def delete() -> ErrorCode:
+        reply = rig.ask(DeleteGroups(("g",)))
+        assert isinstance(reply, DeleteGroupsReply)
+        return reply.results[0].error_code
+
+    assert delete() is ErrorCode.NON_EMPTY_GROUP
+    rig.beat("A", -1)
+    assert delete() is ErrorCode.NONE
+    assert rig.describe().error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    rig.restart()
+    assert not rig.desk.node.core.directory
+
+
+def test_scenarios_12_and_91_topics_come_and_go() -> None:
+    rig = Rig()
+    assert told(rig, rig.join("A", "T", "X")) == {rig.id_of("T"): (0, 1, 2, 3)}
+    rig.desk.ask_inside(CreateTopics((CreatableTopic("X", 2),)))
+    reply = rig.beat("A", 2)
+    assert (reply.member_epoch, told(rig, reply)) == (3, {rig.id_of("T"): (0, 1, 2, 3), rig.id_of("X"): (0, 1)})
+    rig.desk.ask_inside(DeleteTopics((DeletableTopic("X"),)))
+    reply = rig.beat("A", 3)
+    assert (reply.member_epoch, told(rig, reply)) == (3, {rig.id_of("T"): (0, 1, 2, 3)})
+    assert rig.beat("A", 3, {"T": (0, 1, 2, 3)}).member_epoch == 4
+
+
+def test_patterns_see_the_offsets_topic() -> None:
+    rig = Rig()
+    image = EmbeddedTopicImage(rig.desk.node.core.embedded)
+    assert {"T", "U", "__consumer_offsets"} == set(image.names())
+    found = image.find("T")
+    assert found is not None and (found.partitions, image.name_of(found.topic_id)) == (4, "T")
+    version = image.version
+    rig.desk.make_topic("X", 1)
+    assert image.version > version and image.find("Y") is None
+
+
+def test_settings_of_a_group_hold_from_its_next_heartbeat() -> None:
+    rig = Rig(group_consumer_min_heartbeat_interval_ms=1, group_consumer_min_session_timeout_ms=1)
+
+    def alter(name: str, value: str) -> ErrorCode:
+        change = AlterableConfig(name, ConfigOperation.SET, value)
+        resource = AlterConfigsResource(ResourceType.GROUP, "g", (change,))
+        reply = rig.ask(IncrementalAlterConfigs((resource,)))
+        return ErrorCode(reply.responses[0].error_code)
+
+    rig.join("A", "T")
+    assert alter("consumer.heartbeat.interval.ms", "45000") is ErrorCode.INVALID_CONFIG
+    assert alter("consumer.nonsense", "1") is ErrorCode.INVALID_CONFIG
+    assert alter("consumer.heartbeat.interval.ms", "700") is ErrorCode.NONE
+    assert alter("consumer.session.timeout.ms", "1000") is ErrorCode.NONE
+    assert rig.beat("A", 2).heartbeat_interval_ms == 700
+    rig.desk.wait(999)
+    assert rig.describe().group_state == "Stable"
+    rig.desk.wait(1)
+    assert rig.describe().group_state == "Empty", "the shorter session counts from the last heartbeat"
+    rig.restart()
+    assert rig.join("A", "T").heartbeat_interval_ms == 700
+
+
+def test_scenario_87_offsets_come_before_members_and_tombstones_of_nothing_are_ignored() -> None:
+    rig = Rig()
+    shard = rig.desk.node.core.shard_of("g")
+    shard.apply(CommittedOffset("g", "T", 0, 7, -1, "", 1))
+    group = shard.groups["g"]
+    shard.apply(ConsumerTombstone("g", ConsumerKey.MEMBER, "A"))
+    assert not shard.of_kind[GroupKind.CONSUMER], "a simple group, which a tombstone does not change"
+    shard.apply(ConsumerMemberRecord("g", "A", subscribed_topic_names=("T",)))
+    shard.apply(AssignmentRecord("g", "A", 1, 0))
+    assert shard.groups["g"] is group and group.consumer is not None
+    assert shard.of_kind[GroupKind.CONSUMER] == {"g": group}
+    assert rig.committed() == {"error": 0, "T": 7}
+    for key in ConsumerKey:
+        shard.apply(ConsumerTombstone("absent", key, "A"))
+    assert "absent" not in shard.groups
+
+
+def test_a_target_in_slices_outlives_connections_and_ends_with_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "AT_ONCE_US", 0)
+    rig = Rig()
+    slices = rig.desk.node.core.slices
+    joining: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("T",), "topic_partitions": ()}
+    rig.desk.connect(5)
+    rig.desk.ask(5, ConsumerGroupHeartbeat("g", "A", 0, **joining))
+    assert slices.waiting == 1
+    rig.desk.step(Lost(5))
+    assert slices.waiting == 1
+    rig.desk.wake_until_idle()
+    assert (rig.describe().group_state, rig.describe().assignment_epoch) == ("Reconciling", 2)
+
+    rig.desk.ask_inside(ConsumerGroupHeartbeat("g", "B", 0, **joining))
+    assert slices.waiting == 1
+    for member_id in ("A", "B"):
+        rig.desk.ask_inside(ConsumerGroupHeartbeat("g", member_id, -1))
+    assert rig.desk.ask_inside(DeleteGroups(("g",))) is not None
+    rig.desk.wake_until_idle()
+    assert (slices.waiting, rig.listed()) == (0, [])
+
+
+def test_a_target_in_slices_is_begun_again_after_the_disk_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "AT_ONCE_US", 0)
+    rig = Rig()
+    joining: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("T",), "topic_partitions": ()}
+    rig.desk.ask_inside(ConsumerGroupHeartbeat("g", "A", 0, **joining))
+    group = rig.desk.node.core.directory["g"]
+    with monkeypatch.context() as patch:
+        patch.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        rig.desk.wake_until_idle()
+    assert group.consumer is not None
+    assert (group.consumer.computing, group.consumer.targets, group.consumer.target_epoch) == (None, {}, 1)
+    rig.beat("A", 1)
+    assert rig.describe().assignment_epoch == 2
+
+
+def test_the_feature_of_such_groups_is_offered_with_them() -> None:
+    offer = make_dialects(Config(group_coordinator_rebalance_protocols=_BOTH))["kafka"]
+    without = make_dialects(Config(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic",))))["kafka"]
+    assert isinstance(offer, KafkaDialect)
+    assert isinstance(without, KafkaDialect)
+    assert offer.offer.finalized_features == (FinalizedFeature("group.version", 1, 1),)
+    assert offer.offer.supported_features == (SupportedFeature("group.version", 1, 1),)
+    assert offer.offer.finalized_features_epoch == 0
+    assert (without.offer.finalized_features, without.offer.finalized_features_epoch) == ((), -1)

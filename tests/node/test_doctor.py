@@ -1,0 +1,235 @@
+"""Findings of the doctor in staged incidents; none on an ordinary day of rolling restarts."""
+
+from typing import Any
+
+from coordinator.config.keys import RebalanceProtocols
+from diagnosis.problem import GroupProblem, Kind
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.messages.node import Hello
+from protocol.record_batch import encode_batch
+from tests.enumerations import some
+from tests.node.operated import SESSION_MS, Clinic
+
+HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
+
+
+def three(clinic: Clinic, **more: object) -> None:
+    """A Stable group of three members."""
+    for number, host in enumerate(HOSTS):
+        clinic.member("g", f"app-{number}", host, **more)
+    clinic.run(8_000)
+
+
+def only(found: list[GroupProblem], kind: Kind) -> GroupProblem:
+    (one,) = [problem for problem in found if problem.kind is kind]
+    return one
+
+
+async def test_a_stable_group_has_no_problem() -> None:
+    clinic = Clinic()
+    three(clinic)
+    assert await clinic.problems() == []
+
+
+async def test_a_killed_member_is_named_within_two_seconds_and_its_session() -> None:
+    clinic = Clinic()
+    three(clinic)
+    clinic.members[1].kill()
+    clinic.run(1_500)
+
+    found = only(await clinic.problems(), Kind.SILENT_MEMBER)
+
+    assert (found.client_id, found.client_host, found.client_port) == ("app-1", "10.0.0.2", 40_012)
+    assert "connection closed 1.5 s ago" in found.sentence
+    assert found.partitions == 1
+    assert found.command.startswith("muster groups evict g --member app-1-")
+
+
+async def test_a_member_that_does_not_rejoin_is_named() -> None:
+    clinic = Clinic()
+    three(clinic)
+    clinic.members[0].slow_ms = 60_000
+    clinic.members[2].close()
+    clinic.run(11_000)
+
+    found = only(await clinic.problems(), Kind.JOIN_HELD_UP)
+
+    assert (found.client_id, found.client_host, found.client_port) == ("app-0", "10.0.0.1", 40_011)
+    assert found.sentence.startswith("join for 11 s, at most 289 s more") or "at most 4 min more" in found.sentence
+    assert found.since_ms > 0
+
+
+async def test_a_server_driven_member_that_does_not_revoke_is_named() -> None:
+    both = RebalanceProtocols(("classic", "consumer"))
+    clinic = Clinic(
+        group_coordinator_rebalance_protocols=both,
+        group_consumer_assignment_interval_ms=0,
+        group_consumer_session_timeout_ms=SESSION_MS,
+    )
+
+    def beat(number: int, member_id: str, epoch: int, **more: Any) -> None:
+        clinic.ask(number, ConsumerGroupHeartbeat("g", member_id, epoch, **more))
+        clinic.wake_until_idle()
+
+    joining = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("orders",), "topic_partitions": ()}
+    for number, (name, host) in enumerate((("slow", "10.0.0.1"), ("new", "10.0.0.2"))):
+        clinic.connect_from(number, host, 40_000 + number)
+        clinic.ask(number, Hello(name, "1.0"))
+        beat(number, name, 0, **joining)
+    beat(0, "slow", 2)
+    clinic.run(9_000)
+    assert await clinic.problems() == []
+    beat(0, "slow", 2)
+    clinic.run(3_000)
+
+    found = only(await clinic.problems(), Kind.REVOCATION_HELD_UP)
+
+    assert (found.member_id, found.client_id, found.client_host, found.client_port) == (
+        "slow",
+        "slow",
+        "10.0.0.1",
+        40_000,
+    )
+    assert found.sentence == (
+        "revocation for 12 s, at most 48 s more by the rebalance timeout of slow at 10.0.0.1:40000: waits for "
+        "slow at 10.0.0.1:40000 (has not revoked its partitions for 12 s, last heard 3.0 s ago, "
+        "evicted in 42 s if silent)"
+    )
+    assert (found.partitions, found.command) == (2, "muster groups describe g --verbose")
+
+
+async def test_a_leader_that_does_not_sync_is_named() -> None:
+    clinic = Clinic()
+    three(clinic)
+    clinic.members[0].never_syncs = True
+    clinic.members[2].close()
+    clinic.run(16_000)
+
+    found = only(await clinic.problems(), Kind.SYNC_HELD_UP)
+
+    assert (found.client_id, found.client_host) == ("app-0", "10.0.0.1")
+    assert found.sentence.startswith("sync for ")
+
+
+async def test_two_processes_with_one_instance_id_are_both_named() -> None:
+    clinic = Clinic()
+    three(clinic)
+    clinic.member("g", "first", "10.0.0.7", instance_id="box")
+    clinic.run(8_000)
+    clinic.member("g", "second", "10.0.0.8", instance_id="box")
+    clinic.run(4_000)
+
+    found = only(await clinic.problems(), Kind.INSTANCE_FOUGHT_OVER)
+
+    assert (found.client_id, found.client_host) == ("first", "10.0.0.7")
+    assert "second at 10.0.0.8 has it now" in found.sentence
+
+
+async def test_a_loop_by_max_poll_is_proven() -> None:
+    clinic = Clinic()
+    three(clinic, poll_ms=30_000)
+    for _ in range(2):
+        clinic.members[1].commit(1, 1)
+        clinic.members[1].is_hung = True
+        clinic.run(30_000)
+        clinic.members[1].is_hung = False
+        clinic.members[1].poll_too_late()
+        clinic.run(12_000)
+
+    found = only(await clinic.problems(), Kind.REBALANCE_LOOP)
+
+    assert (found.client_id, found.client_host) == ("app-1", "10.0.0.2")
+    assert "max.poll.interval.ms) of 30 s" in found.sentence
+
+
+async def test_a_refused_assignor_is_named_with_what_the_group_has() -> None:
+    clinic = Clinic()
+    three(clinic)
+    clinic.member("g", "odd", "10.0.0.9", assignor="sticky")
+    clinic.run(1_000)
+
+    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+
+    assert (found.client_id, found.client_host) == ("odd", "10.0.0.9")
+    assert "it offers sticky as type consumer; all members of the group have range in common" in found.sentence
+
+
+async def test_a_session_out_of_range_is_named_though_there_is_no_group() -> None:
+    clinic = Clinic()
+    clinic.member("fresh", "odd", "10.0.0.9", session_ms=10)
+    clinic.run(1_000)
+
+    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+
+    assert (found.group_id, found.client_id) == ("fresh", "odd")
+    assert "10 ms is not within 6000 and 1800000 ms" in found.sentence
+
+
+def produce(clinic: Clinic, partition: int, at_ms: int) -> None:
+    batch = encode_batch([(None, b"record")], timestamp_ms=at_ms)
+    data = (ProduceTopic("orders", (ProducePartition(partition, batch),)),)
+    clinic.ask_inside(Produce(data, acks=-1, timeout_ms=1_000), call=5)
+
+
+async def test_a_reader_that_stopped_is_told_from_one_with_nothing_to_read() -> None:
+    clinic = Clinic(partitions=3)
+    three(clinic)
+    for number, member in enumerate(list(clinic.members)):
+        produce(clinic, number, clinic._moment().wall_ms)
+        member.commit(1, number)
+    clinic.run(600_000, step_ms=3_000)
+    assert await clinic.problems() == [], "nothing to read: idle partitions are no problem"
+
+    produce(clinic, 1, clinic._moment().wall_ms)
+    assert await clinic.problems() == [], "the record has just come"
+    clinic.run(303_000, step_ms=3_000)
+
+    found = only(await clinic.problems(), Kind.CONSUMPTION_STOPPED)
+    assert (found.client_id, found.partitions, found.records) == ("app-1", 1, 1)
+    assert "does not read orders-1" in found.sentence
+
+
+async def test_more_members_than_partitions_are_told_after_a_while() -> None:
+    clinic = Clinic(partitions=2)
+    three(clinic)
+    assert await clinic.problems() == []
+    clinic.run(601_000, step_ms=3_000)
+
+    found = only(await clinic.problems(), Kind.IDLE_MEMBERS)
+    assert found.client_id == "app-2"
+
+
+async def test_a_problem_ends_with_its_cause() -> None:
+    clinic = Clinic()
+    three(clinic)
+    clinic.members[1].kill()
+    clinic.run(2_000)
+    assert await clinic.problems()
+    clinic.run(60_000)
+    assert await clinic.problems() == [], "its session is over, and the others have its partitions"
+
+
+async def test_a_day_of_rolling_restarts_raises_nothing() -> None:
+    """Each hour one fleet after the other is restarted, a member at a time: half of the groups have static members, and
+    all members take their time to finish their records before they join again."""
+    for group in some(range(9)):
+        clinic = Clinic()
+        static = group % 2 == 0
+        names = [f"app-{number}" for number in range(3)]
+        for number, name in enumerate(names):
+            clinic.member("g", name, HOSTS[number], instance_id=f"i{number}" if static else None, slow_ms=700 * group)
+        clinic.run(8_000)
+        for _hour in range(3):
+            for number, name in enumerate(names):
+                old = next(member for member in clinic.members if member.name == name)
+                old.close()
+                clinic.run(4_000 + 1_000 * group)
+                assert await clinic.problems() == [], (group, name, "while it is down")
+                instance = f"i{number}" if static else None
+                clinic.member("g", name, HOSTS[number], instance_id=instance, slow_ms=700 * group)
+                for _ in range(5):
+                    clinic.run(2_000)
+                    assert await clinic.problems() == [], (group, name, "while it is back")
+            clinic.run(1_200_000, step_ms=3_000)
+            assert await clinic.problems() == []

@@ -1,0 +1,35 @@
+"""Worlds of server-driven consumer groups. Repeat one with `python -m tests.simulation.consumer_world --seeds 1
+--first N`."""
+
+from collections import Counter
+
+import pytest
+
+from tests.enumerations import share_of
+from tests.simulation.consumer_world import ConsumerWorld
+
+SEEDS, SHARES = share_of(36), share_of(3)
+MARKS = (
+    *("consumer: assignments", "consumers killed", "consumer: commit NONE"),
+    *("consumer: heartbeat UNKNOWN_MEMBER_ID", "consumer: heartbeat UNRELEASED_INSTANCE_ID"),
+    *("consumer sessions that were over by the member's clock", "pushes: AssignmentChanged"),
+    *("power failures", "daemons killed", "stops"),
+    *("notes: session expired", "notes: static member replaced", "notes: regular expression resolved"),
+)
+"""Marks that a share of the worlds must have reached."""
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_partition_has_two_owners_and_every_member_converges_when_faults_have_stopped(share: int) -> None:
+    total = Counter[str]()
+    for seed in range(share, SEEDS, SHARES):
+        total.update(ConsumerWorld(seed).run().counts)
+    assert [mark for mark in MARKS if not total[mark]] == []
+
+
+def test_one_seed_is_one_trace() -> None:
+    worlds = [ConsumerWorld(seed) for seed in (3, 3, 4)]
+    for world in worlds:
+        world.run()
+    traces = [world.trace() for world in worlds]
+    assert traces[0] == traces[1] != traces[2]

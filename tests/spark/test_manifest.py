@@ -1,0 +1,145 @@
+"""The manifest of a table: each record once, whoever repeats a batch, comes late or is faster."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from muster import TopicPartition
+from pyspark_muster.sinks.manifest import Bounds, Manifest, TableVersion, new_rows
+
+P0, P1 = TopicPartition("flights", 0), TopicPartition("planes-x", 1)
+
+
+class Files:
+    """Files in memory: the offsets of their rows. `meanwhile` runs after each write, before its commit."""
+
+    def __init__(self, table: Path) -> None:
+        self.manifest = Manifest(table)
+        self.files: dict[str, list[tuple[TopicPartition, int]]] = {}
+        self.writes = 0
+
+    def add(self, bounds: Bounds, meanwhile: Callable[[], object] = lambda: None) -> int:
+        def write(firsts: Mapping[TopicPartition, int]) -> tuple[str, ...]:
+            self.writes += 1
+            name = f"file-{self.writes}"
+            self.files[name] = [
+                (one, offset) for one, first in firsts.items() for offset in range(first, bounds[one][1] + 1)
+            ]
+            meanwhile()
+            return (name,)
+
+        def discard(files: tuple[str, ...]) -> None:
+            for name in files:
+                del self.files[name]
+
+        return self.manifest.append(bounds, write, discard)
+
+    @property
+    def rows(self) -> Counter[tuple[TopicPartition, int]]:
+        return Counter(row for name in self.manifest.files() for row in self.files[name])
+
+    def has_once(self, ends: Mapping[TopicPartition, int]) -> bool:
+        return self.rows == Counter({(one, offset): 1 for one, end in ends.items() for offset in range(end)})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_only_rows_that_the_table_does_not_have_are_new() -> None:
+    assert new_rows({}, {P0: (3, 9)}) == {P0: 3}
+    assert new_rows({P0: 5}, {P0: (3, 9), P1: (0, 0)}) == {P0: 5, P1: 0}
+    assert new_rows({P0: 10}, {P0: (3, 9)}) == {}
+    assert new_rows({P0: 2}, {P0: (3, 9)}) == {P0: 3}
+
+
+def test_a_batch_that_is_repeated_whole_or_in_part_adds_what_is_missing(table: Files) -> None:
+    assert table.add({P0: (0, 9), P1: (0, 4)}) == 1
+    assert table.add({P0: (0, 9)}) == 1
+    assert table.writes == 1  # what is all there is not even written
+    assert table.add({P0: (5, 14)}) == 2
+    assert table.has_once({P0: 15, P1: 5})
+
+
+def test_a_late_writer_writes_nothing(table: Files) -> None:
+    table.add({P0: (0, 9)})
+    late = Files(table.manifest._folder.parent)
+    assert late.add({P0: (0, 9)}) == 1
+    assert late.writes == 0
+
+
+def test_a_writer_that_is_overtaken_while_it_writes_discards_its_files(table: Files) -> None:
+    other = [{P0: (0, 4)}]
+    table.add({P0: (0, 9)}, meanwhile=lambda: other and table.add(other.pop()))
+    assert table.writes == 3
+    assert len(table.files) == 2
+    assert table.has_once({P0: 10})
+
+
+def test_writers_of_different_partitions_do_not_write_twice(table: Files) -> None:
+    other = [{P1: (0, 4)}]
+    table.add({P0: (0, 9)}, meanwhile=lambda: other and table.add(other.pop()))
+    assert table.writes == 2
+    assert table.has_once({P0: 10, P1: 5})
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_commit_that_fails_is_whole_or_not_there(
+    table: Files, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    """The disk fails before the commit is made, or when it is to be durable."""
+    table.add({P0: (0, 9)})
+    calls = 0
+
+    def fail(_descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == fails_at:
+            raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="no space"):
+            table.add({P0: (10, 19)})
+    assert table.has_once({P0: 10 if fails_at == 1 else 20})
+    assert [path.name for path in table.manifest._folder.iterdir() if path.suffix != ".json"] == []
+    assert table.add({P0: (10, 19)}) == 2
+    assert table.has_once({P0: 20})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_writes_when_each_record_is_there_once(table: Files, seed: int) -> None:
+    """Writers begin anywhere up to the table's position, as after crashes and rebalances, and overtake each other."""
+    random = Random(seed)
+    reached: dict[TopicPartition, int] = {}
+
+    def write(depth: int) -> None:
+        positions = table.manifest.newest().positions
+        bounds = {}
+        for one in random.sample([P0, P1], random.randint(1, 2)):
+            first = random.randint(0, positions.get(one, 0))
+            bounds[one] = (first, first + random.randint(0, 9))
+
+        def overtake() -> None:
+            if depth < 3 and random.random() < 0.5:
+                write(depth + 1)
+
+        table.add(bounds, meanwhile=overtake)
+        reached.update({one: max(reached.get(one, 0), last + 1) for one, (_, last) in bounds.items()})
+
+    for _ in range(15):
+        write(0)
+    assert table.manifest.newest().positions == reached
+    assert table.has_once(reached)
+
+
+def test_a_commit_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
+    commit = TableVersion(7, ("data/a/part-0.parquet",), {P0: 5, P1: 2**62})
+    assert TableVersion.from_json(commit.to_json()) == commit
+    for text in ("", "{}", "[]", '{"version": 1, "files": [], "positions": [["t"]]}'):
+        with pytest.raises(ValueError, match="a commit of a table's manifest was expected"):
+            TableVersion.from_json(text)
