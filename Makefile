@@ -15,8 +15,13 @@ ALL    := $(VENV)/.installed-all
 # Each process of the tests would compile the sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# COMPILED=1: the hot path is compiled first, and the tests refuse to run without it.
+COMPILED ?=
+export COMPILED
+LIBRARIES := $(if $(COMPILED),compiled)
+
 .NOTPARALLEL:
-.PHONY: help setup run demo test quick check lint simulate fuzz explore bench crash torture owners mutants interop differential outages faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo compiled pure test quick check lint simulate fuzz explore bench crash torture owners mutants interop differential outages faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,14 +34,22 @@ run: $(SERVE) ## serve with the defaults; ARGS="--data-dir DIR --set KEY=VALUE" 
 demo: $(DEMO) ## the flights of New York through one group: Spark, plain consumers, one of Kafka's, one killed
 	@$(BIN)/python -m demo $(ARGS)
 
-test: $(ALL) ## lint and every test, with a third of long enumerations; ARGS="-k NAME" chooses
+compiled: $(ALL) ## compile the hot path with mypyc, in place; some minutes, and a C compiler
+	$(BIN)/python hatch_build.py compile
+
+pure: ## remove what was compiled in place
+	find coordinator diagnosis membership muster partition_log protocol purgatory pyspark_muster -name '*.so' -delete
+	rm -f muster__mypyc*.so
+
+test: $(ALL) $(LIBRARIES) ## lint and every test, with a third of long enumerations; ARGS="-k NAME" chooses; COMPILED=1
 	@$(BIN)/python -m tests.suite $(ARGS)
 
-quick: $(ALL) ## ruff, import contracts and every test without real processes and Spark
+quick: $(ALL) $(LIBRARIES) ## ruff, import contracts and every test without real processes and Spark
 	@$(BIN)/python -m tests.suite --quick $(ARGS)
 
-check: $(ALL) ## what CI runs: make test with all of the enumerations
+check: $(ALL) ## what CI runs: make test with all of the enumerations; then tests of the compiled hot path
 	@$(BIN)/python -m tests.suite --all $(ARGS)
+	@$(BIN)/python -m tests.suite --compiled $(ARGS)
 
 lint: $(ALL) ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
@@ -87,8 +100,10 @@ outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, resta
 faults: $(ALL) ## disks and networks that fail for real: loop devices, namespaces; 6 minutes, root; ARGS="freezes" chooses
 	$(BIN)/python -m bench.faults $(ARGS)
 
-table: $(ALL) ## print the state tables into docs/state-table.md
+table: $(ALL) ## print the state tables into docs/state-table.md, and permissions into docs/security.md
 	$(BIN)/python -m coordinator.tools.state_table_page > docs/state-table.md
+	$(BIN)/python -m coordinator.tools.access_page < docs/security.md > docs/security.md.new
+	mv docs/security.md.new docs/security.md
 
 scenarios: $(ALL) ## print which test shows which scenario into docs/scenarios.md
 	$(BIN)/python -m tests.client.scenarios > docs/scenarios.md
@@ -109,10 +124,12 @@ wire: $(ALL) ## print the methods and APIs into docs/wire.md and docs/kafka.md
 transcripts: $(ALL) ## rewrite the transcripts with what the code does now: read the diff
 	REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest -q tests/transcripts $(ARGS)
 
-wheel: $(ALL) ## build the wheel into dist/
+wheel: $(ALL) ## build the pure wheel into dist/ and, where there is a C compiler, that of this platform
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@! $(BIN)/python hatch_build.py possible || { set -x; \
+		HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .; }
 
-clean: ## remove the environment, caches and the default data folder
+clean: pure ## remove the environment, caches, what was compiled, and the default data folder
 	rm -rf $(VENV) dist build muster-data spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
