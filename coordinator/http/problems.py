@@ -1,14 +1,14 @@
 """Pages of the problems of groups: `/v1/problems`, and the evidence behind the metric of the same name."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from coordinator.http.queries import Problem, Queries, partitions_of
 from coordinator.http.shapes import Json
 from diagnosis import gathering
-from diagnosis.problem import Evidence, GroupProblem
+from diagnosis.facts import known_facts
+from diagnosis.problem import GroupProblem
+from protocol.messages.groups import DescribedGroup, ListedNote
 
 Names = Mapping[str, str]
 Rest = Callable[[], Awaitable[None]]
@@ -33,16 +33,7 @@ class ProblemPages:
             found = await examine(self._ask, self._rest, [(await self._ask.group(query["group"])).group_id])
         else:
             found = await examine(self._ask, self._rest)
-        return {"problems": [_shown(problem) for problem in found]}
-
-
-def _shown(problem: GroupProblem) -> Json:
-    page = msgspec.structs.asdict(problem)
-    for name in ("client_port", "since_ms"):
-        page[name] = None if page[name] < 0 else page[name]
-    for name in ("member_id", "client_id", "client_host", "command"):
-        page[name] = page[name] or None
-    return page
+        return {"problems": [known_facts(problem) for problem in found]}
 
 
 async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None = None) -> list[GroupProblem]:
@@ -55,36 +46,27 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     found: list[GroupProblem] = []
     there: set[str] = set()
     for start in range(0, len(wanted), _GROUPS_A_GO):
-        evidence = await _gathered(queries, gathering.gather(wanted[start : start + _GROUPS_A_GO], known))
+        evidence = await gathering.gather(_Asked(queries), wanted[start : start + _GROUPS_A_GO], known)
         there.update(one.group.group_id for one in evidence)
         found += gathering.problems_of(evidence)
         await rest()
     return found + gathering.problems_of_absent(there, known)
 
 
-async def _gathered(queries: Queries, gathered: gathering.Gathering) -> list[Evidence]:
-    answer: Any = None
-    while True:
-        try:
-            question = gathered.send(answer)
-        except StopIteration as done:
-            evidence: list[Evidence] = done.value
-            return evidence
-        answer = await _answer(queries, question)
+class _Asked:
+    """The node, as the servers that evidence is gathered from."""
 
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self.commits = queries.commits
+        self.offsets_at = queries.offsets_at
+        self.first_expiry = queries.first_expiry
 
-async def _answer(queries: Queries, question: gathering.Question) -> Any:
-    match question:
-        case gathering.Describe():
-            return await queries.describe(question.group_ids, with_facts=True)
-        case gathering.Commits():
-            return await queries.commits(question.group_ids)
-        case gathering.Offsets():
-            return await queries.offsets_at(question.keys, question.timestamp)
-        case gathering.Notes():
-            return (await queries.notes(question.group_id, -1, gathering.NOTES_A_GROUP)).notes
-        case gathering.FirstExpiry():
-            return await queries.first_expiry(question.group_id)
+    async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
+        return await self._queries.describe(group_ids, with_facts=True)
+
+    async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
+        return (await self._queries.notes(group_id, -1, gathering.NOTES_A_GROUP)).notes
 
 
 ProblemPage = Callable[[ProblemPages, str, Names, Names], Awaitable[Json]]
