@@ -31,7 +31,7 @@ class Commit(NamedTuple):
     at_ms: int | None
 
 
-class Servers(Protocol):
+class EvidenceSource(Protocol):
     """The servers that evidence is gathered from."""
 
     async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
@@ -70,43 +70,43 @@ def at_once(gathered: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a server was waited for")
 
 
-async def gather(servers: Servers, group_ids: Iterable[str], known: Known) -> list[Evidence]:
+async def gather(source: EvidenceSource, group_ids: Iterable[str], known: Known) -> list[Evidence]:
     """Gather the evidence about these groups, some at a time."""
     wanted = list(group_ids)
     found: list[Evidence] = []
     for start in range(0, len(wanted), GROUPS_A_SLICE):
-        found += await _gather(servers, wanted[start : start + GROUPS_A_SLICE], known)
+        found += await _gather(source, wanted[start : start + GROUPS_A_SLICE], known)
     return found
 
 
-async def _gather(servers: Servers, group_ids: list[str], known: Known) -> list[Evidence]:
-    described = await servers.describe(group_ids)
-    commits = await servers.commits([group.group_id for group in described])
+async def _gather(source: EvidenceSource, group_ids: list[str], known: Known) -> list[Evidence]:
+    described = await source.describe(group_ids)
+    commits = await source.commits([group.group_id for group in described])
     keys = {group.group_id: _keys(group, commits.get(group.group_id, {}), known.counts) for group in described}
     every = sorted({key for some in keys.values() for key in some})
-    ends = await servers.offsets_at(every, LATEST) if every else {}
-    begins = await servers.offsets_at(every, EARLIEST) if every else {}
+    ends = await source.offsets_at(every, LATEST) if every else {}
+    begins = await source.offsets_at(every, EARLIEST) if every else {}
     found = []
     for group in described:
         own = commits.get(group.group_id, {})
         lines = tuple(_progress(key, own.get(key), begins, ends) for key in keys[group.group_id])
         notes: tuple[ListedNote, ...] = ()
         if known.tells_all and _has_recent_notes(group, known.now_ms, own):
-            notes = await servers.notes(group.group_id)
+            notes = await source.notes(group.group_id)
         expires_ms = -1
         if known.tells_all and own and group.group_state == "Empty":
-            expires_ms = await servers.first_expiry(group.group_id)
+            expires_ms = await source.first_expiry(group.group_id)
         refusals = tuple(one for one in known.refusals if one.group_id == group.group_id)
         found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms))
-    return await _with_overdue(servers, found, known.now_ms)
+    return await _with_overdue(source, found, known.now_ms)
 
 
-async def _with_overdue(servers: Servers, found: list[Evidence], now_ms: int) -> list[Evidence]:
+async def _with_overdue(source: EvidenceSource, found: list[Evidence], now_ms: int) -> list[Evidence]:
     """Look up whether records wait for too long, for partitions whose readers have not committed for as long."""
     suspects = sorted({(one.topic, one.partition) for evidence in found for one in _suspects(evidence)})
     if not suspects:
         return found
-    first = await servers.offsets_at(suspects, now_ms - OVERDUE_MS)
+    first = await source.offsets_at(suspects, now_ms - OVERDUE_MS)
     return [replace(evidence, progress=tuple(_overdue(one, first) for one in evidence.progress)) for evidence in found]
 
 

@@ -12,7 +12,7 @@ from coordinator.accounts.accounts import Accounts
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.config.principals import ANONYMOUS, LOOPBACK
+from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
 from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
@@ -56,7 +56,7 @@ def authorizer_from(config: Config) -> Authorizer:
     """Build the authorizer that the configuration asks for, without bindings."""
     return Authorizer(
         is_on=config.authorizer_class_name is not None,
-        super_users=config.super_users.all,
+        super_users=config.super_users.all | {NODE_ITSELF},
         allow_if_no_acl=config.allow_everyone_if_no_acl_found,
     )
 
