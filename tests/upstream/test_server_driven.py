@@ -161,9 +161,10 @@ def test_what_is_offered_follows_the_configuration() -> None:
         assert ({HEARTBEAT, DESCRIPTION} <= keys) is bool(features) is bool({HEARTBEAT, DESCRIPTION} & keys)
         assert [one.name for one in offered.finalized_features if one.name == "group.version"] == features
         assert [one.name for one in offered.supported_features if one.name == "group.version"] == features
-    rig.pair.send(1, ConsumerGroupHeartbeat("g", "a", 0), 1)
-    rig.pair.run()
-    assert "API 68 in version 1 is not offered" in rig.pair.closed[1]
+    pair = Rig(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic",))).pair
+    pair.send(1, ConsumerGroupHeartbeat("g", "a", 0), 1)
+    pair.run()
+    assert "API 68 in version 1 is not offered" in pair.closed[1]
 
 
 def test_topics_that_change_at_the_cluster_reach_members() -> None:
