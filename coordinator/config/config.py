@@ -393,8 +393,6 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
         lowest = config.group_min_session_timeout_ms
         raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")
-    if "consumer" in config.group_coordinator_rebalance_protocols.all and config.upstream_servers is not None:
-        raise wrong("group.coordinator.rebalance.protocols", "with upstream.servers only classic is allowed")
     for key, size in (
         ("offsets.topic.max.message.bytes", config.offsets_topic_max_message_bytes),
         ("message.max.bytes", config.message_max_bytes),

@@ -1,5 +1,6 @@
 """Parts of a node that handlers use."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.consumer.events import TopicFilter
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.budget import Budget
 from coordinator.handlers.closed_connections import ClosedConnections
@@ -145,6 +147,9 @@ class Core:
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     """Gauges reported by the edge, by the name of the metric."""
+    topics_seen: Callable[[int], TopicFilter | None] | None = None
+    """Returns a check of the topics that the client of a connection may describe, where others than this node decide.
+    """
     fetches: WaitingFetches = field(default_factory=WaitingFetches)
     budget: Budget = field(default_factory=Budget)
     """Remainder of the present step's budget."""

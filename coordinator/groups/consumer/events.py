@@ -28,13 +28,14 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRequest(ConsumerEventBase):
-    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe."""
+    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe;
+    None: that is not known now."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
     client_id: str
     client_host: str
-    sees: TopicFilter = sees_all
+    sees: TopicFilter | None = sees_all
 
     @property
     def member_id(self) -> str:
