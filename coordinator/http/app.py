@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler, Middleware
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.lag_time import EndHistory
 from coordinator.http.logins import CHALLENGE, METRICS, LogIn, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.pages import ROUTES, Names, Pages
@@ -314,8 +315,10 @@ async def _yield_to_loop() -> None:
 
 
 def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler:
+    history = EndHistory()
+
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(queries, most_series, watch, _yield_to_loop)
+        measured = await measure(queries, most_series, watch, _yield_to_loop, history)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

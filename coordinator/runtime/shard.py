@@ -41,7 +41,14 @@ from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.group_kinds import AnyEvent, append_failed, handle
 from coordinator.runtime.journal import Journal, encode_note
-from coordinator.runtime.kind_records import apply_consumer, as_simple, end_on_record, refuse_backward, refuse_member
+from coordinator.runtime.kind_records import (
+    apply_consumer,
+    as_simple,
+    end_on_record,
+    refuse_backward,
+    refuse_member,
+    state_changed,
+)
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
@@ -139,6 +146,7 @@ class Shard:
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self._tools = tools
         self.new_consumer = partial(new_consumer, tools)
+        self.tallies = tools.journal.tallies
 
     # --- the write rule ---
 
@@ -161,7 +169,7 @@ class Shard:
         answers: list[Answer] = []
         events: deque[AnyEvent] = deque((event,))
         classic = group.classic
-        before = classic.state
+        before, since_ms = classic.state, classic.state_since_ms
         for _ in range(_SETTLE_ROUNDS):
             while events:
                 self._step(group, events.popleft(), moment, events, answers)
@@ -172,7 +180,7 @@ class Shard:
                 if present is not None:
                     self.counts.count(present)
                     if classic.state is not before:
-                        self.expirations.note_change(group.group_id)
+                        state_changed(self, group.group_id, before, moment.wall_ms - since_ms)
                 return answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -250,8 +258,7 @@ class Shard:
         """Delete the group's offsets of these partitions, pending ones too, in any state of the group; durable when
         `position_of` is."""
         tombstones: list[ShardRecord] = [OffsetTombstone(group_id, topic, partition) for partition in partitions]
-        failed = self._append(tombstones, moment)
-        if failed is None:
+        if (failed := self._append(tombstones, moment)) is None:
             for tombstone in tombstones:
                 self.apply(tombstone)
         return failed
