@@ -15,12 +15,12 @@ from coordinator.node.events import Call, Opened, PasswordGiven, Stopping
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
+    AclBindingFilter,
     AclCreation,
     AclOperation,
     AlterUserScramCredentials,
     CreateAcls,
     DeleteAcls,
-    DeleteAclsFilter,
     ScramDeletion,
     ScramUpsertion,
 )
@@ -153,7 +153,7 @@ def test_administration_is_told_with_the_values_before_and_after(desk: AuditedDe
     creation = AclCreation(TOPIC, "or", "User:bob", "*", AclOperation.READ, 3, 4)
     told = "acl: ALLOW READ on topic or (prefix) to User:bob from *"
     assert changes(desk, CreateAcls((creation,))) == [(told, None, True)]
-    assert changes(desk, DeleteAcls((DeleteAclsFilter(1, None, 1, "User:bob", None, 1, 1),))) == [(told, True, None)]
+    assert changes(desk, DeleteAcls((AclBindingFilter(1, None, 1, "User:bob", None, 1, 1),))) == [(told, True, None)]
     assert changes(desk, CreateTopics((CreatableTopic("orders", 2),))) == [("topic orders", None, {"partitions": 2})]
     grown = changes(desk, CreatePartitions((GrowingTopic("orders", 3),)))
     assert grown == [("topic orders", {"partitions": 2}, {"partitions": 3})]
