@@ -43,6 +43,7 @@ from coordinator.gateway.upstream_requests import (
     UpstreamRequestDone,
     UpstreamRequests,
 )
+from coordinator.handlers.audited import audited
 from coordinator.handlers.core import INTERNAL
 from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_node
@@ -107,16 +108,20 @@ class Gateway:
             self.topics,
             BrokerTimeouts(config.upstream_request_timeout_ms, _CHECK_EVERY_MS),
             config.upstream_ask_timeout_ms,
-            {
-                **HANDLERS,
-                **REJECTED,
-                **dict.fromkeys(self._topic_handlers, self._after_topics_known),
-                **dict.fromkeys((JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch), self._after_migration),
-                **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
-                Metadata: self._after_fresh_metadata,
-                DescribeCluster: partial(describe_cluster, self.topics),
-                DescribeNode: self._describe_node,
-            },
+            audited(
+                {
+                    **HANDLERS,
+                    **REJECTED,
+                    **dict.fromkeys(self._topic_handlers, self._after_topics_known),
+                    **dict.fromkeys(
+                        (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch), self._after_migration
+                    ),
+                    **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
+                    Metadata: self._after_fresh_metadata,
+                    DescribeCluster: partial(describe_cluster, self.topics),
+                    DescribeNode: self._describe_node,
+                }
+            ),
         )
         open_session = node.serving.open_session
         node.serving.open_session = lambda event: (

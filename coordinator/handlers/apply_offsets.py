@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause
@@ -34,9 +36,9 @@ def apply_offsets(core: Core, ref: RequestRef, message: ApplyOffsets, found: Fou
         return
     shard.offsets.went_back.clear()
     cause = Cause.OFFSETS_RESET if any(one.offset >= 0 for one in message.changes) else Cause.OFFSETS_DELETED
-    client = core.client(ref.connection)
+    client = core.sender(ref)
     if ref.connection == INTERNAL:
-        client = Client(message.actor or "http", f"/{message.actor_host}")
+        client = replace(client, client_id=message.actor or "http", client_host=f"/{message.actor_host}")
     note_act(shard, group.classic, client, cause, message.act, message.changes, moment)
     number = core.journal.newest(message.group_id)
     core.outbox.hold(shard.position_of(message.group_id), ref, ApplyOffsetsReply(number=number))
