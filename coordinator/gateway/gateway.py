@@ -62,6 +62,9 @@ from protocol.session import RequestRef
 _UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
 _CLEANUP_TASK = "offset cleanup"
 
+MIGRATED = (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch)
+"""Requests that wait until the group's offsets are copied from the cluster."""
+
 
 class Gateway:
     """A node in front of a cluster. It wraps a `Node` and takes part in its steps by handlers, events and tasks of its
