@@ -11,6 +11,7 @@ from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.permission import Permission
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.clock import Moment
+from coordinator.handlers.admin_notes import ADMIN
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.describe_acls import matching
 from coordinator.records.records import Note
@@ -78,8 +79,9 @@ def tell_foreign(core: Core, ref: RequestRef, message: Any, code: ErrorCode, mom
 
 
 def tell_act(core: Core, note: Note) -> None:
-    """Tell of an act on a group: offsets reset or deleted, a group deleted."""
-    if not core.audit.is_on:
+    """Tell of an act on a group: offsets reset or deleted, a group deleted. Acts on topics and settings are told by
+    their handlers, with the values before and after."""
+    if not core.audit.is_on or note.kind == ADMIN:
         return
     origin = note.origin
     who: dict[str, Any] = {}
