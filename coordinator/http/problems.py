@@ -1,18 +1,18 @@
 """Pages of the problems of groups: `/v1/problems`, and the evidence behind the metric of the same name."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from coordinator.http.queries import Problem, Queries, partitions_of
+from coordinator.http.queries import Queries, partitions_of
+from coordinator.http.routing import schemas
+from coordinator.http.routing.route import HttpRoute, Names, Parameter
 from coordinator.http.shapes import Json
 from diagnosis import gathering
-from diagnosis.problem import Evidence, GroupProblem
+from diagnosis.problem import Evidence, GroupProblem, Kind
 
-Names = Mapping[str, str]
 Rest = Callable[[], Awaitable[None]]
-BAD_PARAMETER: Final = 40002
 _GROUPS_A_GO: Final = 20
 """Groups examined before the loop serves others."""
 
@@ -26,17 +26,16 @@ class ProblemPages:
 
     async def problems(self, origin: str, names: Names, query: Names) -> Json:
         """The open problems of all groups, or of `?group=`."""
-        unknown = sorted(set(query) - {"group"})
-        if unknown:
-            raise Problem(BAD_PARAMETER, f"there is no parameter {unknown[0][:40]!r} here, only group")
         if "group" in query:
             found = await examine(self._ask, self._rest, [(await self._ask.group(query["group"])).group_id])
         else:
             found = await examine(self._ask, self._rest)
-        return {"problems": [_shown(problem) for problem in found]}
+        kind = query.get("kind")
+        return {"problems": [shown_problem(problem) for problem in found if kind in (None, problem.kind)]}
 
 
-def _shown(problem: GroupProblem) -> Json:
+def shown_problem(problem: GroupProblem) -> Json:
+    """Return the problem as JSON; what is unknown is null."""
     page = msgspec.structs.asdict(problem)
     for name in ("client_port", "since_ms"):
         page[name] = None if page[name] < 0 else page[name]
@@ -87,5 +86,16 @@ async def _answer(queries: Queries, question: gathering.Question) -> Any:
             return await queries.first_expiry(question.group_id)
 
 
-ProblemPage = Callable[[ProblemPages, str, Names, Names], Awaitable[Json]]
-PROBLEM_ROUTES: Final[tuple[tuple[str, ProblemPage], ...]] = (("/v1/problems", ProblemPages.problems),)
+PROBLEM_ROUTES: Final = (
+    HttpRoute(
+        "/v1/problems",
+        ProblemPages.problems,
+        "Open problems: what, who, since when, and what helps.",
+        schemas.PROBLEMS,
+        (
+            Parameter("group", "The group to examine; left out: all."),
+            Parameter("kind", "Kind of the problems.", tuple(kind.value for kind in Kind)),
+        ),
+        (404,),
+    ),
+)
