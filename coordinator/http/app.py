@@ -3,7 +3,8 @@ what any client can request, and their requests pass the same admission."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -21,7 +22,7 @@ from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
 from coordinator.http.overview import OVERVIEW_ROUTES, OverviewPages
 from coordinator.http.pages import ROUTES, Pages
-from coordinator.http.problems import PROBLEM_ROUTES, ProblemPages, examine
+from coordinator.http.problems import PROBLEM_ROUTES, ProblemPages
 from coordinator.http.queries import Ask, Problem, Queries
 from coordinator.http.routing.openapi import document
 from coordinator.http.routing.route import HttpRoute, check_query
@@ -29,6 +30,7 @@ from coordinator.http.scrape import measure
 from coordinator.http.shapes import Json
 from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
 from coordinator.http.topics import TOPIC_ROUTES, TopicPages
+from coordinator.http.watch import ProblemWatch
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
 from diagnosis.problem import GroupProblem
@@ -37,6 +39,8 @@ from protocol.messages import Message
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
+LOOK_EVERY_S = 10.0
+"""Interval of looks for problems."""
 _LIMITS = HttpLimits()
 
 OPENAPI: Final = HttpRoute("/openapi.json", object, "This document.", {"type": "object"})
@@ -76,47 +80,80 @@ def make_app(
     hosts: Iterable[str] = (),
     log_in: LogIn | None = None,
     has_open_metrics: bool = False,
+    ask_itself: Ask | None = None,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
-    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too."""
+    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`, which may
+    see everything, groups are looked at for problems though nobody asks."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
+    own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
+    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), tell_problem)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if log_in is not None:
         open_paths = METRICS if has_open_metrics else frozenset()
         middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, most_series)
+    rows = _rows(queries, watch, most_series)
     described = document([*(route for route, _handler in rows), OPENAPI], __version__, wants_logins=log_in is not None)
     app[DOCUMENT] = described
     for route, handler in (*rows, (OPENAPI, _openapi(described))):
         app.router.add_route(route.method, route.path, _checked(route, handler))
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, _checked(route, handler))
+    if ask_itself is not None:
+        app.cleanup_ctx.append(_watching(watch))
     return app
 
 
-def _rows(queries: Queries, most_series: int) -> list[tuple[HttpRoute, Handler]]:
+def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple[HttpRoute, Handler]]:
     """Return each route with its handler."""
-
-    async def find() -> list[GroupProblem]:
-        return await examine(queries, _yield_to_loop)
-
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, (INDEX, *NODE_ROUTES)),
-        (OverviewPages(queries, find, _yield_to_loop), OVERVIEW_ROUTES),
+        (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
         (Pages(queries), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
-        (ProblemPages(queries, _yield_to_loop), PROBLEM_ROUTES),
+        (ProblemPages(queries, _yield_to_loop, watch), PROBLEM_ROUTES),
         (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
     surgery = SurgeryPages(queries)
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
-    rows.append((_METRICS_ROUTE, _metrics(queries, most_series)))
+    rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
     return rows
+
+
+def tell_problem(problem: GroupProblem, is_open: bool) -> None:
+    """Log a problem that opened or closed."""
+    told = {"group": problem.group_id, "kind": problem.kind.value, "client": problem.client_id}
+    if is_open:
+        log.warning("problem opened", **told, host=problem.client_host, sentence=problem.sentence)
+    else:
+        log.info("problem closed", **told, host=problem.client_host)
+
+
+def _watching(watch: ProblemWatch) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def watching(_app: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(_look_always(watch))
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    return watching
+
+
+async def _look_always(watch: ProblemWatch) -> None:
+    while True:
+        try:
+            await watch.look()
+        except Problem:
+            log.debug("groups cannot be looked at yet")  # they load, say
+        except Exception:
+            log.exception("groups could not be looked at for problems")
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def serve(
@@ -238,9 +275,9 @@ async def _yield_to_loop() -> None:
     await asyncio.sleep(0)
 
 
-def _metrics(queries: Queries, most_series: int) -> Handler:
+def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(queries, most_series, _yield_to_loop)
+        measured = await measure(queries, most_series, watch, _yield_to_loop)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

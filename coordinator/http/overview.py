@@ -1,25 +1,24 @@
 """The state of the whole node in one page: `/v1/overview`. Groups come by what is wrong with them."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
 
 from coordinator.http.client_balanced import CONTAINS, STATE
 from coordinator.http.lag import PartitionLag, oldest_ms
-from coordinator.http.problems import shown_problem
 from coordinator.http.queries import GROUPS_A_REQUEST, Queries
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
 from coordinator.http.routing.schemas import COUNTS, TEXT, TEXT_OR_NULL, WHOLE, WHOLE_OR_NULL, record, several
 from coordinator.http.shapes import Json
+from coordinator.http.watch import ProblemWatch, Rest
 from diagnosis import people
+from diagnosis.facts import known_facts
 from diagnosis.problem import GroupProblem, Kind
 from protocol.messages.groups import DescribedGroup, ListedGroup
 from protocol.messages.node import DescribeNodeReply
 
-Rest = Callable[[], Awaitable[None]]
-FindProblems = Callable[[], Awaitable[list[GroupProblem]]]
 ORDER: Final = tuple(Kind)
 """Kinds of problems, the most urgent first."""
 WITHOUT: Final = "none"
@@ -69,10 +68,10 @@ class Overview(NamedTuple):
     rows: list[GroupRow]
 
 
-async def look_over(queries: Queries, find: FindProblems, rest: Rest, wanted: GroupFilter) -> Overview:
+async def look_over(queries: Queries, watch: ProblemWatch, rest: Rest, wanted: GroupFilter) -> Overview:
     """Gather the overview. Members and lag are counted for the rows of the page alone, unless they are the order."""
     node = await queries.node()
-    problems = await find()
+    problems = await watch.shown_to(queries)
     listed = await queries.groups()
     by_group: dict[str, list[GroupProblem]] = {}
     kinds: dict[str, int] = {}
@@ -164,13 +163,13 @@ def _row(row: GroupRow, group: DescribedGroup, lines: list[PartitionLag]) -> Gro
 class OverviewPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, find: FindProblems, rest: Rest) -> None:
-        self._ask, self._find, self._rest = queries, find, rest
+    def __init__(self, queries: Queries, watch: ProblemWatch, rest: Rest) -> None:
+        self._ask, self._watch, self._rest = queries, watch, rest
 
     async def overview(self, origin: str, names: Names, query: Names) -> Json:
         """The node, how many groups are in which state, what is wrong, and a page of groups."""
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._find, self._rest, wanted)
+        seen = await look_over(self._ask, self._watch, self._rest, wanted)
         node = seen.node
         more = wanted.start + wanted.size
         return {
@@ -206,7 +205,7 @@ def wanted_of(query: Names) -> GroupFilter:
 
 def _shown(row: GroupRow) -> Json:
     page = msgspec.structs.asdict(row)
-    page["problems"] = [shown_problem(problem) for problem in row.problems]
+    page["problems"] = [known_facts(problem) for problem in row.problems]
     page["state_since_ms"] = None if row.state_since_ms < 0 else row.state_since_ms
     return page
 

@@ -7,9 +7,7 @@ every member has its target, and every partition of a subscribed topic a member.
 python -m tests.simulation.consumer_world --seeds 1000 --first 0
 """
 
-import argparse
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from random import Random
 from typing import Any
 
@@ -19,46 +17,27 @@ from coordinator.config.config import Config
 from coordinator.config.keys import RebalanceProtocols
 from coordinator.groups.consumer import target
 from coordinator.groups.consumer.state import ConsumerGroup
-from tests.groups.checks import check_kinds
-from tests.simulation.consumer_member import GROUP, HEARTBEAT_MS, SESSION_MS, ConsumerSim
+from tests.simulation.consumer_member import GROUP, HEARTBEAT_MS, ConsumerSim
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
-from tests.simulation.network import Link
-from tests.simulation.plan import Plan, draw
-from tests.simulation.replay import compare_with_replay
-from tests.simulation.world import World
+from tests.simulation.native_member import SESSION_MS
+from tests.simulation.native_world import FAULTS, NativeWorld, draw_faults
+from tests.simulation.plan import Plan
+from tests.simulation.seeds import run_seeds, seeds_parser
 
-FAULTS = (
-    *("cut", "delay", "deaf", "mute", "half-open", "reset in reply", "lose reply", "stall", "leave"),
-    *("power", "power in job", "power in swap", "daemon killed", "restart", "pause", "slow disk", "full", "fail"),
-    "clock",
-)
-_MOST_MEMBERS = 8
 _AT_ONCE_US = target.AT_ONCE_US
+_FAULTS = tuple(kind for kind in FAULTS if kind != "reorder")
 
 
-def draw_consumers(seed: int) -> Plan:
-    """A swarm of the faults that befall any member, whatever it speaks of."""
-    random = Random(f"consumers-{seed}")
-    return draw(seed, on=tuple(kind for kind in FAULTS if random.random() < 0.6))
-
-
-class ConsumerWorld(World):
-    """Watches its members itself."""
+class ConsumerWorld(NativeWorld[ConsumerSim]):
+    noun = "consumer"
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
         target.AT_ONCE_US = 0 if seed % 2 else _AT_ONCE_US  # in odd worlds every group is a large one
-        super().__init__(seed, plan or draw_consumers(seed))
-        self._lives = 0
-        self._people: dict[str, ConsumerSim] = {}
+        super().__init__(seed, plan or draw_faults("consumers", seed, _FAULTS), self.noun)
         self._known: tuple[ConsumerGroup | None, int] = (None, 0)
-        self._chance = Random(f"consumer world {seed}")
-        self._largest = (0, SESSION_MS)
-        self.after(500, self._look)
-        for _ in range(self._chance.randrange(4)):
-            self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._kill_somebody)
-        for _ in range(self._chance.randrange(4)):
-            self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._restart_somebody)
+        self.sometimes(self._chance.randrange(4), self._kill_somebody)
+        self.sometimes(self._chance.randrange(4), self._restart_somebody)
 
     def draw_config(self, random: Random) -> Config:
         return structs.replace(
@@ -71,34 +50,13 @@ class ConsumerWorld(World):
 
     # --- the people ---
 
-    def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
-        if self._is_quiet or sum(one.running for one in self._people.values()) >= _MOST_MEMBERS:
-            return
-        self._lives += 1
-        instance = f"i-{name}" if Random(f"{self.seed} instance {name}").random() < 0.4 else None
-        before = self._people.get(name)
-        if before is not None:
-            before.kill()  # an instance is only started again when its process is gone
-        random = Random(f"{self.seed} consumer {name} {self._lives}")
-        member = ConsumerSim(f"{name}.{self._lives}", instance, self, random, self.open_link, self, self.seen)
-        self._people[name] = member
-        others: dict[str, Any] = self.members  # where mishaps look for whom they befall
-        others[name] = member
-        member.start()
-
-    def _kill_somebody(self) -> None:
-        running = [name for name, one in self._people.items() if one.running]
-        if running:
-            name = self._chance.choice(running)
-            self.seen.add("consumers killed")
-            self._people[name].kill()
-            self.after(self._chance.choice((0, 500, 4_000, 9_000)), lambda: self.join(name))
+    def make_member(self, name: str, instance_id: str | None, random: Random) -> ConsumerSim:
+        return ConsumerSim(name, instance_id, self, random, self.open_link, self, self.seen)
 
     def _restart_somebody(self) -> None:
         """Let a member leave, and start it again within its session or later: an instance is replaced then."""
-        running = [name for name, one in self._people.items() if one.running]
-        if running:
-            name = self._chance.choice(running)
+        if self.running_names:
+            name = self._chance.choice(self.running_names)
             self.seen.add("consumers restarted")
             self._people[name].leave()
             self.after(self._chance.choice((1_500, 3_000, 9_000)), lambda: self.join(name))
@@ -115,9 +73,6 @@ class ConsumerWorld(World):
         if after < before:
             raise Broken(f"{member.name} was at epoch {before}, and is told {after}")
 
-    def sent(self, message: Any, link: Link, now_ms: int) -> None:
-        self.checkers.sent(message, link, now_ms)
-
     @property
     def is_quiet(self) -> bool:
         return self._is_quiet
@@ -126,16 +81,9 @@ class ConsumerWorld(World):
         node = self.daemon.node
         return None if node is None else node.core.topics.name_of(topic_id)
 
-    def _look(self) -> None:
-        self.after(500, self._look)
-        node = self.daemon.node
-        if node is None or not node.is_loaded:
-            return
-        for shard in node.core.shards:
-            for group in shard.groups.values():
-                check_kinds(group, node.core.purgatory)
+    def _look_at(self, node: Any) -> None:
         found = node.core.directory.get(GROUP)
-        group_now = None if found is None else found.consumer
+        group_now: ConsumerGroup | None = None if found is None else found.consumer
         known, epoch = self._known
         if group_now is not None:
             if group_now is known and group_now.epoch < epoch:
@@ -149,17 +97,12 @@ class ConsumerWorld(World):
         """Sessions that run out, revocations that time out, and what follows from both."""
         return 10 * SESSION_MS
 
-    def _must_be_settled(self) -> None:
-        node = self.daemon.node
-        if node is None:
-            raise Broken("the daemon did not come up again")
+    def _must_have_settled(self, node: Any) -> None:
         running = {one.name: one for one in self._people.values() if one.running}
         found = node.core.directory.get(GROUP)
         group = None if found is None else found.consumer
         if group is not None and running:
             self._must_have_converged(group, running)
-        self.checkers.look_at_all(node)
-        compare_with_replay(node)
 
     def _must_have_converged(self, group: ConsumerGroup, running: dict[str, ConsumerSim]) -> None:
         if group.state.title != "Stable":
@@ -191,16 +134,8 @@ def _tried(seed: int) -> str:
 
 
 def main() -> int:
-    """So many seeds; which of them broke, and how."""
-    parser = argparse.ArgumentParser(description="Worlds of server-driven consumer groups.")
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    with ProcessPoolExecutor(given.workers) as pool:
-        said = list(filter(None, pool.map(_tried, range(given.first, given.first + given.seeds), chunksize=8)))
-    print("\n".join([*said, f"{given.seeds} worlds of consumer groups, {len(said)} broken"]))
-    return 1 if said else 0
+    given = seeds_parser("Worlds of server-driven consumer groups.").parse_args()
+    return run_seeds(given, "worlds of consumer groups", _tried)
 
 
 if __name__ == "__main__":
