@@ -3,6 +3,7 @@ what any client can request, and their requests pass the same admission."""
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
@@ -17,6 +18,8 @@ from coordinator.http.answers import answer_json, problems_as_json
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.live.event_pages import EVENTS, EventPages
+from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.logins import METRICS, LogIn, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
@@ -39,8 +42,8 @@ from protocol.messages import Message
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
-LOOK_EVERY_S = 10.0
-"""Interval of looks for problems."""
+WATCH_EVERY_S = 10.0
+"""Interval of looks for problems that nobody asks for."""
 _LIMITS = HttpLimits()
 
 OPENAPI: Final = HttpRoute("/openapi.json", object, "This document.", {"type": "object"})
@@ -81,14 +84,17 @@ def make_app(
     log_in: LogIn | None = None,
     has_open_metrics: bool = False,
     ask_itself: Ask | None = None,
+    look_every_s: float = LOOK_EVERY_S,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
     With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`, which may
-    see everything, groups are looked at for problems though nobody asks."""
+    see everything, groups are looked at for problems though nobody asks; who follows events is told of new ones each
+    `look_every_s`."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
     own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
-    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), tell_problem)
+    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(feed, *told))
+    feed = Feed(own_queries, watch, time.time_ns() // 1_000_000, look_every_s)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if log_in is not None:
         open_paths = METRICS if has_open_metrics else frozenset()
@@ -96,20 +102,24 @@ def make_app(
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
     rows = _rows(queries, watch, most_series)
-    described = document([*(route for route, _handler in rows), OPENAPI], __version__, wants_logins=log_in is not None)
-    app[DOCUMENT] = described
+    events = EventPages(queries, feed, is_guarded=log_in is not None)
+    routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
+    described = app[DOCUMENT] = document(routes, __version__, wants_logins=log_in is not None)
+    app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
     for route, handler in (*rows, (OPENAPI, _openapi(described))):
         app.router.add_route(route.method, route.path, _checked(route, handler))
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, _checked(route, handler))
     if ask_itself is not None:
         app.cleanup_ctx.append(_watching(watch))
+    app.cleanup_ctx.append(feed.running)
+    app.on_shutdown.append(feed.close)
     return app
 
 
 def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple[HttpRoute, Handler]]:
     """Return each route with its handler."""
-    node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path})
+    node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, (INDEX, *NODE_ROUTES)),
         (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
@@ -123,6 +133,11 @@ def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
     rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
     return rows
+
+
+def _tell_all(feed: Feed, problem: GroupProblem, is_open: bool) -> None:
+    tell_problem(problem, is_open)
+    feed.tell_problem(problem, is_open)
 
 
 def tell_problem(problem: GroupProblem, is_open: bool) -> None:
@@ -153,7 +168,7 @@ async def _look_always(watch: ProblemWatch) -> None:
             log.debug("groups cannot be looked at yet")  # they load, say
         except Exception:
             log.exception("groups could not be looked at for problems")
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(WATCH_EVERY_S)
 
 
 async def serve(

@@ -1,0 +1,1 @@
+"""What happens to groups, as it happens: server-sent events and webhooks."""
