@@ -9,7 +9,9 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from coordinator.http.app import make_app
+from coordinator.http.live import feed
 from coordinator.http.live.event_log import Cursor, EventLog, parse_cursor
+from coordinator.http.live.event_pages import EVENTS
 from tests.node.operated import Clinic
 
 
@@ -43,7 +45,7 @@ def clinic() -> Clinic:
 
 @pytest.fixture
 async def client(clinic: Clinic) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(make_app(clinic.ask_doctor, look_every_s=0.001))) as client:
+    async with TestClient(TestServer(make_app(clinic.ask_doctor, look_every_s=feed.LOOK_EVERY_S / 1_000))) as client:
         yield client
 
 
@@ -61,7 +63,7 @@ async def event(answer: ClientResponse) -> tuple[str, str, Any]:
 async def test_who_follows_hears_of_rebalances_and_problems_and_later_of_what_it_missed(
     client: TestClient[Any, Any], clinic: Clinic
 ) -> None:
-    async with client.get("/v1/events") as stream:
+    async with client.get(EVENTS.path) as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
         member = clinic.member("g", "app", "10.0.0.1")
         clinic.run(5_000)

@@ -1,1 +1,1 @@
-"""What happens to groups, as it happens: server-sent events and webhooks."""
+"""Server-sent events and webhooks: changes of groups, as they happen."""
