@@ -23,7 +23,9 @@ from coordinator.http.routing.route import (
 )
 from coordinator.http.shapes import Json, Shapes, expiring
 from diagnosis.assignments import Key, assigned_partitions
+from diagnosis.facts import known_facts
 from protocol.messages.groups import DescribedGroup, DescribedMember
+from protocol.messages.offsets import CommitOrigin, OffsetFetchPartitionReply, OffsetFetchTopicReply
 
 T = TypeVar("T")
 NO_SUCH_PARTITION: Final = 40403
@@ -127,13 +129,24 @@ class Pages:
         reply = await self._ask.expiring(names["group"], PAGE_SIZE.number(query), after)
         return expiring(names["group"], reply)
 
+    async def offsets(self, origin: str, names: Names, query: Names) -> Json:
+        """Committed offsets, each with its time, its sender and the offset before; null where that is not known."""
+        lines = [
+            _commit(topic, part, {one.partition_index: one for one in topic.origins}.get(part.partition_index))
+            for topic in (await self._ask.offsets(names["group"])).topics
+            for part in topic.partitions
+            if not part.error_code and part.committed_offset >= 0
+        ]
+        items, more = _some(sorted(lines, key=lambda one: (one["topic"], one["partition"])), query)
+        return {"group_id": names["group"], "offsets": items, "next_page_token": _token(more)}
+
     async def ownership(self, origin: str, names: Names, query: Names) -> Json:
         """Owners of partitions, with the epoch of each grant."""
         items, more = _some(await self._ask.ownership(names["group"]), query)
         return {
             "group_id": names["group"],
             "partitions": [msgspec.to_builtins(item) for item in items],
-            "next_page_token": None if more is None else parse_qs(more)["page_token"][0],
+            "next_page_token": _token(more),
         }
 
     async def _shapes(self, origin: str, names: Names) -> Shapes:
@@ -203,6 +216,14 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         (404,),
     ),
     HttpRoute(
+        "/v1/groups/{group}/offsets",
+        Pages.offsets,
+        "Committed offsets: when, by whom, and what was before.",
+        schemas.COMMITS,
+        PAGES,
+        (404,),
+    ),
+    HttpRoute(
         "/v1/groups/{group}/ownership",
         Pages.ownership,
         "Owners of partitions, with the epoch of each grant.",
@@ -211,6 +232,23 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         (404,),
     ),
 )
+
+
+def _token(more: str | None) -> str | None:
+    return None if more is None else parse_qs(more)["page_token"][0]
+
+
+def _commit(topic: OffsetFetchTopicReply, part: OffsetFetchPartitionReply, origin: CommitOrigin | None) -> Json:
+    sender = None if origin is None else known_facts(origin, without=("partition_index", "previous_offset"))
+    return {
+        "topic": topic.name,
+        "partition": part.partition_index,
+        "offset": part.committed_offset,
+        "metadata": part.metadata,
+        "committed_ms": part.commit_timestamp_ms if part.commit_timestamp_ms >= 0 else None,
+        "previous_offset": None if origin is None or origin.previous_offset < 0 else origin.previous_offset,
+        "committed_by": sender,
+    }
 
 
 def _member(group: DescribedGroup, names: Names) -> DescribedMember:

@@ -232,18 +232,30 @@ class Queries:
         """Return committed offsets of each group; groups whose reply is an error are left out."""
         return await self._fetch_offsets(group_ids, committed_offsets)
 
+    async def offsets(self, group_id: str) -> OffsetFetchGroupReply:
+        """Return the committed offsets with their senders. Raises Problem if there is no such group."""
+        await self.group(group_id)
+        wanted = OffsetFetchGroup(group_id, with_origins=True)
+        (reply,) = (await self._answer(OffsetFetch((wanted,)), OffsetFetchReply)).groups
+        _refuse(reply.error_code)
+        return reply
+
     async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, Commit]]:
         """Return committed offsets of each group with their times; groups whose reply is an error are left out."""
-        return await self._fetch_offsets(group_ids, commits_of)
+        return await self._fetch_offsets(group_ids, commits_of, with_origins=True)
 
     async def _fetch_offsets(
-        self, group_ids: Sequence[str], read: Callable[[OffsetFetchGroupReply], dict[Key, T]]
+        self,
+        group_ids: Sequence[str],
+        read: Callable[[OffsetFetchGroupReply], dict[Key, T]],
+        *,
+        with_origins: bool = False,
     ) -> dict[str, dict[Key, T]]:
         found: dict[str, dict[Key, T]] = {}
         for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
-                wanted = tuple(OffsetFetchGroup(group_id) for group_id in rest)
+                wanted = tuple(OffsetFetchGroup(group_id, with_origins=with_origins) for group_id in rest)
                 reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
                 found |= {group.group_id: read(group) for group in reply.groups if not group.error_code}
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]

@@ -10,6 +10,7 @@ from diagnosis.offset_plan import PlannedOffset
 from diagnosis.problem import Kind
 from protocol.messages.groups import DescribedMember, ListedNote
 from protocol.messages.node import FailedShard, LoadProgress
+from protocol.messages.offsets import CommitOrigin
 from protocol.messages.ownership import OwnedPartition
 
 TEXT: Final[Json] = {"type": "string"}
@@ -92,6 +93,24 @@ EXPIRING: Final = record(
     next_page_token=TEXT_OR_NULL,
 )
 OWNERSHIP: Final = record("Ownership", group_id=TEXT, partitions=several(OwnedPartition), next_page_token=TEXT_OR_NULL)
+_COMMITTER: Final = with_nulls("Committer", CommitOrigin, ("partition_index", "previous_offset"))
+COMMITS: Final = record(
+    "Commits",
+    group_id=TEXT,
+    offsets=several(
+        record(
+            "CommittedOffset",
+            topic=TEXT,
+            partition=WHOLE,
+            offset=WHOLE,
+            metadata=TEXT_OR_NULL,
+            committed_ms=WHOLE_OR_NULL,
+            previous_offset=WHOLE_OR_NULL,
+            committed_by={"anyOf": [_COMMITTER, {"type": "null"}]},
+        )
+    ),
+    next_page_token=TEXT_OR_NULL,
+)
 PROBLEM_OF_GROUP: Final = record(
     "GroupProblem",
     is_open=True,
