@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause
@@ -29,9 +31,9 @@ def apply_offsets(core: Core, ref: RequestRef, message: ApplyOffsets, found: Fou
         core.outbox.send(ref, refused)
         return
     group = group or shard.new_group(message.group_id)
-    client = core.client(ref.connection)
+    client = core.sender(ref)
     if ref.connection == INTERNAL:
-        client = Client(message.actor or "http", f"/{message.actor_host}")
+        client = replace(client, client_id=message.actor or "http", client_host=f"/{message.actor_host}")
     shard.offsets.committer = Committer("", -1, client)
     failed = admit_write(core) or shard.record(_records(core, message, moment), group, moment)
     shard.offsets.committer = None

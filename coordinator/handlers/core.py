@@ -7,6 +7,7 @@ from typing import Any
 from sortedcontainers import SortedDict
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Decisions
 from coordinator.clock import Moment
 from coordinator.config.config import Config
@@ -138,6 +139,7 @@ class Core:
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
+    audit: AuditTrail = field(default_factory=AuditTrail)
     balancing: BalancingPass = field(default_factory=BalancingPass)
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
@@ -189,6 +191,15 @@ class Core:
             client = Client(session.client_id, host, port, listener, session.client_software, known.shown_principal)
             known.client = client
         return client
+
+    def sender(self, ref: RequestRef) -> Client:
+        """Return the client that sent the request; over HTTP, who logged in."""
+        if ref.connection != INTERNAL:
+            return self.client(ref.connection)
+        caller = self.callers.get(ref.number)
+        if caller is None:
+            return Client("", "/")
+        return Client("http", f"/{caller.host}", listener="http", principal=caller.principal)
 
     def committer(self, connection: int, member_id: str, generation_id: int) -> Committer:
         """Return the sender of a commit: the same object for all commits of a member in a generation."""

@@ -4,7 +4,7 @@ Key: "group/" and the group's id. Value, version 1: two bytes of version, then a
 value: the group follows the node. A group need not exist to have settings.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -194,9 +194,9 @@ class GroupConfigs:
 
     # ----------------------------------------------------------------------------------------------------- showing
 
-    def own(self, group_id: str) -> Collection[str]:
-        """Names of the settings the group has itself."""
-        return self._own.get(group_id, {}).keys()
+    def own(self, group_id: str) -> Mapping[str, str]:
+        """Settings that the group has itself."""
+        return self._own.get(group_id, {})
 
     def described(self, group_id: str) -> list[DescribedConfig]:
         """Describe every setting with its possible sources, the strongest first."""
