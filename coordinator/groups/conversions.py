@@ -8,10 +8,12 @@ from protocol.session import RequestRef
 
 
 class ClassicAgainMember(msgspec.Struct, frozen=True, gc=False):
-    """A member with what no record has: its connection (-1: none), and all protocols that it offers."""
+    """A member with what no record has: its connection (-1: none), the principal that it belongs to (None: nobody yet),
+    and all protocols that it offers."""
 
     member_id: str
     connection: int
+    principal: str | None
     protocols: tuple[tuple[str, bytes], ...]
 
 
@@ -22,6 +24,7 @@ class ParkedJoin(msgspec.Struct, frozen=True, gc=False):
     request: JoinGroup
     client_id: str
     client_host: str
+    principal: str
 
 
 class ClassicAgain(msgspec.Struct, frozen=True, gc=False):

@@ -88,7 +88,7 @@ def _join_consumer_group(core: Core, ref: RequestRef, message: JoinGroup, group:
     consumer = group.as_consumer()
     consumer.settings = core.group_configs.consumer_settings(group.group_id)
     client = core.client(ref.connection)
-    event = ClassicJoin(ref, message, client.client_id, client.client_host, topics_seen(core, ref))
+    event = ClassicJoin(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
     _deliver(core, ref, message, group, group.shard.run(group, event, moment), moment)
 
 

@@ -22,4 +22,4 @@ def leave_group(core: Core, ref: RequestRef, message: LeaveGroup, found: Found, 
     elif group.kind is GroupKind.CONSUMER:
         shard.process(group, ClassicLeave(ref, message, origin_of_client(core.client(ref.connection))), moment)
     else:
-        shard.process(group, Leave(ref, message, core.client(ref.connection)), moment)
+        shard.process(group, Leave(ref, message, core.sender(ref)), moment)

@@ -41,7 +41,13 @@ from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.journal import Journal, encode_note
 from coordinator.runtime.kinds.group_kinds import AnyEvent, append_failed, handle
-from coordinator.runtime.kinds.kind_records import apply_consumer, as_simple, end_on_record, refuse_member
+from coordinator.runtime.kinds.kind_records import (
+    apply_consumer,
+    as_simple,
+    end_on_record,
+    refuse_backward,
+    refuse_member,
+)
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
@@ -216,6 +222,7 @@ class Shard:
             message = as_simple(message)
         records: list[CommittedOffset] = []
         decided = decide(group.classic, message, moment, records)
+        decided = refuse_backward(group, records, decided)
         if not records:
             return decided
         payload = encode_offsets(records, self._tools.max_batch_bytes)

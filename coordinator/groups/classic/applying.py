@@ -165,14 +165,16 @@ def begin_again(group: ClassicGroup, event: ClassicAgain, out: Outcome) -> None:
         member = group.members[one.member_id]
         group.offer(member, tuple([JoinProtocol(name, metadata) for name, metadata in one.protocols]))
         member.connection = one.connection
+        if one.principal is not None:
+            member.client = Client(member.client_id, member.client_host, principal=one.principal)
         restart_session(group, member, out)
     if event.is_settled:
         note(group, out, "converted", Cause.DOWNGRADED, event.initiator, event.detail)
         return
     if event.joining is not None:
-        ref, request, client_id, client_host = msgspec.structs.astuple(event.joining)
-        member = group.members[event.initiator]
-        park(group, member, JoinAgain(ref, request, Client(client_id, client_host)), out)
+        joining = event.joining
+        client = Client(joining.client_id, joining.client_host, principal=joining.principal)
+        park(group, group.members[event.initiator], JoinAgain(joining.ref, joining.request, client), out)
     begin_rebalance(group, out, Cause.DOWNGRADED, event.initiator, event.detail)
 
 

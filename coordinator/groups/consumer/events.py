@@ -41,13 +41,14 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 class MemberRequest(ConsumerEventBase):
     """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe;
-    None: that is not known now."""
+    None: that is not known now. `principal` is empty without a login."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
     client_id: str
     client_host: str
     sees: TopicFilter | None = sees_all
+    principal: str = ""
 
     @property
     def member_id(self) -> str:
@@ -85,6 +86,7 @@ class ClassicJoin(ConsumerEventBase):
     client_id: str
     client_host: str
     sees: TopicFilter | None = sees_all
+    principal: str = ""
 
     @property
     def member_id(self) -> str:
@@ -160,12 +162,12 @@ class ClassicSyncOverdue(ConsumerEventBase):
 
 
 class ClassicMembersTaken(ConsumerEventBase):
-    """The group was a classic one until the member joined: its other members have their connections, -1 for none.
-    `detail`: text of the note."""
+    """The group was a classic one until the member joined: its other members have their connections, -1 for none, and
+    belong to principals, None: to nobody yet. `detail`: text of the note."""
 
     group_id: str
     member_id: str
-    connections: tuple[tuple[str, int], ...]
+    members: tuple[tuple[str, int, str | None], ...]
     detail: str
 
 
@@ -175,6 +177,7 @@ class ClassicMemberAdmitted(ConsumerEventBase):
     group_id: str
     member_id: str
     connection: int
+    principal: str = ""
 
 
 class MemberAdmitted(ConsumerEventBase):
@@ -183,6 +186,7 @@ class MemberAdmitted(ConsumerEventBase):
     group_id: str
     member_id: str
     connection: int
+    principal: str = ""
 
 
 class ResolveRegexes(ConsumerEventBase):

@@ -79,10 +79,11 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
         end_rejoin(group, member, out)
         end_first_sync(group, member, out)
     if change.replaced is None and member is not None and not member.is_classic:
-        member.connection = event.ref.connection
+        member.connection, member.principal = event.ref.connection, event.principal
         restart_session(group, member, out)
     else:
-        out.follow_ups.append(MemberAdmitted(group.group_id, change.member_id, event.ref.connection))
+        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.principal)
+        out.follow_ups.append(admission)
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)
@@ -100,7 +101,7 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
 def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
     """Start the session of a member whose record was applied."""
     member = group.members[event.member_id]
-    member.connection = event.connection
+    member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
 
 

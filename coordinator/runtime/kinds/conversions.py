@@ -77,10 +77,14 @@ def to_consumer(shard: "Shard", group: Group, event: ConsumerJoin, moment: Momen
 
 def _taken(group: Group, event: ConsumerJoin, read: list[_Read]) -> ClassicMembersTaken:
     classic = group.classic
-    connections = tuple([(one.member.member_id, one.member.connection) for one in read])
+    members = tuple([_known(one.member) for one in read])
     count = f"{len(read)} classic {'member' if len(read) == 1 else 'members'}"
     detail = f"{event.member_id} joined {count} of generation {classic.generation_id}, who must join again"
-    return ClassicMembersTaken(group.group_id, event.member_id, connections, detail)
+    return ClassicMembersTaken(group.group_id, event.member_id, members, detail)
+
+
+def _known(member: Member) -> tuple[str, int, str | None]:
+    return member.member_id, member.connection, None if member.client is None else member.client.principal
 
 
 def _refuse(group: Group, why: str) -> Refusal:

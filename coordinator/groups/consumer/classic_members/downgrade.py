@@ -62,12 +62,16 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
     lines = [change.line if one is replaced else one.subscription for one in group.members.values()]
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in others}
     protocol = _write(group, lines, {**targets, change.member_id: change.target or {}}, out)
-    joining = None if is_settled else ParkedJoin(event.ref, event.request, event.client_id, event.client_host)
+    joining = (
+        None
+        if is_settled
+        else ParkedJoin(event.ref, event.request, event.client_id, event.client_host, event.principal)
+    )
     detail = f"static member replaced: {change.member_id} speaks the classic protocol"
     out.follow_ups.append(
         ClassicAgain(
             group.group_id,
-            _members(group, lines, (change.member_id, event.ref.connection)),
+            _members(group, lines, (change.member_id, event.ref.connection, event.principal)),
             change.member_id,
             detail,
             is_settled,
@@ -120,14 +124,16 @@ def _write(
 
 
 def _members(
-    group: ConsumerGroup, lines: Sequence[ConsumerMemberRecord], newcomer: tuple[str, int] | None = None
+    group: ConsumerGroup, lines: Sequence[ConsumerMemberRecord], newcomer: tuple[str, int, str] | None = None
 ) -> tuple[ClassicAgainMember, ...]:
-    connections = {one.member_id: one.connection for one in group.members.values()}
+    known: dict[str, tuple[int, str | None]] = {
+        one.member_id: (one.connection, one.principal) for one in group.members.values()
+    }
     if newcomer is not None:
-        connections[newcomer[0]] = newcomer[1]
+        known[newcomer[0]] = newcomer[1:]
     return tuple(
         [
-            ClassicAgainMember(line.member_id, connections.get(line.member_id, -1), line.classic.protocols)
+            ClassicAgainMember(line.member_id, *known[line.member_id], line.classic.protocols)
             for line in lines
             if line.classic is not None
         ]

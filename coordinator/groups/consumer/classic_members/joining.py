@@ -40,7 +40,7 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
     else:
         change = new_member(_line(event, member_id, subscription, None))
     current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
-    out.follow_ups.append(ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection))
+    out.follow_ups.append(ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, event.principal))
     reply = JoinGroupReply(
         generation_id=current.epoch,
         protocol_type=PROTOCOL_TYPE,
@@ -53,7 +53,7 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
 def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -> None:
     """Start the session of a member whose record was applied, and the time in which it must sync."""
     member = group.members[event.member_id]
-    member.connection = event.connection
+    member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
     end_rejoin(group, member, out)
     time_first_sync(group, member, out)

@@ -165,9 +165,9 @@ def fence_unsynced(group: ConsumerGroup, event: ClassicSyncOverdue, out: Outcome
 
 def members_taken(group: ConsumerGroup, event: ClassicMembersTaken, out: Outcome) -> None:
     """Start the sessions of the members that the group had as a classic one; they find out at their next request."""
-    for member_id, connection in event.connections:
+    for member_id, connection, principal in event.members:
         member = group.members.get(member_id)
         if member is not None and member.session is None:
-            member.connection = connection
+            member.connection, member.principal = connection, principal
             restart_session(group, member, out)
     note(group, out, ConsumerCause.UPGRADED, event.member_id, event.detail, kind="converted")
