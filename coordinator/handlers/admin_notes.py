@@ -10,8 +10,6 @@ from coordinator.records.records import Note
 from protocol.session import RequestRef
 
 OF_NODE: Final = ""
-ADMIN: Final = "admin"
-"""Kind of these notes."""
 _MOST_TEXT: Final = 1_000
 
 
@@ -25,7 +23,7 @@ def note_admin(
     shard, group = core.find(group_id)
     note = Note(
         group_id=group_id,
-        kind=ADMIN,
+        kind="admin",
         cause=cause.value,
         initiator="",
         detail=f"{detail[:_MOST_TEXT]}, by {client}",
