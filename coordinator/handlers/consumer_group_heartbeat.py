@@ -82,8 +82,11 @@ def consumer_group_heartbeat(
     group.shard.process(group, event, moment)
 
 
-def _topics_seen(core: Core, ref: RequestRef) -> TopicFilter:
-    """Return a check that the sender may describe a topic; a pattern of one that may not does not match it."""
+def _topics_seen(core: Core, ref: RequestRef) -> TopicFilter | None:
+    """Return a check that the sender may describe a topic; a pattern of one that may not does not match it. None: it
+    cannot be told now."""
+    if core.topics_seen is not None:
+        return core.topics_seen(ref.connection)
     connection = core.connections.get(ref.connection)
     if connection is None or connection.access is None:
         return sees_all

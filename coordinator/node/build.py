@@ -16,6 +16,7 @@ from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.consumer.topics import TopicImage
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
 from coordinator.placement import Placement
@@ -79,10 +80,15 @@ def tokens_from(config: Config) -> TokenVerifier | None:
 
 
 def make_core(
-    config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+    config: Config,
+    store: LogStore,
+    ids: Ids,
+    addresses: Mapping[str, tuple[str, int]],
+    started: Moment,
+    image: TopicImage | None = None,
 ) -> Core:
-    """Build the core of a `Node`. Raises the errors of topics, accounts and journal for content that cannot have been
-    written."""
+    """Build the core of a `Node`. `image`: the topics of consumer groups; None: the embedded ones. Raises the errors of
+    topics, accounts and journal for content that cannot have been written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
@@ -106,7 +112,7 @@ def make_core(
         broker_id=config.node_id,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         consumer_settings=group_configs.consumer_settings,
-        topics=EmbeddedTopicImage(topics),
+        topics=EmbeddedTopicImage(topics) if image is None else image,
         slices=slices,
     )
     own_policy = Compact(

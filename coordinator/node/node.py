@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.events import SessionOverdue
+from coordinator.groups.consumer.topics import TopicImage
 from coordinator.handlers.audited import audited, tell_act
 from coordinator.handlers.budget import OVERDUE_A_STEP
 from coordinator.handlers.core import Core
@@ -85,12 +86,19 @@ class AnyNode(Protocol):
 
 class Node:
     """One process's share of the service. `addresses` has the addresses for clients of each dialect; `store` must be
-    open. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to `completions`."""
+    open. `topics`: those that consumer groups see; None: the embedded ones. A gateway adds its own events to
+    `handlers`, tasks to `tasks` and delayed operations to `completions`."""
 
     def __init__(
-        self, config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+        self,
+        config: Config,
+        store: LogStore,
+        ids: Ids,
+        addresses: Mapping[str, tuple[str, int]],
+        started: Moment,
+        topics: TopicImage | None = None,
     ) -> None:
-        core = self.core = make_core(config, store, ids, addresses, started)
+        core = self.core = make_core(config, store, ids, addresses, started, topics)
         dialects = make_dialects(config)
         self.effects: list[Effect] = []
         """Effects of this step so far."""

@@ -29,13 +29,13 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 class MemberRequest(ConsumerEventBase):
     """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe;
-    `principal` is empty without a login."""
+    None: that is not known now. `principal` is empty without a login."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
     client_id: str
     client_host: str
-    sees: TopicFilter = sees_all
+    sees: TopicFilter | None = sees_all
     principal: str = ""
 
     @property
