@@ -15,6 +15,7 @@ from membership.events import (
     RejoinAsked,
     Subscribed,
     SubscribedToPattern,
+    SubscribedToRegex,
 )
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
@@ -23,7 +24,14 @@ from muster.client.interceptors import ConsumerInterceptor, ConsumerInterceptors
 from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
 from muster.core.completions import Done
-from muster.core.consumer_state import ConsumerState, Partitions, SubscriptionKind, read_settings, topic_names
+from muster.core.consumer_state import (
+    ConsumerState,
+    Partitions,
+    SubscriptionKind,
+    check_regex,
+    read_settings,
+    topic_names,
+)
 from muster.core.fetching import ConsumerRecord, Deserializer
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import parse_bootstrap
@@ -134,6 +142,26 @@ class ConsumerProcedures(CommitProcedures):
                 self._consuming.drop_other_topics(names)
             else:
                 group.tell(SubscribedToPattern(pattern, not exclude_internal_topics))
+
+    def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Read all topics whose whole name the coordinator finds to match `pattern`, by RE2's rules and internal ones
+        too, from the next poll on. For `group_protocol` "consumer" or "auto"; otherwise as `subscribe`. A pattern that
+        RE2 does not take is refused to `poll`. Raises WrongSubscription, ValueError.
+        """
+        with self._runner.entered():
+            self._consuming.give_back()
+            group = self._group
+            regex = check_regex(pattern, group.settings.group_protocol)
+            self._consuming.choose(SubscriptionKind.PATTERN)
+            self._listeners = listeners(on_assigned, on_revoked, on_lost)
+            group.tell(SubscribedToRegex(regex))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others, whatever the group does; none at all is `unsubscribe`. Positions begin at the
