@@ -140,7 +140,7 @@ def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
     return names
 
 
-def check_regex(pattern: str, group_protocol: str) -> str:
+def check_regex(pattern: object, group_protocol: str) -> str:
     """Return the regular expression, which the coordinator compiles. Raises ValueError."""
     if group_protocol == "classic":
         raise ValueError("the coordinator matches patterns of groups that it balances: set group_protocol")
