@@ -227,7 +227,7 @@ async def test_auto_takes_what_is_offered_unless_assignors_are_given(
         name = f"auto-{dialect}-{assignors}-{os.getpid()}"
         make_topics(server, name)
         with GroupMember(address(server, dialect), name, [name], group_protocol="auto", **options) as member:  # type: ignore[arg-type]
-            assert within(PATIENCE_S, lambda member=member: member.poll(0.05) and bool(member.assignment), every_s=0)  # type: ignore[misc]
+            assert within(PATIENCE_S, lambda member=member: member.poll(0.05) and bool(member.assignment), every_s=0)
             assert kind_of(server, name) == expected
         async with (
             asyncio.timeout(PATIENCE_S),
