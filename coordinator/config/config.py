@@ -21,6 +21,7 @@ from coordinator.config.keys import (
     LONG_MAX,
     Address,
     Addresses,
+    BackwardCommits,
     ConfigError,
     Hosts,
     Key,
@@ -103,6 +104,10 @@ class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
     group_forbidden_filters: Annotated[
         Names, about("Filters that members of client-balanced groups may not have; a group may have a list of its own.")
     ] = Names()
+    group_offsets_backward: Annotated[
+        BackwardCommits,
+        about("Commits below the offset before; flagged: noted. A group may have its own value."),
+    ] = BackwardCommits.FLAGGED
     group_max_metadata_bytes: Annotated[
         int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
     ] = 16 * MIB

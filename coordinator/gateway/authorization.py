@@ -11,6 +11,7 @@ from coordinator.accounts.permission import Permission
 from coordinator.clock import Moment
 from coordinator.gateway.permissions import PermissionCache, PermissionQuery, denied, permission_queries, topics_query
 from coordinator.gateway.session.session import ProxySession
+from coordinator.handlers.audited import tell_refused
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -96,7 +97,17 @@ class Authorization:
         if not client.cache.knows(required):
             self._core.outbox.send(ref, self._finish(client, _retriable_denial(message)))
             return
-        division = divide(message, client.cache.code)
+        missing: list[Permission] = []
+
+        def code_of(permission: Permission) -> ErrorCode:
+            code = client.cache.code(permission)
+            if code:
+                missing.append(permission)
+            return code
+
+        division = divide(message, code_of)
+        if missing:
+            tell_refused(self._core, ref, message, missing, moment)
         client.denied = division.denied
         if division.permitted is not None:
             self._serve(ref, division.permitted, moment)

@@ -43,6 +43,7 @@ from coordinator.gateway.upstream_requests import (
     UpstreamRequestDone,
     UpstreamRequests,
 )
+from coordinator.handlers.audited import audited
 from coordinator.handlers.core import INTERNAL
 from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_node
@@ -60,6 +61,9 @@ from protocol.session import RequestRef
 
 _UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
 _CLEANUP_TASK = "offset cleanup"
+
+MIGRATED = (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch)
+"""Requests that wait until the group's offsets are copied from the cluster."""
 
 
 class Gateway:
@@ -107,16 +111,20 @@ class Gateway:
             self.topics,
             BrokerTimeouts(config.upstream_request_timeout_ms, _CHECK_EVERY_MS),
             config.upstream_ask_timeout_ms,
-            {
-                **HANDLERS,
-                **REJECTED,
-                **dict.fromkeys(self._topic_handlers, self._after_topics_known),
-                **dict.fromkeys((JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch), self._after_migration),
-                **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
-                Metadata: self._after_fresh_metadata,
-                DescribeCluster: partial(describe_cluster, self.topics),
-                DescribeNode: self._describe_node,
-            },
+            audited(
+                {
+                    **HANDLERS,
+                    **REJECTED,
+                    **dict.fromkeys(self._topic_handlers, self._after_topics_known),
+                    **dict.fromkeys(
+                        (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch), self._after_migration
+                    ),
+                    **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
+                    Metadata: self._after_fresh_metadata,
+                    DescribeCluster: partial(describe_cluster, self.topics),
+                    DescribeNode: self._describe_node,
+                }
+            ),
         )
         open_session = node.serving.open_session
         node.serving.open_session = lambda event: (

@@ -78,7 +78,7 @@ def consumer_group_heartbeat(
         message = replace(message, member_id=core.ids.member_id("consumer"))
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
-    event = kind(ref, message, client.client_id, client.client_host, _topics_seen(core, ref))
+    event = kind(ref, message, client.client_id, client.client_host, _topics_seen(core, ref), client.principal)
     group.shard.process(group, event, moment)
 
 

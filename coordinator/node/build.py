@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.clock import Moment
 from coordinator.config.config import Config
@@ -139,6 +140,7 @@ def make_core(
         ),
         own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy), accounts.log),
         accounts=accounts,
+        audit=AuditTrail(is_on=config.audit_log_location is not None),
         anonymous=accounts.authorizer.of(ANONYMOUS, LOOPBACK),
         expiry=Expiry(
             config.offsets_retention_minutes * 60_000,
