@@ -19,7 +19,8 @@ from tests.client.server_driven.test_auto import AutoRig
 def matching(regex: str = "t.*") -> ServerDrivenRig:
     """A member that joined for a regular expression, and was told of nothing yet, as is usual."""
     rig = ServerDrivenRig(topics=())
-    assert not rig.member.needs_poll
+    needed_poll = rig.member.needs_poll
+    assert not needed_poll
     rig.feed(SubscribedToRegex(regex))
     assert rig.member.needs_poll
     rig.poll().find()
