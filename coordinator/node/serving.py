@@ -161,6 +161,9 @@ class Serving:
                 ):
                     budget.cost -= 1
                     reply = heartbeat(core, message, now_ms)
+                    if reply is None:
+                        self._serve_request(connection, request, moment)
+                        continue
                     if reply is not HEARTBEAT_OK and reply.error_code is ErrorCode.FENCED_INSTANCE_ID:
                         note_fenced(core, connection.number, message, moment)
                     connection.out.append(session.encode_reply(number, reply))

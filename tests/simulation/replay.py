@@ -10,7 +10,7 @@ from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.store.log_store import LogStore
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import balanced, members, pending
+from tests.groups.checks import balanced, consumers, members, pending
 
 
 def compare_with_replay(node: AnyNode) -> int:
@@ -36,6 +36,7 @@ def compare_with_replay(node: AnyNode) -> int:
         assert replayed.state is ShardState.ACTIVE, replayed.failure
         assert _hard(replayed.groups) == _hard(live.groups), f"shard {live.index}: replay differs from the live groups"
         assert balanced(replayed) == balanced(live), f"shard {live.index}: other client-balanced groups are on record"
+        assert consumers(replayed) == consumers(live), f"shard {live.index}: other consumer groups are on record"
         for group_id, group in live.groups.items():
             if group.classic.state is GroupState.STABLE:
                 again = members(replayed.groups[group_id].classic)
