@@ -23,7 +23,7 @@ from muster.cli.asking import (
     reaching,
 )
 from muster.cli.ends import ends_of, left_out, oldest
-from muster.cli.operating import exports, surgery
+from muster.cli.operating import exports, pinning, surgery
 from muster.cli.operating.carrying_out import ActRefused
 from muster.cli.operating.member_facts import EPOCH_COLUMNS, VERBOSE_COLUMNS, epoch_row, facts_document, verbose_row
 from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
@@ -38,6 +38,8 @@ app.command("hand-back")(hand_back.hand_back)
 app.command("reset")(surgery.reset)
 app.command("delete-offsets")(surgery.delete_offsets)
 app.command("evict")(surgery.evict)
+app.command("pin")(pinning.pin)
+app.command("unpin")(pinning.unpin)
 app.command("export")(exports.export)
 app.command("import")(exports.import_)
 
