@@ -237,8 +237,7 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        failed = self._write_of(group.group_id, batch)
-        if failed is not None:
+        if (failed := self._write_of(group.group_id, batch)) is not None:
             return failed
         self._apply_offsets(records, producer_id, group)
         return decided
