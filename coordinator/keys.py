@@ -92,6 +92,12 @@ class LoginKey(msgspec.Struct, frozen=True, gc=False):
     call: int = -1
 
 
+class ThrottleKey(msgspec.Struct, frozen=True, gc=False):
+    """End of the time for which nothing is read from the connection."""
+
+    connection: int
+
+
 OperationKey = (
     PhaseKey
     | MemberKey
@@ -106,4 +112,5 @@ OperationKey = (
     | TaskKey
     | UpstreamKey
     | LoginKey
+    | ThrottleKey
 )
