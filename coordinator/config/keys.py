@@ -217,6 +217,31 @@ class NameCheck(StrEnum):
     NONE = "none"
 
 
+class MigrationPolicy(StrEnum):
+    """Conversions of a group with members, and whether classic members may be in a consumer group
+    (docs/spec/consumer-group-protocol.md#13.1)."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MigrationPolicy | None":
+        """Find the policy in whatever case it is written."""
+        return next((one for one in cls if one == str(value).lower()), None)
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """True if a classic group with members may become a consumer group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """True if a consumer group with members may become a classic group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
 class UpstreamOffsets(StrEnum):
     """Treatment of the offsets that a group has at the cluster when its first member comes here."""
 

@@ -75,7 +75,6 @@ def test_no_key_is_both_honoured_and_not() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "group.consumer.migration.policy",
         "group.coordinator.append.linger.ms",
         "group.coordinator.new.enable",
         "group.coordinator.threads",
