@@ -4,7 +4,6 @@ under the group id "", which no group with members has."""
 from typing import Final
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause, origin_of_client
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import Note
@@ -18,12 +17,9 @@ def note_admin(
     core: Core, ref: RequestRef, cause: Cause, act: str, detail: str, moment: Moment, group_id: str = OF_NODE
 ) -> None:
     """Note that a client has done the act; `detail` says to what. What the process does of its own accord is no act."""
-    client = core.client(ref.connection)
-    if ref.connection == INTERNAL:
-        caller = core.callers.get(ref.number)
-        if caller is None:
-            return
-        client = Client("http", f"/{caller.host}", principal=caller.principal)
+    if ref.connection == INTERNAL and ref.number not in core.callers:
+        return
+    client = core.sender(ref)
     shard, group = core.find(group_id)
     note = Note(
         group_id=group_id,

@@ -11,6 +11,7 @@ from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.permission import Permission
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.clock import Moment
+from coordinator.groups.classic.notes import Cause
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.describe_acls import matching
 from coordinator.records.records import Note
@@ -77,9 +78,14 @@ def tell_foreign(core: Core, ref: RequestRef, message: Any, code: ErrorCode, mom
         core.audit.tell(AuditEvent.REFUSED, moment, {**sender(core, ref), **about})
 
 
+_OF_TOPICS = (Cause.TOPIC_CREATED, Cause.TOPIC_DELETED, Cause.PARTITIONS_ADDED)
+_TOLD_BY_HANDLERS = {*_OF_TOPICS, Cause.SETTINGS_CHANGED}
+
+
 def tell_act(core: Core, note: Note) -> None:
-    """Tell of an act on a group: offsets reset or deleted, a group deleted."""
-    if not core.audit.is_on:
+    """Tell of an act on a group: offsets reset or deleted, a group deleted. Acts on topics and settings are told by
+    their handlers, with the values before and after."""
+    if not core.audit.is_on or note.cause in _TOLD_BY_HANDLERS:
         return
     origin = note.origin
     who: dict[str, Any] = {}

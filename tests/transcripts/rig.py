@@ -22,7 +22,7 @@ from coordinator.records.codec import decode, decode_marker
 from coordinator.records.records import Note
 from coordinator.runtime import shard as shard_module
 from coordinator.runtime.group import Group
-from coordinator.runtime.group_kinds import handle
+from coordinator.runtime.kinds.group_kinds import handle
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
