@@ -26,7 +26,7 @@ class ConsumerGroupConfig(SecurityConfig, frozen=True, kw_only=True):
             "Kinds of groups: classic, and consumer for groups whose partitions the coordinator assigns (KIP-848).",
             section="Groups that the coordinator balances",
         ),
-    ] = RebalanceProtocols(("classic",))
+    ] = RebalanceProtocols(("classic", "consumer"))
     group_consumer_session_timeout_ms: Annotated[
         int, whole(f"Silence after which a member {_CONSUMER} is removed; a group may have its own.", 1)
     ] = 45_000

@@ -17,6 +17,8 @@ from coordinator import __version__
 from coordinator.http.answers import answer_json, problems_as_json
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
+from coordinator.http.console.pages import ConsolePages
+from coordinator.http.console.site import ConsoleSite
 from coordinator.http.guard import HEADERS, Guard
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
@@ -104,7 +106,7 @@ def make_app(
         middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, watch, most_series)
+    rows = _rows(queries, watch, most_series, has_accounts=log_in is not None)
     events = EventPages(queries, feed, is_guarded=log_in is not None)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
     described = app[DOCUMENT] = document(routes, __version__, wants_logins=log_in is not None)
@@ -121,11 +123,13 @@ def make_app(
     return app
 
 
-def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple[HttpRoute, Handler]]:
+def _rows(
+    queries: Queries, watch: ProblemWatch, most_series: int, *, has_accounts: bool
+) -> list[tuple[HttpRoute, Handler]]:
     """Return each route with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
-        (node, (INDEX, *NODE_ROUTES)),
+        (node, NODE_ROUTES),
         (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
         (Pages(queries), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
@@ -134,6 +138,9 @@ def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
     surgery = SurgeryPages(queries)
+    console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), has_accounts=has_accounts)
+    rows.append((INDEX, console.index(_page(node, INDEX))))
+    rows += console.routes()
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
     rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
     return rows

@@ -47,6 +47,7 @@ from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership
 from coordinator.node.note_lines import tell_note
 from coordinator.node.serving import Serving
+from coordinator.node.throttling import ThrottleOver, Throttling
 from coordinator.node.unloading import unload
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.snapshot import to_keep
@@ -116,6 +117,8 @@ class Node:
             LocalAuthorization(core).take_part(self.serving)
         if config.wants_logins:
             self.logins.take_part(self.serving)
+        self.throttling = Throttling(core, self.serving)
+        self.logins.on_login = self.throttling.logged_in
         self.handlers: dict[type[Event], Handle] = {
             Received: self.serving.received,
             Woke: self._woke,
@@ -141,6 +144,7 @@ class Node:
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             SessionOverdue: self._session_overdue,
             LoginRefusalDue: self.logins.refuse,
+            ThrottleOver: self.throttling.over,
         }
         """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
         self._woken_fetches = WokenFetches()

@@ -183,7 +183,7 @@ class Shard:
                 if present is not None:
                     self.counts.count(present)
                     if classic.state is not before:
-                        state_changed(self, group.group_id, before, moment.wall_ms - since_ms)
+                        state_changed(self, group.group_id, before, run.moment.wall_ms - since_ms)
                 return run.answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -236,8 +236,7 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        failed = self._write_of(group.group_id, batch)
-        if failed is not None:
+        if (failed := self._write_of(group.group_id, batch)) is not None:
             return failed
         self._apply_offsets(records, producer_id, group)
         return decided

@@ -24,7 +24,7 @@ def test_the_defaults_are_kafkas() -> None:
     assert config.group_consumer_assignors == AssignorNames(("uniform", "range"))
     assert config.group_consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
     assert load("group.consumer.migration.policy=Upgrade").group_consumer_migration_policy is MigrationPolicy.UPGRADE
-    assert config.group_coordinator_rebalance_protocols == RebalanceProtocols(("classic",))
+    assert config.group_coordinator_rebalance_protocols == RebalanceProtocols(("classic", "consumer"))
 
 
 def test_lists_keep_their_order() -> None:

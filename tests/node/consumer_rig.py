@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from coordinator.config.keys import RebalanceProtocols
 from coordinator.groups.classic.state import GroupState
 from coordinator.node.events import Stopping
 from coordinator.runtime.group import Group
@@ -50,15 +49,12 @@ from tests.node.desk import Desk
 from tests.simulation.disk import SimDisk
 from tests.simulation.replay import compare_with_replay
 
-BOTH = RebalanceProtocols(("classic", "consumer"))
-
 
 class Rig:
     """A node with the topics T, of four partitions, and U, of three."""
 
     def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
         self.settings = {
-            "group_coordinator_rebalance_protocols": BOTH,
             "group_consumer_assignment_interval_ms": 0,
             "group_initial_rebalance_delay_ms": 10,
             **settings,

@@ -46,12 +46,12 @@ from protocol.messages.offsets import (
     OffsetDeleteTopic,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics
-from tests.node.consumer_rig import BOTH, Rig, told
+from tests.node.consumer_rig import Rig, told
 from tests.node.desk import Desk
 
 
 def test_the_api_is_refused_unless_the_configuration_has_it() -> None:
-    desk = Desk()
+    desk = Desk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic",)))
     reply = desk.ask_inside(ConsumerGroupHeartbeat("g", "A", 5))
     assert isinstance(reply, ConsumerGroupHeartbeatReply) and reply.error_code is ErrorCode.UNSUPPORTED_VERSION
 
@@ -347,7 +347,7 @@ def test_a_target_in_slices_is_begun_again_after_the_disk_was_full(monkeypatch: 
 
 
 def test_the_feature_of_such_groups_is_offered_with_them() -> None:
-    offer = make_dialects(Config(group_coordinator_rebalance_protocols=BOTH))["kafka"]
+    offer = make_dialects(Config())["kafka"]
     without = make_dialects(Config(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic",))))["kafka"]
     assert isinstance(offer, KafkaDialect)
     assert isinstance(without, KafkaDialect)

@@ -28,7 +28,7 @@ from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
 from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
-from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
+from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord, MemberReplaced
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -109,6 +109,10 @@ def loaded(group: ClassicGroup, event: Loaded, out: Outcome) -> None:
     for member in group.members.values():
         restart_session(group, member, out)
     resume_leases(group, out)
+    if group.members and group.state_since_ms == REBALANCE_AFTER_LOAD_MS:
+        begin_rebalance(
+            group, out, Cause.DOWNGRADED, group.leader or "", "the node started before they had joined again"
+        )
     if len(group.members) > group.settings.max_size:
         detail = f"{len(group.members)} members, {group.settings.max_size} allowed"
         begin_rebalance(group, out, Cause.GROUP_TOO_LARGE, "", detail)

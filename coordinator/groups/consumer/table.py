@@ -103,6 +103,7 @@ _ROWS: tuple[Row, ...] = (
             unless(classic.has_member_id, joining.hand_out_id),
             classic.is_own_instance,
             classic.subscription_is_readable,
+            classic.is_not_a_former_member,
         ),
         empty=_reject_unknown,
         with_members=joining.join,

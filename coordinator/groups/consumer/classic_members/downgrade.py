@@ -14,7 +14,7 @@ from coordinator.groups.conversions import ClassicAgain, ClassicAgainMember, Par
 from coordinator.groups.election import elect
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerMemberRecord
-from coordinator.records.records import GroupMetadata, MemberRecord
+from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.messages.groups import JoinGroupReply
 
@@ -38,7 +38,7 @@ def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: st
     staying = [one for member_id, one in group.members.items() if member_id not in gone]
     lines = [one.subscription for one in staying]
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in staying}
-    _write(group, lines, targets, out)
+    _write(group, lines, targets, REBALANCE_AFTER_LOAD_MS, out)
     out.follow_ups.append(
         ClassicAgain(group.group_id, _members(group, lines), leaving[0].member_id, f"{cause}: {detail}")
     )
@@ -61,7 +61,8 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
     write_replacement(group, change, out)
     lines = [change.line if one is replaced else one.subscription for one in group.members.values()]
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in others}
-    protocol = _write(group, lines, {**targets, change.member_id: change.target or {}}, out)
+    since_ms = out.moment.wall_ms if is_settled else REBALANCE_AFTER_LOAD_MS
+    protocol = _write(group, lines, {**targets, change.member_id: change.target or {}}, since_ms, out)
     joining = (
         None
         if is_settled
@@ -89,10 +90,14 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
 
 
 def _write(
-    group: ConsumerGroup, lines: Sequence[ConsumerMemberRecord], targets: dict[str, Target], out: Outcome
+    group: ConsumerGroup,
+    lines: Sequence[ConsumerMemberRecord],
+    targets: dict[str, Target],
+    since_ms: int,
+    out: Outcome,
 ) -> str:
     """Write the tombstones of the group, then the classic group with these members and their targets as assignments;
-    return its protocol."""
+    return its protocol. `since_ms`: when it became Stable."""
     known = [*group.members, *[line.member_id for line in lines if line.member_id not in group.members]]
     out.records += group_tombstones(group, known)
     for member_id in group.members:
@@ -116,10 +121,9 @@ def _write(
                 assignment,
             )
         )
-    leader, now_ms = members[0].member_id, out.moment.wall_ms
-    out.records.append(
-        GroupMetadata(group.group_id, PROTOCOL_TYPE, group.epoch, protocol, leader, now_ms, tuple(members))
-    )
+    leader = members[0].member_id
+    record = GroupMetadata(group.group_id, PROTOCOL_TYPE, group.epoch, protocol, leader, since_ms, tuple(members))
+    out.records.append(record)
     return protocol
 
 

@@ -65,6 +65,15 @@ def subscription_is_readable(group: ConsumerGroup, event: ClassicJoin) -> Answer
     return None
 
 
+def is_not_a_former_member(group: ConsumerGroup, event: ClassicJoin) -> Answer:
+    """Refuse an unknown id that says it owns partitions: the member was removed, others may have them, and a
+    cooperative client would keep them until its SyncGroup is answered. After this error it gives them up."""
+    if not event.member_id or event.member_id in group.members:
+        return None
+    subscription = decode_subscription(event.request.protocols[0].metadata)
+    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID) if subscription.owned_partitions else None
+
+
 def is_classic_member(group: ConsumerGroup, event: FromMember) -> Answer:
     """Check that the request is of a classic member."""
     member = group.members.get(event.member_id)
