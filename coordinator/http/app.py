@@ -39,6 +39,7 @@ from coordinator.http.shapes import Json
 from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
 from coordinator.http.topics import TOPIC_ROUTES, TopicPages
 from coordinator.http.watch import ProblemWatch
+from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
 from diagnosis.problem import GroupProblem
@@ -100,7 +101,8 @@ def make_app(
     `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
     own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
-    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(feed, *told))
+    complaints = Complaints()
+    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told))
     feed = Feed(own_queries, watch, time.time_ns() // 1_000_000, look_every_s)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if log_in is not None:
@@ -122,6 +124,7 @@ def make_app(
     app.cleanup_ctx.append(feed.running)
     if webhooks is not None and webhooks.webhook_urls.all:
         app.cleanup_ctx.append(Webhooks(webhooks, feed, count).running)
+    app.on_cleanup.append(_closed(complaints))
     app.on_shutdown.append(feed.close)
     return app
 
@@ -159,18 +162,26 @@ def _compiling(console: ConsoleSite) -> Callable[[web.Application], AsyncIterato
     return compiling
 
 
-def _tell_all(feed: Feed, problem: GroupProblem, is_open: bool) -> None:
-    tell_problem(problem, is_open)
+def _tell_all(complaints: Complaints, feed: Feed, problem: GroupProblem, is_open: bool) -> None:
+    tell_problem(complaints, problem, is_open)
     feed.tell_problem(problem, is_open)
 
 
-def tell_problem(problem: GroupProblem, is_open: bool) -> None:
-    """Log a problem that opened or closed."""
-    told = {"group": problem.group_id, "kind": problem.kind.value, "client": problem.client_id}
+def tell_problem(complaints: Complaints, problem: GroupProblem, is_open: bool) -> None:
+    """Log a problem that opened or closed: of each kind one line a second."""
+    told: dict[str, Any] = {"group": problem.group_id, "client": problem.client_id, "host": problem.client_host}
     if is_open:
-        log.warning("problem opened", **told, host=problem.client_host, sentence=problem.sentence)
+        kind = problem.kind.value
+        complaints.tell("problem opened", kind, level="warning", **told, sentence=problem.sentence)
     else:
-        log.info("problem closed", **told, host=problem.client_host)
+        complaints.tell("problem closed", problem.kind.value, **told)
+
+
+def _closed(complaints: Complaints) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_app: web.Application) -> None:
+        complaints.close()
+
+    return close
 
 
 def _watching(watch: ProblemWatch) -> Callable[[web.Application], AsyncIterator[None]]:
