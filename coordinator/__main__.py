@@ -382,6 +382,8 @@ async def _serve_http(
         hosts=_http_hosts(config),
         log_in=server.calls.log_in if config.wants_logins else None,
         has_open_metrics=config.http_metrics_without_login,
+        webhooks=config,
+        count=server.node.core.count,
     )
     return await serve(
         app,
