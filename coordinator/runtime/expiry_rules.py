@@ -21,7 +21,7 @@ from collections.abc import Container, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.group import Group, GroupKind

@@ -4,7 +4,7 @@ a node with a hundred thousand groups reads none of them."""
 from collections import Counter
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.runtime.group import Group
 
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
 from coordinator.groups.classic import applying
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.classic.table import decide
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerGroupSettings
 from coordinator.groups.consumer.topics import NoTopics, TopicImage

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.node.events import Woke
 from coordinator.runtime import expiry_rules
 from coordinator.runtime import shard as shard_module

@@ -1,7 +1,7 @@
 """Replaying the log gives the live hard state: the check that makes recovery one path."""
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import GroupSettings, GroupState
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.node.node import AnyNode
 from coordinator.runtime.group import Group
 from coordinator.runtime.journal import Journal

@@ -13,7 +13,8 @@ from coordinator.config.config import Config
 from coordinator.groups.classic import applying
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke

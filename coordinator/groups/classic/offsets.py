@@ -5,8 +5,9 @@ from collections.abc import Set as AbstractSet
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, GroupDeleted, RetentionDue
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, NoteFacts, counted, note, origin_of_client
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.keys import MemberKey
