@@ -21,6 +21,7 @@ from coordinator import __version__, build_info
 from coordinator.accounts.records import AccountsCorrupt
 from coordinator.config.config import Address, Config, ConfigError, load_config
 from coordinator.config.help import asked, help_text
+from coordinator.config.principals import LOOPBACK, NODE_ITSELF
 from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
 from coordinator.gateway.io.security import upstream_login, upstream_tls
@@ -294,8 +295,12 @@ async def _serve_http(
     def ask(message: Message, caller: Caller | None) -> Awaitable[Message]:
         return server.calls.ask(message, *(caller or ()))
 
+    def ask_itself(message: Message) -> Awaitable[Message]:
+        return server.calls.ask(message, NODE_ITSELF, LOOPBACK)
+
     app = make_app(
         of_caller(ask),
+        ask_itself=ask_itself,
         most_series=config.http_metrics_max_series,
         hosts=_http_hosts(config),
         log_in=server.calls.log_in if config.wants_logins else None,

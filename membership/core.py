@@ -71,7 +71,7 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
-Action = Callable[[MemberState, E], None]
+M = TypeVar("M", bound=MemberState)
 
 
 class MembershipRow(NamedTuple):
@@ -90,12 +90,12 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
     def __call__(
         self,
         *,
-        unjoined: Action[E],
-        releasing: Action[E],
-        joining: Action[E],
-        syncing: Action[E],
-        steady: Action[E],
-        leaving: Action[E],
+        unjoined: Callable[[M, E], None],
+        releasing: Callable[[M, E], None],
+        joining: Callable[[M, E], None],
+        syncing: Callable[[M, E], None],
+        steady: Callable[[M, E], None],
+        leaving: Callable[[M, E], None],
     ) -> MembershipRow:
         cells = (unjoined, releasing, joining, syncing, steady, leaving)
         return MembershipRow(self.event, dict(zip(State, cells, strict=True)))

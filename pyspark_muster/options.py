@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from membership.member import MemberSettings
+from muster.blocking.cluster import ClusterClient
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import NAMES, Security, of_environment, securities
 from pyspark_muster.errors import OptionError
@@ -83,6 +84,16 @@ class Options(Struct, frozen=True, kw_only=True):
                 f"'sessionTimeoutMs', which is {options.session_timeout_ms}"
             )
         return options
+
+    def connect(self) -> ClusterClient:
+        """Return a new client that is in no group. It is the caller's to close."""
+        return ClusterClient(
+            self.bootstrap,
+            client_id=self.client_id,
+            isolation_level=self.isolation_level,
+            security=self.security,
+            broker_security=self.broker_security,
+        )
 
     def fewest(self, since_s: float, *, is_last: bool) -> int:
         """Return how many records must wait for a batch: `min_records_per_batch`, unless the last one is `since_s` ago

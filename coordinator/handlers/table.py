@@ -45,6 +45,7 @@ from coordinator.handlers import (
     list_notes,
     list_offsets,
     list_refusals,
+    list_suspects,
     member_heartbeat,
     metadata,
     offset_commit,
@@ -109,6 +110,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
     ListRefusals,
+    ListSuspects,
     SyncGroup,
 )
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
@@ -344,6 +346,7 @@ APIS: tuple[Api, ...] = (
         Path.APPEND_ONLY,
         is_internal=True,
     ),
+    Api(ListSuspects, None, cost.ONE, list_suspects.list_suspects, Path.SLICED, is_internal=True),
     Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )
 

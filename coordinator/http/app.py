@@ -3,7 +3,8 @@ what any client can request, and their requests pass the same admission."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,13 +24,17 @@ from coordinator.http.queries import Ask, Problem, Queries
 from coordinator.http.scrape import measure
 from coordinator.http.shapes import Json
 from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPage, SurgeryPages
+from coordinator.http.watch import ProblemWatch
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
+from diagnosis.problem import GroupProblem
 from protocol.messages import Message
 
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
+LOOK_EVERY_S = 10.0
+"""Interval of looks for problems."""
 _LIMITS = HttpLimits()
 
 P = TypeVar("P")
@@ -63,11 +68,15 @@ def make_app(
     hosts: Iterable[str] = (),
     log_in: LogIn | None = None,
     has_open_metrics: bool = False,
+    ask_itself: Ask | None = None,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
-    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too."""
+    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`, which may
+    see everything, groups are looked at for problems though nobody asks."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
+    own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
+    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), tell_problem)
     pages = Pages(queries)
     middlewares = [_problems_as_json, _guarded(Guard(hosts))]
     if log_in is not None:
@@ -78,10 +87,10 @@ def make_app(
     app.router.add_get("/", _index(app))
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz(queries))
-    app.router.add_get("/metrics", _metrics(queries, most_series))
+    app.router.add_get("/metrics", _metrics(queries, most_series, watch))
     for path, page in ROUTES:
         app.router.add_get(path, _page(pages, page))
-    problems = ProblemPages(queries, _yield_to_loop)
+    problems = ProblemPages(queries, _yield_to_loop, watch)
     for path, found in PROBLEM_ROUTES:
         app.router.add_get(path, _page(problems, found))
     surgery = SurgeryPages(queries)
@@ -92,7 +101,40 @@ def make_app(
         app.router.add_get(path, _page(balanced, shown))
     for path, order in ORDERS:
         app.router.add_post(path, _page(balanced, order, 202))
+    if ask_itself is not None:
+        app.cleanup_ctx.append(_watching(watch))
     return app
+
+
+def tell_problem(problem: GroupProblem, is_open: bool) -> None:
+    """Log a problem that opened or closed."""
+    told = {"group": problem.group_id, "kind": problem.kind.value, "client": problem.client_id}
+    if is_open:
+        log.warning("problem opened", **told, host=problem.client_host, sentence=problem.sentence)
+    else:
+        log.info("problem closed", **told, host=problem.client_host)
+
+
+def _watching(watch: ProblemWatch) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def watching(_app: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(_look_always(watch))
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    return watching
+
+
+async def _look_always(watch: ProblemWatch) -> None:
+    while True:
+        try:
+            await watch.look()
+        except Problem:
+            log.debug("groups cannot be looked at yet")  # they load, say
+        except Exception:
+            log.exception("groups could not be looked at for problems")
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def serve(
@@ -271,9 +313,9 @@ async def _yield_to_loop() -> None:
     await asyncio.sleep(0)
 
 
-def _metrics(queries: Queries, most_series: int) -> Handler:
+def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(queries, most_series, _yield_to_loop)
+        measured = await measure(queries, most_series, watch, _yield_to_loop)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

@@ -75,6 +75,8 @@ class Measured(msgspec.Struct, frozen=True):
     nodes: int = 1
     problems: tuple[tuple[str, str], ...] = ()
     """Groups and kinds of their open problems."""
+    groups_to_look_at: int = 0
+    """Groups that are due for a look for problems, and were not looked at in this round."""
 
 
 def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
@@ -168,6 +170,9 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
     for group_id, kind in sorted(set(measured.problems)):
         problems.add_metric((group_id, kind), 1)
     yield problems
+    yield _gauge(
+        "muster_groups_to_look_at", "Groups due for a look for problems, not yet looked at.", measured.groups_to_look_at
+    )
     if age.samples:
         yield age
 

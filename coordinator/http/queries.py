@@ -37,6 +37,8 @@ from protocol.messages.groups import (
     ListNotesReply,
     ListRefusals,
     ListRefusalsReply,
+    ListSuspects,
+    ListSuspectsReply,
     RefusedRequest,
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
@@ -254,6 +256,10 @@ class Queries:
     async def refusals(self, group_ids: Sequence[str]) -> Sequence[RefusedRequest]:
         """Return the clients refused lately, in these groups or in all."""
         return (await self._answer(ListRefusals(tuple(group_ids)), ListRefusalsReply)).refusals
+
+    async def suspects(self, since_ms: int) -> ListSuspectsReply:
+        """Return the groups worth a doctor's look since a wall time."""
+        return await self._answer(ListSuspects(since_ms), ListSuspectsReply)
 
     async def first_expiry(self, group_id: str) -> int:
         """Return the wall time at which the group's first offset expires, of the first thousand; -1 if none does."""

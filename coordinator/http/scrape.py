@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from coordinator.http.lag import PartitionEnd, PartitionLag, keys_of, lags, topics_of
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
-from coordinator.http.problems import examine
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
+from coordinator.http.watch import ProblemWatch
 from diagnosis.assignments import Key
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import DescribeNodeReply
@@ -23,13 +23,13 @@ async def _no_rest() -> None:
     pass
 
 
-async def measure(queries: Queries, most_series: int, rest: Rest = _no_rest) -> Measured:
+async def measure(queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest = _no_rest) -> Measured:
     """Gather the numbers. At most `most_series` partitions of groups have series, by largest lag, and as many of
     topics, small topics first. `rest` lets the loop serve others. While groups cannot be listed (the node still loads)
     the node's own numbers are shown alone."""
     node = await queries.node()
     try:
-        return await _Scrape(queries, most_series, rest).measure(node)
+        return await _Scrape(queries, most_series, watch, rest).measure(node)
     except Problem:
         return Measured(node)
 
@@ -37,8 +37,9 @@ async def measure(queries: Queries, most_series: int, rest: Rest = _no_rest) -> 
 class _Scrape:
     """State of one scrape: offsets, fetched once each, and the groups counted so far."""
 
-    def __init__(self, queries: Queries, most_series: int, rest: Rest) -> None:
+    def __init__(self, queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest) -> None:
         self._queries = queries
+        self._watch = watch
         self._most = most_series
         self._rest = rest
         self._counts: dict[str, int] = {}
@@ -52,7 +53,7 @@ class _Scrape:
         shown = _fitting(self._counts, self._most)
         self._ends = await self._queries.ends(shown)
         groups = await self._groups()
-        problems = await examine(self._queries, self._rest)
+        problems = await self._watch.shown_to(self._queries)
         lines = self._lines.found()
         return Measured(
             node,
@@ -61,6 +62,7 @@ class _Scrape:
             partition_counts=self._counts,
             ends={key: end.offset for key in shown if (end := self._ends.get(key)) and end.offset is not None},
             problems=tuple((problem.group_id, problem.kind.value) for problem in problems),
+            groups_to_look_at=self._watch.waiting,
             left_out=sum(self._counts.values()) - len(shown) + self._lines.seen - len(lines),
             nodes=node.gauges.get(_BROKERS_BESIDE, len(topology.brokers)) or 1,
         )

@@ -12,7 +12,7 @@ from coordinator.accounts.accounts import Accounts
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.config.principals import ANONYMOUS, LOOPBACK
+from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
 from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
@@ -23,6 +23,7 @@ from coordinator.runtime.journal import Journal, decode_note
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardTools
+from coordinator.runtime.shard_log import LocalLog
 from coordinator.runtime.slices import SlicedRequests
 from coordinator.runtime.topic_image import EmbeddedTopicImage
 from coordinator.tasks.expiration import Expiry
@@ -56,7 +57,7 @@ def authorizer_from(config: Config) -> Authorizer:
     """Build the authorizer that the configuration asks for, without bindings."""
     return Authorizer(
         is_on=config.authorizer_class_name is not None,
-        super_users=config.super_users.all,
+        super_users=config.super_users.all | {NODE_ITSELF},
         allow_if_no_acl=config.allow_everyone_if_no_acl_found,
     )
 
@@ -77,10 +78,9 @@ def make_core(
     topics = EmbeddedTopics(store, topic_settings_from(config), ids, placement)
     slices = SlicedRequests()
     tools = ShardTools(
-        store=store,
         purgatory=purgatory,
         journal=journal,
-        notes_log=notes_log,
+        notes_log=LocalLog(store, notes_log),
         outbox=outbox,
         ids=ids,
         settings=group_configs.settings,
@@ -101,14 +101,10 @@ def make_core(
     accounts = Accounts(store, ids, authorizer_from(config), own_policy)
     accounts.load()
     offsets_policy = replace(own_policy, segment_bytes=config.offsets_topic_segment_bytes)
-    shards = [
-        Shard(
-            index,
-            store.log(f"{OFFSETS_TOPIC}-{index}", offsets_policy),
-            tools,
-        )
-        for index in range(config.offsets_topic_num_partitions)
+    offsets_logs = [
+        store.log(f"{OFFSETS_TOPIC}-{index}", offsets_policy) for index in range(config.offsets_topic_num_partitions)
     ]
+    shards = [Shard(index, LocalLog(store, log), tools) for index, log in enumerate(offsets_logs)]
     subscriptions = SubscriptionCache()
     core = Core(
         config=config,
@@ -147,8 +143,7 @@ def make_core(
         subscriptions=subscriptions,
     )
     topics.load()
-    logs = [shard.log for shard in shards]
-    topics.show(offsets_topic(logs, topics.settings, placement, started.wall_ms))
+    topics.show(offsets_topic(offsets_logs, topics.settings, placement, started.wall_ms))
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:

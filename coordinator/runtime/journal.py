@@ -99,6 +99,11 @@ class Journal:
         chosen = kept[:limit] if message.after >= 0 else kept[len(kept) - min(limit, len(kept)) :]
         return ListNotesReply(notes=tuple(_listed(note) for note in chosen))
 
+    def newest_ms(self, group_id: str) -> int:
+        """Return the wall time of the group's newest note; -1 without one."""
+        kept = self._groups.get(group_id)
+        return -1 if kept is None or not kept.notes else kept.notes[-1].wall_ms
+
     def newest(self, group_id: str) -> int:
         """Return the number of the group's newest note; -1 without one."""
         kept = self._groups.get(group_id)

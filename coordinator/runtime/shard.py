@@ -46,10 +46,10 @@ from coordinator.runtime.kind_records import apply_consumer, as_simple, end_on_r
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard_log import ShardLog
 from coordinator.runtime.slices import SlicedRequests, run_steps
-from partition_log.log.partition_log import PartitionLog
+from partition_log.errors import AppendError
 from partition_log.store.limits import Appended
-from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
@@ -90,10 +90,9 @@ class ShardState(enum.Enum):
 class ShardTools(NamedTuple):
     """Parts of a node that its shards share."""
 
-    store: LogStore
     purgatory: DelayedOperationPurgatory[Any]
     journal: Journal
-    notes_log: PartitionLog
+    notes_log: ShardLog
     outbox: Outbox
     ids: IdSource
     settings: GroupSettings
@@ -119,7 +118,7 @@ def new_consumer(tools: ShardTools, group_id: str) -> ConsumerGroup:
 class Shard:
     """The groups whose ids hash to one partition of `__consumer_offsets`."""
 
-    def __init__(self, index: int, log: PartitionLog, tools: ShardTools) -> None:
+    def __init__(self, index: int, log: ShardLog, tools: ShardTools) -> None:
         self.index = index
         self.broker_id = tools.broker_id
         self.log = log
@@ -238,7 +237,7 @@ class Shard:
         if payload is None:
             return _TOO_LARGE
         batch = seal_batch(payload, len(records), moment.wall_ms)
-        appended = self._tools.store.append(self.log, batch, must_fit=False)
+        appended = self.log.append(batch, must_fit=False)
         if isinstance(appended, AppendError):
             return _APPEND_ERRORS[appended]
         self._tools.outbox.wrote(group.group_id, appended.position)
@@ -299,7 +298,7 @@ class Shard:
         """Append the batch. Return its place, or the error for clients."""
         if len(batch) > self._tools.max_batch_bytes:
             return _TOO_LARGE
-        appended = self._tools.store.append(self.log, batch)
+        appended = self.log.append(batch)
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended
 
     def append_notes(self, unnumbered: Iterable[Note], moment: Moment) -> None:
@@ -311,7 +310,7 @@ class Shard:
             if numbered is not None:
                 news.append(encode_note(numbered))
         if news:
-            self._tools.store.append(self._tools.notes_log, encode_batch(news, timestamp_ms=moment.wall_ms))
+            self._tools.notes_log.append(encode_batch(news, timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:
         """Apply a record: with `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load

@@ -1,26 +1,19 @@
 """Actions of polls, releases of partitions and the close: from outside the group into it and out again."""
 
 from membership.events import Closing, Polled, Released
-from membership.joining import close_when_released, fenced, finish, note_poll
+from membership.joining import close_when_released, finish, may_join, note_poll
 from membership.member import State
 from membership.replies import PollOverdue
 from membership.server_driven.heartbeats import forget, leave_quietly
 from membership.server_driven.reconciliation import reconcile, report
 from membership.server_driven.state import ServerDrivenState
 from membership.subscription import look_before_joining
-from protocol.errors import ErrorCode
 from protocol.messages.groups import NO_GENERATION
 
 
 def start(m: ServerDrivenState, event: Polled) -> None:
     """Join, once the application has let go of what it lost."""
-    if m.is_by_hand:
-        return
-    if m.fenced:
-        m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))
-        return
-    note_poll(m, event)
-    if m.releasing:
+    if not may_join(m, event) or m.releasing:
         return
     if m.held:
         m.state = State.RELEASING

@@ -369,6 +369,21 @@ class ApplyOffsetsReply(Message):
     error_message: str = ""
 
 
+class ListSuspects(Message):
+    """Ask which groups are worth a doctor's look: those that changed, or were noted, since a wall time; in a phase;
+    with a member that is silent or not connected."""
+
+    since_ms: Int64 = 0
+
+
+class ListSuspectsReply(Message):
+    """Groups by id. `wall_ms`: the time from which to ask next."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    groups: tuple[str, ...] = ()
+    wall_ms: int = 0
+
+
 class RefusedRequest(Message):
     """A request that was refused `times` times since `since_ms`, the last time at `wall_ms`. `api`: its name; `detail`:
     what was found, and what was expected."""

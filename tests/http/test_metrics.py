@@ -1,3 +1,5 @@
+import asyncio
+
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -6,10 +8,19 @@ from coordinator.http.lag import PartitionLag, worst
 from coordinator.http.metrics import Measured, exposition
 from coordinator.http.queries import Queries
 from coordinator.http.scrape import measure
+from coordinator.http.watch import ProblemWatch, Rest
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListGroups, ListGroupsReply
 from tests.http.conftest import Browser
 from tests.http.scripted import NODE, ScriptedCoordinator
+
+
+async def _no_rest() -> None:
+    pass
+
+
+def watch_of(coordinator: ScriptedCoordinator, rest: Rest = _no_rest) -> ProblemWatch:
+    return ProblemWatch(Queries(coordinator.ask), rest, asyncio.Lock())
 
 
 def samples(text: str) -> dict[str, float]:
@@ -75,6 +86,7 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
         "muster_shards": 50,
         "muster_shards_loaded": 50,
         "muster_metrics_left_out": 0,
+        "muster_groups_to_look_at": 0,
         "muster_groups state=Empty": 1,
         "muster_groups state=Stable": 1,
         "muster_rebalances_total cause=member joined": 3,
@@ -120,7 +132,7 @@ async def test_partitions_with_the_largest_lag_have_series_of_their_own(coordina
     coordinator.groups["a"] = msgspec.structs.replace(coordinator.groups["idle"], group_id="a")
     coordinator.committed["a"] = {("t", 0): 29, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
 
-    measured = await measure(Queries(coordinator.ask), most_series=2)
+    measured = await measure(Queries(coordinator.ask), 2, watch_of(coordinator))
 
     assert [(one.group_id, one.line.partition, one.line.lag) for one in measured.lines] == [
         ("orders", 0, 25),
@@ -137,10 +149,10 @@ async def test_others_have_their_turn_between_groups(coordinator: ScriptedCoordi
         nonlocal rests
         rests += 1
 
-    await measure(Queries(coordinator.ask), 8, rest)
+    await measure(Queries(coordinator.ask), 8, watch_of(coordinator, rest), rest)
     assert rests == len(coordinator.groups) + 1, "and once for the groups that were examined for problems"
     coordinator.ends |= {("t", partition): 1 for partition in range(4, 5_000)}
-    await measure(Queries(coordinator.ask), 8, rest)
+    await measure(Queries(coordinator.ask), 8, watch_of(coordinator, rest), rest)
     assert rests == 2 * len(coordinator.groups) + 4
 
 

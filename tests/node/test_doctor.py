@@ -5,9 +5,7 @@ from typing import Any
 from coordinator.config.keys import RebalanceProtocols
 from diagnosis.problem import GroupProblem, Kind
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
-from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.node import Hello
-from protocol.record_batch import encode_batch
 from tests.enumerations import some
 from tests.node.operated import SESSION_MS, Clinic
 
@@ -166,22 +164,16 @@ async def test_a_session_out_of_range_is_named_though_there_is_no_group() -> Non
     assert "10 ms is not within 6000 and 1800000 ms" in found.sentence
 
 
-def produce(clinic: Clinic, partition: int, at_ms: int) -> None:
-    batch = encode_batch([(None, b"record")], timestamp_ms=at_ms)
-    data = (ProduceTopic("orders", (ProducePartition(partition, batch),)),)
-    clinic.ask_inside(Produce(data, acks=-1, timeout_ms=1_000), call=5)
-
-
 async def test_a_reader_that_stopped_is_told_from_one_with_nothing_to_read() -> None:
     clinic = Clinic(partitions=3)
     three(clinic)
     for number, member in enumerate(list(clinic.members)):
-        produce(clinic, number, clinic._moment().wall_ms)
+        clinic.produce(number)
         member.commit(1, number)
     clinic.run(600_000, step_ms=3_000)
     assert await clinic.problems() == [], "nothing to read: idle partitions are no problem"
 
-    produce(clinic, 1, clinic._moment().wall_ms)
+    clinic.produce(1)
     assert await clinic.problems() == [], "the record has just come"
     clinic.run(303_000, step_ms=3_000)
 

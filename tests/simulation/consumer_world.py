@@ -83,7 +83,7 @@ class ConsumerWorld(NativeWorld[ConsumerSim]):
 
     def _look_at(self, node: Any) -> None:
         found = node.core.directory.get(GROUP)
-        group_now = None if found is None else found.consumer
+        group_now: ConsumerGroup | None = None if found is None else found.consumer
         known, epoch = self._known
         if group_now is not None:
             if group_now is known and group_now.epoch < epoch:

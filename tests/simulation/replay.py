@@ -21,7 +21,6 @@ def compare_with_replay(node: AnyNode) -> int:
         if live.state is not ShardState.ACTIVE:
             continue
         tools = ShardTools(
-            store=core.store,
             purgatory=DelayedOperationPurgatory(0),
             journal=Journal(1),
             notes_log=live.log,

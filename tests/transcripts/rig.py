@@ -349,7 +349,7 @@ class Rig:
         log = core.shard_of(group_id).log
         batch = encode_batch(pairs, timestamp_ms=self.moment.wall_ms)
         with patch.object(self, "_quiet", True):
-            core.store.append(log, batch)
+            log.append(batch)
             self.feed(Woke())
 
     # --- the checkers ---
@@ -367,7 +367,6 @@ class Rig:
         core = self.node.core
         for live in core.shards:
             tools = ShardTools(
-                core.store,
                 DelayedOperationPurgatory(0),
                 core.journal,
                 live.log,
