@@ -1,6 +1,7 @@
 """A node by itself, without sockets and a disk: `python -m bench alone`. Microseconds of the processor a request, the
-least and the median of many rounds. A round is one request of each connection, and one flush; a commit's sync is left
-out. Bytes go in as Kafka's clients send them, and each request must be answered once.
+least and the median of many rounds. A round is one request of each connection, read in one turn of the loop and served
+in one step, and one flush; a commit's sync is left out. Bytes go in as Kafka's clients send them, and each request must
+be answered once.
 
 To compare two builds, run it in each by turns.
 """
@@ -110,10 +111,8 @@ class Rig:
             frame[_NUMBER_AT] = self._now_ms.to_bytes(4, "big")
         events = [Received(number, bytes(frame)) for number, frame in enumerate(frames)]
         moment, step = self._moment(), self.node.step
-        effects = []
         began = time.thread_time_ns()
-        for event in events:
-            effects += step(event, moment)
+        effects = self.node.step_many(events, moment)
         took_ns = time.thread_time_ns() - began
         sent = sum(isinstance(one, Send) for one in effects)
         while (flush := next((one for one in effects if isinstance(one, Flush)), None)) is not None:

@@ -154,7 +154,7 @@ class Shard:
             if at_once:
                 outbox.send(ref, reply)
             else:
-                outbox.hold(outbox.position_of(group_id), ref, reply)
+                outbox.hold_for(group_id, ref, reply)
 
     def run(self, group: Group, event: AnyEvent, moment: Moment) -> list[Answer]:
         """Run the event on the group, and follow-up events until nothing changes any more. Return the replies to
@@ -224,9 +224,10 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        failed = self._write_of(group.group_id, batch)
-        if failed is not None:
-            return failed
+        appended = self._write(batch)
+        if isinstance(appended, ErrorCode):
+            return appended
+        self._tools.outbox.wrote(group.group_id, appended.position)
         self._apply_offsets(records, producer_id, group)
         return decided
 
