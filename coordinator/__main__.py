@@ -30,6 +30,7 @@ from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
 from coordinator.handlers.core import Core
+from coordinator.io.audit_file import AuditFile
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
 from coordinator.io.ids import RandomIds
@@ -37,7 +38,7 @@ from coordinator.io.password_checks import PasswordChecks
 from coordinator.io.server import Server, read_clock
 from coordinator.io.tls.from_config import listening_tls
 from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
-from coordinator.node.effects import CheckPassword
+from coordinator.node.effects import CheckPassword, WriteAudit
 from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
@@ -200,6 +201,7 @@ async def _serve(config: Config) -> None:
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
     checks = _accounts(config, server, node.core)
+    audit = _audit(config, server)
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
     idle.watch()
@@ -228,6 +230,8 @@ async def _serve(config: Config) -> None:
         await beside.stop()
     checks.stop()
     await server.stop()
+    if audit is not None:
+        audit.finish()
     if store.snapshots_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
@@ -246,6 +250,24 @@ def _accounts(config: Config, server: Server, core: Core) -> PasswordChecks:
     server.carry_out(CheckPassword, checks.check)
     _make_administrator(config, core)
     return checks
+
+
+def _audit(config: Config, server: Server) -> AuditFile | None:
+    """Open the audit log, if there is to be one. Raises ConfigError."""
+    path = config.audit_log_location
+    if path is None:
+        return None
+
+    def lost(count: int, why: str) -> None:
+        server.node.core.count("audit_lines_lost", count)
+        server.complaints.tell("lines of the audit log are lost", why, level="warning")
+
+    try:
+        audit = AuditFile(path, config.audit_log_max_bytes, config.audit_log_max_backups, lost)
+    except OSError as error:
+        raise ConfigError(f"audit.log.location = {path}: {error.strerror or error}") from None
+    server.carry_out(WriteAudit, audit.write)
+    return audit
 
 
 def _make_administrator(config: Config, core: Core) -> None:

@@ -25,10 +25,12 @@ _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
 class Commit(NamedTuple):
-    """A committed offset; `at_ms` is None if the server does not tell its time."""
+    """A committed offset; `at_ms` is None if the server does not tell its time, `previous`, the offset before, if it
+    does not know it."""
 
     offset: int
     at_ms: int | None
+    previous: int | None = None
 
 
 class EvidenceSource(Protocol):
@@ -116,7 +118,12 @@ def _suspects(evidence: Evidence) -> Iterable[Progress]:
     return (
         one
         for one in evidence.progress
-        if one.lag and (one.committed_ms is None or evidence.now_ms - one.committed_ms >= OVERDUE_MS)
+        if one.lag
+        and (
+            one.committed_ms is None
+            or evidence.now_ms - one.committed_ms >= OVERDUE_MS
+            or one.previous == one.committed
+        )
     )
 
 
@@ -148,8 +155,10 @@ def _keys(group: DescribedGroup, committed: Iterable[Key], counts: Mapping[str, 
 
 
 def _progress(key: Key, commit: Commit | None, begins: Mapping[Key, int], ends: Mapping[Key, int]) -> Progress:
-    offset, at_ms = (None, None) if commit is None else (commit.offset, commit.at_ms)
-    return Progress(*key, offset, begins.get(key), ends.get(key), at_ms)
+    begin, end = begins.get(key), ends.get(key)
+    if commit is None:
+        return Progress(*key, None, begin, end)
+    return Progress(*key, commit.offset, begin, end, commit.at_ms, previous=commit.previous)
 
 
 def needs_second_look(found: Iterable[Evidence]) -> bool:
@@ -195,14 +204,16 @@ def problems_of_absent(group_ids: Iterable[str], known: Known) -> list[GroupProb
 
 def commits_of(reply: OffsetFetchGroupReply) -> dict[Key, Commit]:
     """Return the committed offsets with the times of their commits."""
-    return {
-        (topic.name, part.partition_index): Commit(
-            part.committed_offset, part.commit_timestamp_ms if part.commit_timestamp_ms >= 0 else None
-        )
-        for topic in reply.topics
-        for part in topic.partitions
-        if not part.error_code and part.committed_offset >= 0
-    }
+    found = {}
+    for topic in reply.topics:
+        before = {one.partition_index: one.previous_offset for one in topic.origins}
+        for part in topic.partitions:
+            if not part.error_code and part.committed_offset >= 0:
+                index, at_ms = part.partition_index, part.commit_timestamp_ms
+                found[topic.name, index] = Commit(
+                    part.committed_offset, at_ms if at_ms >= 0 else None, before.get(index)
+                )
+    return found
 
 
 def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:

@@ -89,6 +89,18 @@ class AccountsConfig(Struct, frozen=True, kw_only=True):
         bool, about("Allow everything on resources that no access control list names.")
     ] = False
 
+    audit_log_location: Annotated[
+        str | None,
+        about(
+            "File that logins, refusals and administration are written to, a JSON object a line. Left out: none is.",
+            section="Audit log",
+        ),
+    ] = None
+    audit_log_max_bytes: Annotated[
+        int, whole("Bytes of that file after which it becomes NAME.1 and a new one begins.", 65_536, 1 << 31)
+    ] = 64 << 20
+    audit_log_max_backups: Annotated[int, whole("Files before it that are kept.", 1, 1_000)] = 10
+
     @property
     def wants_logins(self) -> bool:
         """True if clients must log in."""

@@ -21,6 +21,7 @@ from coordinator.config.keys import (
     LONG_MAX,
     Address,
     Addresses,
+    BackwardCommits,
     ConfigError,
     Hosts,
     Key,
@@ -103,6 +104,10 @@ class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
     group_forbidden_filters: Annotated[
         Names, about("Filters that members of client-balanced groups may not have; a group may have a list of its own.")
     ] = Names()
+    group_offsets_backward: Annotated[
+        BackwardCommits,
+        about("Commits below the offset before; flagged: noted. A group may have its own value."),
+    ] = BackwardCommits.FLAGGED
     group_max_metadata_bytes: Annotated[
         int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
     ] = 16 * MIB
@@ -388,8 +393,6 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
         lowest = config.group_min_session_timeout_ms
         raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")
-    if "consumer" in config.group_coordinator_rebalance_protocols.all and config.upstream_servers is not None:
-        raise wrong("group.coordinator.rebalance.protocols", "with upstream.servers only classic is allowed")
     for key, size in (
         ("offsets.topic.max.message.bytes", config.offsets_topic_max_message_bytes),
         ("message.max.bytes", config.message_max_bytes),

@@ -16,7 +16,7 @@ class ConsumerGroupConfig(SecurityConfig, frozen=True, kw_only=True):
         RebalanceProtocols,
         about(
             "Kinds of groups: classic, and consumer for groups whose partitions the coordinator assigns (KIP-848). A "
-            "group of the second kind has no classic members, and there is none beside brokers.",
+            "group of the second kind has no classic members.",
             section="Groups that the coordinator balances",
         ),
     ] = RebalanceProtocols(("classic",))

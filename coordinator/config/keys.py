@@ -223,6 +223,14 @@ class UpstreamOffsets(StrEnum):
     IGNORE = "ignore"
 
 
+class BackwardCommits(StrEnum):
+    """Treatment of commits below the offset before."""
+
+    ALLOWED = "allowed"
+    FLAGGED = "flagged"
+    REJECTED = "rejected"
+
+
 class Key(Struct, frozen=True):
     """One key: `name` as people write it, `field` as in `Config`, and its sentence in the sample file."""
 

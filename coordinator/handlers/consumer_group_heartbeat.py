@@ -78,12 +78,15 @@ def consumer_group_heartbeat(
         message = replace(message, member_id=core.ids.member_id("consumer"))
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
-    event = kind(ref, message, client.client_id, client.client_host, _topics_seen(core, ref))
+    event = kind(ref, message, client.client_id, client.client_host, _topics_seen(core, ref), client.principal)
     group.shard.process(group, event, moment)
 
 
-def _topics_seen(core: Core, ref: RequestRef) -> TopicFilter:
-    """Return a check that the sender may describe a topic; a pattern of one that may not does not match it."""
+def _topics_seen(core: Core, ref: RequestRef) -> TopicFilter | None:
+    """Return a check that the sender may describe a topic; a pattern of one that may not does not match it. None: it
+    cannot be told now."""
+    if core.topics_seen is not None:
+        return core.topics_seen(ref.connection)
     connection = core.connections.get(ref.connection)
     if connection is None or connection.access is None:
         return sees_all

@@ -1,17 +1,20 @@
 """Parts of a node that handlers use."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Decisions
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.consumer.events import TopicFilter
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.budget import Budget
 from coordinator.handlers.closed_connections import ClosedConnections
@@ -20,6 +23,7 @@ from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loadings
+from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.refusals import RefusedRequests
 from coordinator.runtime.shard import Shard
@@ -58,6 +62,8 @@ class Connection:
     session: Session
     broker: int | None = None
     peer_port: int = -1
+    committer: Committer | None = None
+    """Sender of its last commit."""
     client: Client | None = None
     """The client as its members keep it, made when a request needs it; a login makes it None again."""
     out: list[bytes] = field(default_factory=list)
@@ -130,6 +136,7 @@ class Core:
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
+    audit: AuditTrail = field(default_factory=AuditTrail)
     balancing: BalancingPass = field(default_factory=BalancingPass)
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
@@ -142,6 +149,9 @@ class Core:
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     """Gauges reported by the edge, by the name of the metric."""
+    topics_seen: Callable[[int], TopicFilter | None] | None = None
+    """Returns a check of the topics that the client of a connection may describe, where others than this node decide.
+    """
     fetches: WaitingFetches = field(default_factory=WaitingFetches)
     budget: Budget = field(default_factory=Budget)
     """Remainder of the present step's budget."""
@@ -177,6 +187,28 @@ class Core:
             client = Client(session.client_id, host, port, listener, session.client_software, known.shown_principal)
             known.client = client
         return client
+
+    def sender(self, ref: RequestRef) -> Client:
+        """Return the client that sent the request; over HTTP, who logged in."""
+        if ref.connection != INTERNAL:
+            return self.client(ref.connection)
+        caller = self.callers.get(ref.number)
+        if caller is None:
+            return Client("", "/")
+        return Client("http", f"/{caller.host}", listener="http", principal=caller.principal)
+
+    def committer(self, connection: int, member_id: str, generation_id: int) -> Committer:
+        """Return the sender of a commit: the same object for all commits of a member in a generation."""
+        client = self.client(connection)
+        found = self.connections.get(connection)
+        known = None if found is None else found.committer
+        if known is None or known.client is not client or known.generation_id != generation_id:
+            known = None
+        if known is None or known.member_id != member_id:
+            known = Committer(member_id, generation_id, client)
+            if found is not None:
+                found.committer = known
+        return known
 
     def access_of(self, ref: RequestRef) -> Decisions:
         """Return the decisions on the sender of the request."""

@@ -17,4 +17,4 @@ def leave_group(core: Core, ref: RequestRef, message: LeaveGroup, found: Found, 
         left = tuple(LeftMember(entry.member_id, entry.group_instance_id, unknown) for entry in message.members)
         core.outbox.send(ref, LeaveGroupReply(members=left))
     else:
-        shard.process(group, Leave(ref, message, core.client(ref.connection)), moment)
+        shard.process(group, Leave(ref, message, core.sender(ref)), moment)

@@ -44,7 +44,9 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
     ):  # The common case: no topic to refuse, and only the write is left.
         shard = found.shard
         before = present_offsets(shard, known) if message.generation_id < 0 and is_reset(found, message) else None
+        shard.offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
         stored = admit_write(core) or shard.store(found, known, moment)
+        shard.offsets.committer = None
         if isinstance(stored, ErrorCode):
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
@@ -52,7 +54,10 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
             core.outbox.hold_for(message.group_id, ref, stored)
         return
     before = None if found is None or not is_reset(found, message) else _present_of_existing(core, found, message)
+    offsets = core.shard_of(message.group_id).offsets
+    offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
     topics, position = commit_what_exists(core, message, moment)
+    offsets.committer = None
     stored_in = core.directory.get(message.group_id)
     if position and stored_in is not None:
         _note(core, ref, stored_in, message, before, moment)

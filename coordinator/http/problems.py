@@ -1,15 +1,14 @@
 """Pages of the problems of groups: `/v1/problems`."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from coordinator.http.queries import Problem, Queries
+from coordinator.http.queries import Queries
+from coordinator.http.routing import schemas
+from coordinator.http.routing.route import HttpRoute, Names, Parameter
 from coordinator.http.shapes import Json
 from coordinator.http.watch import ProblemWatch, Rest, examine
 from diagnosis.facts import known_facts
-
-Names = Mapping[str, str]
-BAD_PARAMETER: Final = 40002
+from diagnosis.problem import Kind
 
 
 class ProblemPages:
@@ -21,15 +20,24 @@ class ProblemPages:
 
     async def problems(self, origin: str, names: Names, query: Names) -> Json:
         """The open problems of all groups that the caller may see, or of `?group=`."""
-        unknown = sorted(set(query) - {"group"})
-        if unknown:
-            raise Problem(BAD_PARAMETER, f"there is no parameter {unknown[0][:40]!r} here, only group")
         if "group" in query:
             found = await examine(self._ask, self._rest, [(await self._ask.group(query["group"])).group_id])
         else:
             found = await self._watch.shown_to(self._ask)
-        return {"problems": [known_facts(problem) for problem in found]}
+        kind = query.get("kind")
+        return {"problems": [known_facts(problem) for problem in found if kind in (None, problem.kind)]}
 
 
-ProblemPage = Callable[[ProblemPages, str, Names, Names], Awaitable[Json]]
-PROBLEM_ROUTES: Final[tuple[tuple[str, ProblemPage], ...]] = (("/v1/problems", ProblemPages.problems),)
+PROBLEM_ROUTES: Final = (
+    HttpRoute(
+        "/v1/problems",
+        ProblemPages.problems,
+        "Open problems: what, who, since when, and what helps.",
+        schemas.PROBLEMS,
+        (
+            Parameter("group", "The group to examine; left out: all."),
+            Parameter("kind", "Kind of the problems.", tuple(kind.value for kind in Kind)),
+        ),
+        (404,),
+    ),
+)

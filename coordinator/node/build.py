@@ -9,11 +9,13 @@ from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.consumer.topics import TopicImage
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
 from coordinator.placement import Placement
@@ -63,10 +65,15 @@ def authorizer_from(config: Config) -> Authorizer:
 
 
 def make_core(
-    config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+    config: Config,
+    store: LogStore,
+    ids: Ids,
+    addresses: Mapping[str, tuple[str, int]],
+    started: Moment,
+    image: TopicImage | None = None,
 ) -> Core:
-    """Build the core of a `Node`. Raises the errors of topics, accounts and journal for content that cannot have been
-    written."""
+    """Build the core of a `Node`. `image`: the topics of consumer groups; None: the embedded ones. Raises the errors of
+    topics, accounts and journal for content that cannot have been written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
@@ -90,7 +97,7 @@ def make_core(
         broker_id=config.node_id,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         consumer_settings=group_configs.consumer_settings,
-        topics=EmbeddedTopicImage(topics),
+        topics=EmbeddedTopicImage(topics) if image is None else image,
         slices=slices,
     )
     own_policy = Compact(
@@ -133,6 +140,7 @@ def make_core(
         ),
         own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy), accounts.log),
         accounts=accounts,
+        audit=AuditTrail(is_on=config.audit_log_location is not None),
         anonymous=accounts.authorizer.of(ANONYMOUS, LOOPBACK),
         expiry=Expiry(
             config.offsets_retention_minutes * 60_000,

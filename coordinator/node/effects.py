@@ -59,6 +59,12 @@ class CheckPassword(Effect):
     job: PasswordCheck
 
 
+class WriteAudit(Effect):
+    """Append the lines to the audit log."""
+
+    lines: list[bytes]
+
+
 class LogError(Effect):
     """A message for the operator. An error needs a person; an information says that it no longer does."""
 

@@ -13,11 +13,13 @@ from typing import Final
 import msgspec
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.plain import PasswordCheck
 from coordinator.accounts.sasl import Challenge, LoggedIn, SaslLogin
 from coordinator.accounts.scram import LoginRejected
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.handlers.audited import sender
 from coordinator.handlers.core import INTERNAL, NEVER_MS, Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.keys import LoginKey
@@ -148,7 +150,7 @@ class Logins:
 
     # ---------------------------------------------------------------------------------------------------- connections
 
-    def opened(self, connection: Connection, event: Opened) -> None:
+    def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Ask a new connection for a login."""
         if self._mechanisms:
             self._states[connection.number] = _State(connection)
@@ -290,6 +292,8 @@ class Logins:
         if isinstance(connection.session, KafkaSession | NativeSession):
             connection.session.logged_in()
         self._core.count("logins")
+        fields = {**sender(self._core, state.ref), "mechanism": state.mechanism}
+        self._core.audit.tell(AuditEvent.LOGIN, moment, fields)
         reply = SaslAuthenticateReply(auth_bytes=done.token, session_lifetime_ms=lifetime_ms)
         self._core.outbox.send(state.ref, _said(state, reply))
 
@@ -307,7 +311,7 @@ class Logins:
     def _refuse(self, state: _State, ref: RequestRef, reply: Message | None, why: str, moment: Moment) -> None:
         """Answer after the delay, counted from the request, and close the connection. Without a reply it is only
         closed: clients try again, where they give up after a refusal."""
-        user = f" as {state.sasl.username[:200]!r}" if state.sasl is not None and state.sasl.username else ""
+        user = "" if state.sasl is None else state.sasl.username
         state.stage, state.sasl = Stage.FAILED, None
         self.refuse_later(ref, reply, state.connection.peer_host, user, why, state.received_ms, moment)
 
@@ -327,8 +331,11 @@ class Logins:
     ) -> None:
         """Answer a failed login after the delay, which counts from its request."""
         self._core.count("logins_failed")
+        about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
+        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
-            self._effects.append(LogError(f"a login{user} from {host} failed: {why}", "info"))
+            shown = f" as {user[:200]!r}" if user else ""
+            self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info"))
         deadline_ms = max(received_ms + self._delay_ms, moment.monotonic_ms)
         due = LoginRefusalDue(ref.connection, ref, reply)
         self._core.purgatory.try_complete_else_watch(DelayedLoginRefusal(due, deadline_ms))

@@ -42,7 +42,7 @@ class Serving:
         """The handlers of clients' requests."""
         self.flushers: dict[type, Callable[[Connection], None]] = {}
         """Flushes of sessions that send more than `take_data`, by the session's type."""
-        self.on_opened: list[Callable[[Connection, Opened], None]] = []
+        self.on_opened: list[Callable[[Connection, Opened, Moment], None]] = []
         """Called with each new connection."""
         self.admit: Callable[[Connection, Message, Moment], None] | None = None
         """Raises ProtocolViolation for a request that the connection may not send yet."""
@@ -80,7 +80,7 @@ class Serving:
             return
         core.connections[event.connection] = connection
         for opened in self.on_opened:
-            opened(connection, event)
+            opened(connection, event, moment)
             if event.connection not in core.connections:
                 return
         core.count("connections_opened")

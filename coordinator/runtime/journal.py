@@ -6,7 +6,7 @@ processes that fence each other would push out the notes of all others.
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -55,6 +55,8 @@ class Journal:
         self._count = 0
         self._bytes = 0
         self.rebalances: dict[str, int] = {}
+        self.on_act: Callable[[Note], None] | None = None
+        """Called with each new note of an act."""
 
     def add(self, note: Note) -> Note | None:
         """Number the note and keep it. Return the note to append to the notes log; None for a mere repetition, which
@@ -76,6 +78,8 @@ class Journal:
                 return None
         note = replace(note, number=kept.next_number)
         self._append(kept, note, at)
+        if note.act and self.on_act is not None:
+            self.on_act(note)
         return note
 
     def load(self, note: Note) -> None:

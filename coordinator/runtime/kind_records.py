@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.config.keys import BackwardCommits
 from coordinator.groups.consumer import applying
 from coordinator.groups.consumer.offsets import refuse_commit, refuse_transactional_commit
 from coordinator.records.consumer_records import ConsumerKey, ConsumerRecord, ConsumerTombstone
-from coordinator.records.records import BalancedTombstone, GroupTombstone, ShardRecord
+from coordinator.records.records import BalancedTombstone, CommittedOffset, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
-from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
+from protocol.messages import Message
+from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, TxnOffsetCommit, TxnOffsetCommitReply
 
 if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
@@ -76,6 +78,31 @@ def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> Erro
     if isinstance(message, OffsetCommit):
         return refuse_commit(group.consumer, message)
     return refuse_transactional_commit(group.consumer, message)
+
+
+def refuse_backward(group: Group, records: list[CommittedOffset], reply: Message | ErrorCode) -> Message | ErrorCode:
+    """Take the records that go back out of a commit, where the group refuses them, and refuse their partitions in its
+    reply."""
+    is_refused = group.classic.settings.offsets_backward is BackwardCommits.REJECTED
+    if not is_refused or not isinstance(reply, OffsetCommitReply | TxnOffsetCommitReply):
+        return reply
+    back = group.shard.offsets.going_back(records)
+    if not back:
+        return reply
+    records[:] = [record for record in records if (record.topic, record.partition) not in back]
+    topics = [
+        replace(
+            topic,
+            partitions=tuple(
+                replace(part, error_code=ErrorCode.POLICY_VIOLATION)
+                if (topic.name, part.partition_index) in back
+                else part
+                for part in topic.partitions
+            ),
+        )
+        for topic in reply.topics
+    ]
+    return replace(reply, topics=tuple(topics))
 
 
 def as_simple(message: OffsetCommit | TxnOffsetCommit) -> OffsetCommit | TxnOffsetCommit:

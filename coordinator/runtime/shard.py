@@ -42,7 +42,7 @@ from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.group_kinds import AnyEvent, append_failed, handle
 from coordinator.runtime.journal import Journal, encode_note
-from coordinator.runtime.kind_records import apply_consumer, as_simple, end_on_record, refuse_member
+from coordinator.runtime.kind_records import apply_consumer, as_simple, end_on_record, refuse_backward, refuse_member
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
@@ -212,6 +212,7 @@ class Shard:
             message = as_simple(message)
         records: list[CommittedOffset] = []
         decided = decide(group.classic, message, moment, records)
+        decided = refuse_backward(group, records, decided)
         if not records:
             return decided
         payload = encode_offsets(records, self._tools.max_batch_bytes)
@@ -390,8 +391,7 @@ class Shard:
     def create(self, group_id: str, moment: Moment) -> Group | ErrorCode:
         """Create a group and record it before its first event: its empty record is appended and applied here."""
         record = GroupMetadata(group_id, "", 0, None, None, moment.wall_ms)
-        failed = self._append([record], moment)
-        if failed is not None:
+        if (failed := self._append([record], moment)) is not None:
             return failed
         self.apply(record)
         return self.groups[group_id]

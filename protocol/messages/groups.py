@@ -298,8 +298,9 @@ class ListedNote(Message):
     first ten. Of a member that is gone, `idle_ms` is the time since its last join, sync or commit: if that equals its
     `rebalance_timeout_ms`, its application did not poll in time.
 
-    `act`: set if a client changed a group beyond its own membership: `reset`, `rewind`, `undo`, `import`,
-    `delete offsets`, `delete group`, `evict`. `changes`: the offsets that it changed."""
+    `act`: set if a client changed something beyond its own membership: `reset`, `rewind`, `undo`, `import`,
+    `delete offsets`, `delete group`, `evict`, `create topic`, `add partitions`, `delete topic`, `alter settings`; those
+    about topics have the group id "". `changes`: the offsets that it changed."""
 
     number: int
     generation_id: int

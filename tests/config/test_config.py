@@ -318,7 +318,7 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples |= {"Names": "a,b", "Mechanisms": "PLAIN,SCRAM-SHA-256", "Principals": "User:CN=a,O=b;User:c"}
         examples |= {"AuthorizerClass": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
         examples["str"] = "RULE:^CN=(.*)$/$1/L" if key.name.startswith("ssl.") else "x"
-        examples |= {"RebalanceProtocols": "classic", "AssignorNames": "range"}
+        examples |= {"RebalanceProtocols": "classic", "AssignorNames": "range", "BackwardCommits": "allowed"}
         example = "root:secret" if key.name == "initial.admin" else examples[key.type.__name__]
         if key.name.startswith("group.consumer.") and key.type is int:
             example = key.show(key.default)  # others bound it

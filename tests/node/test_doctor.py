@@ -182,6 +182,23 @@ async def test_a_reader_that_stopped_is_told_from_one_with_nothing_to_read() -> 
     assert "does not read orders-1" in found.sentence
 
 
+async def test_a_reader_that_commits_the_same_offset_again_and_again_is_stalled() -> None:
+    clinic = Clinic(partitions=3)
+    three(clinic)
+    for _ in range(4):
+        clinic.produce(0)
+    for offset in (1, 2, 2):
+        clinic.members[0].commit(offset, 0)
+        clinic.run(240_000, step_ms=3_000)
+
+    found = only(await clinic.problems(), Kind.CONSUMPTION_STALLED)
+    assert (found.client_id, found.partitions, found.records) == ("app-0", 1, 2)
+    assert "commits for orders-0 and does not get on" in found.sentence
+
+    clinic.members[0].commit(3, 0)
+    assert await clinic.problems() == [], "it gets on again, with records that wait"
+
+
 async def test_more_members_than_partitions_are_told_after_a_while() -> None:
     clinic = Clinic(partitions=2)
     three(clinic)

@@ -5,6 +5,8 @@ from typing import Self
 
 import msgspec
 
+from coordinator.config.keys import BackwardCommits
+
 
 class GroupState(enum.IntEnum):
     """The five states. The value is the index of the state's cell in a row of the table."""
@@ -44,3 +46,4 @@ class GroupSettings(msgspec.Struct, frozen=True, gc=False):
     max_size: int = 2_147_483_647
     max_pending_ids: int = 10_000
     offset_metadata_max_bytes: int = 4_096
+    offsets_backward: BackwardCommits = BackwardCommits.FLAGGED

@@ -76,6 +76,11 @@ def restart_session(group: "ConsumerGroup", member: "ConsumerMember", out: Outco
     member.deadline_ms = deadline_ms
 
 
+def keep_alive(group: "ConsumerGroup", member: "ConsumerMember", now_ms: int) -> None:
+    """Give the member a full session from now on, without an answer to what it says: the topics are not known."""
+    member.deadline_ms = max(member.deadline_ms, now_ms + session_timeout_ms(group, member))
+
+
 def session_timeout_ms(group: "ConsumerGroup", member: "ConsumerMember") -> int:
     """Return the time for which the member may be silent."""
     classic = member.subscription.classic

@@ -28,13 +28,15 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRequest(ConsumerEventBase):
-    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe."""
+    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe;
+    None: that is not known now. `principal` is empty without a login."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
     client_id: str
     client_host: str
-    sees: TopicFilter = sees_all
+    sees: TopicFilter | None = sees_all
+    principal: str = ""
 
     @property
     def member_id(self) -> str:
@@ -70,6 +72,7 @@ class MemberAdmitted(ConsumerEventBase):
     group_id: str
     member_id: str
     connection: int
+    principal: str = ""
 
 
 class ResolveRegexes(ConsumerEventBase):

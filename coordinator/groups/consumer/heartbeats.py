@@ -76,10 +76,11 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
     current = update(group, change, _owned(event.request), out, event.sees)
     if change.replaced is None and change.before is not None:
         member = group.members[event.member_id]
-        member.connection = event.ref.connection
+        member.connection, member.principal = event.ref.connection, event.principal
         restart_session(group, member, out)
     else:
-        out.follow_ups.append(MemberAdmitted(group.group_id, change.member_id, event.ref.connection))
+        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.principal)
+        out.follow_ups.append(admission)
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)
@@ -97,7 +98,7 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
 def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
     """Start the session of a member whose record was applied."""
     member = group.members[event.member_id]
-    member.connection = event.connection
+    member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
 
 

@@ -54,9 +54,10 @@ def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMe
 
 
 def update(
-    group: ConsumerGroup, change: Change, owned: Owned | None, out: Outcome, sees: TopicFilter = sees_all
+    group: ConsumerGroup, change: Change, owned: Owned | None, out: Outcome, sees: TopicFilter | None = sees_all
 ) -> Current:
-    """Write what the change makes of the member and of its group; return the member's new current assignment."""
+    """Write what the change makes of the member and of its group; return the member's new current assignment. Without
+    `sees` no regular expression is resolved."""
     if change.replaced is not None:
         _write_replacement(group, change, out)
     if change.line != change.before:
@@ -77,7 +78,7 @@ def update(
     if current != change.current:
         out.records.append(assignment_record(group.group_id, change.member_id, current))
         time_revocation(group, change.member_id, current, change.line.rebalance_timeout_ms, out)
-    if needs_resolution(group, after.regexes, out.moment):
+    if sees is not None and needs_resolution(group, after.regexes, out.moment):
         out.follow_ups.append(ResolveRegexes(group.group_id, sees))
     return current
 

@@ -90,6 +90,8 @@ class ConsumerMember:
     current: Current = NEW
     deadline_ms: int = 0
     connection: int = -1
+    principal: str | None = None
+    """Principal of its last request; empty without a login. None: it was loaded, and not heard since."""
     session: DelayedSession | None = None
 
     @property

@@ -142,7 +142,7 @@ def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup | None:
 
 
 def _commits(cluster: ClusterClient, group_id: str) -> dict[Key, gathering.Commit]:
-    wanted = OffsetFetch((OffsetFetchGroup(group_id),))
+    wanted = OffsetFetch((OffsetFetchGroup(group_id, with_origins=True),))
     return gathering.commits_of(cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0])
 
 

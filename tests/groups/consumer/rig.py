@@ -44,6 +44,7 @@ class FakeTopics:
     """All topics."""
 
     def __init__(self, topics: Mapping[str, int]) -> None:
+        self.is_known = True
         self.version = 1
         self._topics: dict[str, TopicOfGroup] = {}
         self._made = 0
