@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
-from coordinator.config.keys import INT_MAX
+from coordinator.config.keys import INT_MAX, BackwardCommits
 from coordinator.groups.classic import applying
 from coordinator.groups.classic.group_states import GroupSettings
 from coordinator.groups.classic.state import ClassicGroup
@@ -212,7 +212,8 @@ class Shard:
             message = as_simple(message)
         records: list[CommittedOffset] = []
         decided = decide(group.classic, message, moment, records)
-        decided = refuse_backward(group, records, decided)
+        if group.classic.settings.offsets_backward is BackwardCommits.REJECTED:
+            decided = refuse_backward(group, records, decided)
         if not records:
             return decided
         payload = encode_offsets(records, self._tools.max_batch_bytes)
@@ -225,10 +226,8 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        appended = self._write(batch)
-        if isinstance(appended, ErrorCode):
-            return appended
-        self._tools.outbox.wrote(group.group_id, appended.position)
+        if (failed := self._write_of(group.group_id, batch)) is not None:
+            return failed
         self._apply_offsets(records, producer_id, group)
         return decided
 
