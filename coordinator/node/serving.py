@@ -235,8 +235,9 @@ class Serving:
             if connection is not None:
                 if message is not last[0] or connection.dialect != last[1]:
                     last, data = (message, connection.dialect), connection.session.encode_push(message)
-                connection.out.append(data)
-                self.touched[number] = connection
+                if data:  # a dialect without pushes has nothing to say
+                    connection.out.append(data)
+                    self.touched[number] = connection
                 budget.sent(len(data))
         for number, connection in self.touched.items():
             self._flush(connection)

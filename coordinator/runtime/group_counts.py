@@ -34,6 +34,17 @@ class GroupCounts:
 
     def count(self, group: Group) -> None:
         """Count the group of the shard as it is now."""
+        known, classic = group.counted, group.classic
+        if (
+            known is not None
+            and known.members == len(classic.members)
+            and known.state == classic.state.title
+            and known.metadata_bytes == classic.metadata_bytes
+            and known.pending_ids == len(classic.pending)
+            and group.balanced is None
+            and group.consumer is None
+        ):
+            return  # most events of a rebalance change none of it
         now = _line(group)
         if now != group.counted:
             self._add(group.counted, -1)
