@@ -32,6 +32,7 @@ from coordinator.groups.classic.events import (
 from coordinator.groups.classic.group_states import MAY_BECOME, GroupSettings, GroupState
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.classic.table import TABLE, answer, decide, handle
+from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Path, reject
 from coordinator.records.records import CommittedOffset
@@ -115,6 +116,8 @@ def sample(kind: type, group: ClassicGroup) -> Any:
         RetentionDue: RetentionDue("g", (("t", 0),), (("t", 1),), True, False),
         Loaded: Loaded("g"),
         Unloaded: Unloaded("g"),
+        ClassicAgain: ClassicAgain("g", (), member_id, "as said"),
+        Superseded: Superseded("g"),
         AppendFailed: AppendFailed(Leave(REF, LeaveGroup("g", ())), ErrorCode.NOT_COORDINATOR),
     }
     return samples[kind]
