@@ -139,7 +139,7 @@ def measure(options: Options) -> list[Sheet]:
 
 
 class _Others:
-    """What else runs on the machine meanwhile: all processor time but that of this process and its children."""
+    """Processor time of all that runs on the machine meanwhile, but of this process and its children."""
 
     def __init__(self) -> None:
         self._load = os.getloadavg()[0]

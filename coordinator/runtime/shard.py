@@ -205,14 +205,11 @@ class Shard:
                 tools.purgatory.cancel(key)
             else:
                 events.extend(tools.purgatory.try_complete_else_watch(operation))
-        if out.replies:
-            run.answers += out.replies
-        if out.pushes:
-            tools.outbox.pushes += out.pushes
+        run.answers.extend(out.replies)
+        tools.outbox.pushes.extend(out.pushes)
         if out.notes:
             self.append_notes(out.notes, run.moment)
-        if out.follow_ups:
-            events += out.follow_ups
+        events.extend(out.follow_ups)
         for steps in out.work:
             assert tools.slices is not None, "work of groups needs a node"
             tools.slices.add(run_steps(steps, partial(_process_if_present, self, group)))
