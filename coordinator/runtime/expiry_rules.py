@@ -22,7 +22,7 @@ from collections.abc import Container, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.group import Group, GroupKind
@@ -31,6 +31,7 @@ from coordinator.runtime.offset_table import OffsetTable, Place
 from protocol.consumer_protocol import PROTOCOL_TYPE
 
 _NO_RETENTION = -1
+_NEVER_MS = 2**63 - 1
 _OFFSETS_A_PIECE = 1_000
 
 
@@ -106,14 +107,14 @@ def earliest_expiry_ms(group: Group, commits: Sequence[CommittedOffset], retenti
     if group.classic.state is GroupState.EMPTY:
         rule = rule_of(group)
         since_ms = rule.since_ms if isinstance(rule, Rule) else None
-    return min(
-        [
-            commit.expire_timestamp_ms
-            if commit.expire_timestamp_ms != _NO_RETENTION
-            else retention_ms + (commit.commit_timestamp_ms if since_ms is None else since_ms)
-            for commit in commits
-        ]
-    )
+    earliest_ms = _NEVER_MS
+    for commit in commits:
+        at_ms = commit.expire_timestamp_ms
+        if at_ms == _NO_RETENTION:
+            at_ms = retention_ms + (commit.commit_timestamp_ms if since_ms is None else since_ms)
+        if at_ms < earliest_ms:
+            earliest_ms = at_ms
+    return earliest_ms
 
 
 def group_expires_ms(group: Group, offsets: OffsetTable, retention_ms: int) -> Generator[int, None, int | KeepReason]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS, Config
 from coordinator.config.keys import BackwardCommits, Key, Names
-from coordinator.groups.classic.state import GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
 from coordinator.groups.consumer.state import ConsumerGroupSettings
 from coordinator.runtime.consumer_group_configs import CONSUMER_SETTINGS, refuse_settings, settings_of
 from coordinator.topics.configs import unknown
