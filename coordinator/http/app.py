@@ -224,7 +224,7 @@ def _with_timeout(ask: Ask, timeout_s: float) -> Ask:
 
 
 def _login_with_timeout(log_in: LogIn, timeout_s: float) -> LogIn:
-    async def log_in_in_time(username: str, password: str, host: str) -> Message:
+    async def log_in_in_time(username: str | None, password: str, host: str) -> Message:
         return await _in_time("the login", log_in(username, password, host), timeout_s)
 
     return log_in_in_time
