@@ -354,7 +354,7 @@ class Logins:
         self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
             shown = f" as {user[:200]!r}" if user else ""
-            self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info"))
+            self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
         deadline_ms = max(received_ms + self._delay_ms, moment.monotonic_ms)
         due = LoginRefusalDue(ref.connection, ref, reply)
         self._core.purgatory.try_complete_else_watch(DelayedLoginRefusal(due, deadline_ms))

@@ -45,6 +45,7 @@ from coordinator.node.events import (
 from coordinator.node.http_logins import HttpLogins
 from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership
+from coordinator.node.note_lines import tell_note
 from coordinator.node.serving import Serving
 from coordinator.node.throttling import ThrottleOver, Throttling
 from coordinator.node.unloading import unload
@@ -107,6 +108,7 @@ class Node:
         self.loads = core.loads
         self.logins = Logins(core, self.serving, self.effects)
         core.journal.on_act = partial(tell_act, core)
+        core.journal.on_note = partial(tell_note, self.effects)
         self.serving.handlers = audited(self.serving.handlers)
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from coordinator.accounts.acls import Acl
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.config.accounts import AuthorizerClass, Principals
 from protocol.messages import Message
@@ -59,7 +58,7 @@ def state(desk: Desk) -> Expected:
     users = {
         (name, credentials[ScramMechanism.SCRAM_SHA_256].stored_key) for name, credentials in accounts.users.items()
     }
-    rules = {one.name for one in accounts.authorizer.acls if isinstance(one, Acl)}
+    rules = {one.name for one in accounts.authorizer.acls}
     limits = {(*entity[0], *values.items()) for entity, values in accounts.quotas.limits.items()}
     return {"users": users, "rules": rules, "limits": limits}
 
