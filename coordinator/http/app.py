@@ -19,7 +19,7 @@ from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPa
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.console.pages import ConsolePages
 from coordinator.http.console.site import ConsoleSite
-from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.guard import DEFAULT_HEADERS, HEADERS, Guard
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
@@ -267,6 +267,8 @@ def _guarded(guard: Guard) -> Middleware:
 
 async def _for_no_other_page(request: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(HEADERS)
+    for name, value in DEFAULT_HEADERS.items():
+        answer.headers.setdefault(name, value)
 
 
 def _checked(route: HttpRoute, handler: Handler) -> Handler:
