@@ -13,7 +13,8 @@ class Facts(NamedTuple):
     or was until just now. `missed_rebalance`: a static member is in the generation that did not join for it.
     `owes_sync`: one was replaced before it had synced. `replaced`: one has joined again. `turned_away`: a member was
     just told that the group is full. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit
-    every partition was refused.
+    every partition was refused. `made_ids`: the coordinator made the id of a member whose partitions it assigns.
+    `renamed`: a member joined again with another instance id. `assignors`: those that members have asked for.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -27,6 +28,9 @@ class Facts(NamedTuple):
     replaced: bool = False
     pending_left: bool = False
     nothing_stored: bool = False
+    made_ids: bool = False
+    renamed: bool = False
+    assignors: frozenset[str] = frozenset()
 
     @property
     def leaders_differ(self) -> bool:

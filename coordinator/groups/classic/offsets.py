@@ -60,7 +60,7 @@ def commit(
                 continue
             if not metadata:
                 metadata = ""
-            elif _utf16_units(metadata) > limit:
+            elif is_too_long(metadata, limit):
                 results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
                 continue
             records.append(
@@ -93,7 +93,7 @@ def commit_in_transaction(
         topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
         for part in topic.partitions:
             index, metadata = part.partition_index, part.committed_metadata or ""
-            if _utf16_units(metadata) > limit:
+            if is_too_long(metadata, limit):
                 results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
                 continue
             offset, epoch = part.committed_offset, part.committed_leader_epoch
@@ -119,9 +119,10 @@ def _stored(index: int) -> OffsetCommitPartitionReply:
     return _STORED[index] if 0 <= index < 1_024 else OffsetCommitPartitionReply(index)
 
 
-def _utf16_units(text: str) -> int:
-    # Kafka compares the length of Java's string.
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+def is_too_long(metadata: str, limit: int) -> bool:
+    """Compare the length of Java's string, as Kafka does."""
+    units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le", "surrogatepass")) // 2
+    return units > limit
 
 
 def delete_offsets(group: ClassicGroup, event: DeleteOffsets, out: Outcome) -> None:
