@@ -284,6 +284,7 @@ GROUP_REQUESTS: Final[frozenset[type[Message]]] = frozenset(
     {
         *(JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, OffsetFetch, FindCoordinator),
         *(DescribeGroups, DeleteGroups, ListGroups, DescribeConfigs, AlterConfigs, IncrementalAlterConfigs),
+        *(ConsumerGroupHeartbeat, ConsumerGroupDescribe),
     }
 )
 """Requests of Kafka's clients about groups: what a node in front of a cluster answers itself."""

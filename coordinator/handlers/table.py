@@ -45,6 +45,8 @@ from coordinator.handlers import (
     list_notes,
     list_offsets,
     list_refusals,
+    list_suspects,
+    measure,
     member_heartbeat,
     metadata,
     offset_commit,
@@ -109,9 +111,10 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
     ListRefusals,
+    ListSuspects,
     SyncGroup,
 )
-from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
+from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator, Measure
 from protocol.messages.offsets import (
     DescribeExpiry,
     EndTransaction,
@@ -344,6 +347,8 @@ APIS: tuple[Api, ...] = (
         Path.APPEND_ONLY,
         is_internal=True,
     ),
+    Api(ListSuspects, None, cost.ONE, list_suspects.list_suspects, Path.SLICED, is_internal=True),
+    Api(Measure, None, cost.ONE, measure.measure, Path.SLICED, is_internal=True),
     Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )
 

@@ -107,8 +107,8 @@ def to_keep(shards: Iterable[Shard]) -> Iterator[NewStateSnapshot]:
     """Build the snapshots of the shards that need a new one: all recorded state is in memory, and differs from the
     snapshot loaded. Raises `OSError`."""
     for shard in shards:
-        log = shard.log
-        if shard.is_replaying or shard.failure or not log.next_offset:
+        log = shard.log.files
+        if log is None or shard.is_replaying or shard.failure or not log.next_offset:
             continue
         known = log.newest_state_snapshot()
         if known is None or not known.end == shard.snapshot_end == log.next_offset:

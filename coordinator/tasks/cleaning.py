@@ -31,8 +31,8 @@ def cleanable_logs(
     """Logs that are not being replayed: a replay would read a compacted part again. Partitions of topics are found one
     by one: to look up thousands takes longer than other clients can wait."""
     for shard in shards:
-        if shard.state is ShardState.ACTIVE:
-            yield shard.log
+        if shard.state is ShardState.ACTIVE and shard.log.files is not None:
+            yield shard.log.files
     yield from own_logs
     for record in [topic.record for topic in topics if topic.configs.is_compacted]:
         for number in range(record.partitions):

@@ -36,7 +36,7 @@ RANGE = (JoinProtocol("range", b"r"),)
 
 
 class MemoryLog:
-    """The part of a `PartitionLog` that a shard uses."""
+    """The part of a `ShardLog` that a shard uses."""
 
     start_offset = size_bytes = 0
     name = "__consumer_offsets-0"
@@ -44,6 +44,18 @@ class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.next_offset = 0
+        self.position = 0
+        self.fails: AppendError | None = None
+        """Refusal of the next append."""
+
+    def append(self, batch: bytes) -> Appended | AppendError:
+        if self.fails is not None:
+            failed, self.fails = self.fails, None
+            return failed
+        self.batches.append(stamp(batch, self.next_offset))
+        base_offset, self.next_offset = self.next_offset, read_header(self.batches[-1]).next_offset
+        self.position += len(batch)
+        return Appended(base_offset, self.next_offset, self.position)
 
     def newest_state_snapshot(self) -> None:
         return None
@@ -53,32 +65,11 @@ class MemoryLog:
             yield read_header(batch), batch
 
 
-class MemoryStore:
-    """Appends to a `MemoryLog`, or refuses the next append that is not of a note."""
-
-    def __init__(self) -> None:
-        self.position = 0
-        self.fails: AppendError | None = None
-
-    def append(self, log: MemoryLog, batch: bytes) -> Appended | AppendError:
-        if self.fails is not None and not isinstance(log, NotesLog):
-            failed, self.fails = self.fails, None
-            return failed
-        log.batches.append(stamp(batch, log.next_offset))
-        base_offset, log.next_offset = log.next_offset, read_header(log.batches[-1]).next_offset
-        self.position += len(batch)
-        return Appended(base_offset, log.next_offset, self.position)
-
-
-class NotesLog(MemoryLog):
-    """Log of notes: a refused note must not fail the operation that it explains."""
-
-
 class Bench:
     def __init__(self, settings: GroupSettings | None = None) -> None:
         self.settings = settings or GroupSettings(initial_rebalance_delay_ms=3_000)
         self.now_ms = 0
-        self.log, self.store = MemoryLog(), MemoryStore()
+        self.log = MemoryLog()
         self.ids = CountingIds()
         self.journal = Journal(10_000)
         self.outbox = Outbox(2**62)
@@ -93,10 +84,9 @@ class Bench:
 
     def _load(self) -> Shard:
         tools = ShardTools(
-            store=cast(Any, self.store),
             purgatory=self.purgatory,
             journal=self.journal,
-            notes_log=cast(Any, NotesLog()),
+            notes_log=cast(Any, MemoryLog()),
             outbox=self.outbox,
             ids=self.ids,
             settings=self.settings,

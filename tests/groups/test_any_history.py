@@ -101,7 +101,7 @@ class AnyHistory(RuleBasedStateMachine):
     )
     def become_stable(self, newcomers: int, instance: str | None, offers: tuple[JoinProtocol, ...], last: str) -> None:
         """Most of what is interesting happens to groups that are, or were about to be, Stable."""
-        self.bench.store.fails = None
+        self.bench.log.fails = None
         for _ in range(newcomers or not self._members()):
             self.bench.ask(join(protocols=offers, group_instance_id=instance))
         for _ in range(4):
@@ -112,9 +112,9 @@ class AnyHistory(RuleBasedStateMachine):
         if last == "followers":
             members = [member_id for member_id in members if member_id != self.bench.group.leader] * 2
         for member_id in members[:-1] if last == "but one" else members:
-            self.bench.store.fails = AppendError.DISK_FULL if last == "refused" else None
+            self.bench.log.fails = AppendError.DISK_FULL if last == "refused" else None
             self._sync(member_id, self._generation(False), None)
-        self.bench.store.fails = None
+        self.bench.log.fails = None
 
     @precondition(lambda self: len(self._members()) > 1)
     @rule(pick=_PICK)
@@ -132,9 +132,9 @@ class AnyHistory(RuleBasedStateMachine):
         instance = instances[pick % len(instances)]
         if pick % 3:
             offers = self.bench.group.members[self.bench.group.static_members[instance]].protocols
-        self.bench.store.fails = AppendError.RECORD_TOO_LARGE if refused else None
+        self.bench.log.fails = AppendError.RECORD_TOO_LARGE if refused else None
         self.bench.ask(join(protocols=offers, group_instance_id=instance, accepts_skip_assignment=skips))
-        self.bench.store.fails = None
+        self.bench.log.fails = None
 
     def _instances(self) -> list[str]:
         group = self.bench.shard.groups.get("g")
@@ -211,13 +211,13 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(error=st.sampled_from(AppendError))
     def the_log_refuses_the_next(self, error: AppendError) -> None:
-        self.bench.store.fails = error
+        self.bench.log.fails = error
 
     @rule(likely=st.integers(0, 4))
     def crashes(self, likely: int) -> None:
         if likely:
             return
-        self.bench.store.fails = None
+        self.bench.log.fails = None
         self.bench.check_replay()
         self.bench.crash()
 
@@ -240,7 +240,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         bench = self.bench
-        bench.store.fails = None
+        bench.log.fails = None
         bench.check_replay()
         bench.wait(3_000_000)
         assert all(group.classic.state in _SETTLED for group in bench.shard.groups.values()), (

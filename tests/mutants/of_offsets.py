@@ -217,8 +217,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/tasks/cleaning.py",
-                "        if shard.state is ShardState.ACTIVE:\n",
-                "        if shard.log is not None:\n",
+                "        if shard.state is ShardState.ACTIVE and shard.log.files is not None:\n",
+                "        if shard.log.files is not None:\n",
             ),
         ),
         Test("tests/node/test_compaction_chore.py::test_a_shard_that_is_loading_is_left_alone"),

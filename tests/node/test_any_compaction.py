@@ -37,7 +37,6 @@ HISTORIES = st.lists(st.one_of(DEEDS, DEEDS, DEEDS, CLEANINGS, RESTARTS), min_si
 def loaded(life: Life) -> Any:
     """Return the state loaded from the log alone."""
     tools = ShardTools(
-        store=life.store,
         purgatory=DelayedOperationPurgatory(0),
         journal=Journal(1),
         notes_log=life.shard.log,
@@ -62,7 +61,7 @@ def clean(life: Life, after_ms: int, slice_bytes: int, map_bytes: int, slices: i
     work(store, disk, force=True)
     cleaner = Cleaner(store, slice_bytes=slice_bytes, map_bytes=map_bytes, backoff_ms=15_000)
     for _ in range(slices):
-        if cleaner.run(lambda: [life.shard.log], NOW.wall_ms + after_ms) != 1:
+        if cleaner.run(lambda: [life.files], NOW.wall_ms + after_ms) != 1:
             break
         work(store, disk)
     while store.cleaning.is_swapping:
@@ -72,7 +71,7 @@ def clean(life: Life, after_ms: int, slice_bytes: int, map_bytes: int, slices: i
 
 def born(disk: SimDisk) -> Life:
     life = Life(disk)
-    life.shard.log.policy = POLICY
+    life.files.policy = POLICY
     return life
 
 

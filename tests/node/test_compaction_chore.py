@@ -102,9 +102,9 @@ def test_a_shard_that_is_loading_is_left_alone() -> None:
     desk = Desk(**SETTINGS)
     logs = list(_cleanable(desk.node.core))
     shard = desk.node.core.shards[0]
-    assert shard.log in logs
+    assert shard.log.files in logs
     shard.state = ShardState.LOADING
-    assert shard.log not in _cleanable(desk.node.core)
+    assert shard.log.files not in _cleanable(desk.node.core)
 
 
 def test_compacted_topics_and_the_nodes_own_lists_are_cleaned_and_no_others() -> None:
@@ -131,7 +131,9 @@ def test_a_topics_settings_and_the_nodes_reach_the_policy() -> None:
     assert isinstance(policy, Compact)
     assert (policy.min_dirty_ratio, policy.delete_retention_ms) == (0.25, 7)
     assert (policy.min_lag_ms, policy.max_lag_ms, policy.segment_ms) == (5, 60_000, 60_000)
-    offsets = desk.node.core.shards[0].log.policy
+    files = desk.node.core.shards[0].log.files
+    assert files is not None
+    offsets = files.policy
     assert isinstance(offsets, Compact) and offsets.min_dirty_ratio == 0.25
 
 

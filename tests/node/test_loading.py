@@ -159,7 +159,7 @@ def test_members_have_a_full_session_from_when_their_shard_is_loaded() -> None:
     desk = Desk()
     member = MemberRecord("m", None, "c", "/h", 9_000, 10_000, b"", b"x")
     record = GroupMetadata("a", "consumer", 3, "range", "m", WALL_MS, (member,))
-    desk.store.append(desk.node.core.shard_of("a").log, encode_batch([encode(record)], timestamp_ms=WALL_MS))
+    desk.node.core.shard_of("a").log.append(encode_batch([encode(record)], timestamp_ms=WALL_MS))
     desk.wait(0)
     assert desk.store.close()
     again = Starting(desk.disk)

@@ -32,6 +32,7 @@ from coordinator.runtime.loader import Loading
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
+from coordinator.runtime.shard_log import LocalLog
 from coordinator.runtime.snapshot import pieces_of, to_keep
 from partition_log.log.state_snapshots import write_state_snapshot
 from partition_log.store.log_store import LogStore, StoreLimits
@@ -56,19 +57,18 @@ class Life:
         self.disk = disk
         self.store = LogStore(disk, "data", LIMITS)
         self.store.open()
-        log = self.store.log(LOG)
+        self.files = self.store.log(LOG)
         tools = ShardTools(
-            store=self.store,
             purgatory=DelayedOperationPurgatory(0),
             journal=Journal(10),
-            notes_log=self.store.log("__notes-0"),
+            notes_log=LocalLog(self.store, self.store.log("__notes-0")),
             outbox=Outbox(2**62),
             ids=CountingIds(),
             settings=GroupSettings(),
             max_batch_bytes=1 << 13,
             directory={},
         )
-        self.shard = Shard(0, log, tools)
+        self.shard = Shard(0, LocalLog(self.store, self.files), tools)
         self.loading = Loading(self.shard)
         while self.loading.continue_load(NOW):
             pass
@@ -116,7 +116,7 @@ class Life:
                 self._balance(group_id, epoch, members)
             case "unknown", number:
                 batch = encode_batch([(b"\x00\x0f" + bytes([number]), b"\x00\x00")], timestamp_ms=1)
-                self.store.append(shard.log, batch)
+                shard.log.append(batch)
         flush(self.store, self.disk)
 
     def _go(self, group_id: str) -> None:
@@ -144,7 +144,7 @@ class Life:
 
     def _append(self, records: list[Any], **fields: Any) -> None:
         batch = encode_batch([encode(record) for record in records], timestamp_ms=NOW.wall_ms, **fields)
-        self.store.append(self.shard.log, batch)
+        self.shard.log.append(batch)
 
     def stop(self) -> None:
         assert self.store.close(to_keep([self.shard])) and not self.store.snapshots_problem

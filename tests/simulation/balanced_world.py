@@ -6,9 +6,7 @@ lost or passed over; and once the faults stop, all that is there is read.
 python -m tests.simulation.balanced_world --seeds 1000 --first 0
 """
 
-import argparse
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from random import Random
 from typing import Any
@@ -23,82 +21,39 @@ from protocol.messages.balanced import CLIENT_MODE, SERVER_MODE
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.partition_key import parse_key
 from protocol.record_batch import encode_batch
-from tests.groups.checks import check_kinds
-from tests.simulation.balancer import SESSION_MS, Balancer, Late
+from tests.simulation.balancer import Balancer, Late
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
-from tests.simulation.network import Link
-from tests.simulation.plan import Plan, draw
-from tests.simulation.replay import compare_with_replay
-from tests.simulation.world import World
+from tests.simulation.native_member import SESSION_MS
+from tests.simulation.native_world import FAULTS, NativeWorld, draw_faults
+from tests.simulation.plan import Plan
+from tests.simulation.seeds import run_seeds, seeds_parser
 
 GROUP = "balancers"
-FAULTS = (
-    *("cut", "delay", "reorder", "deaf", "mute", "half-open", "reset in reply", "lose reply", "stall", "leave"),
-    *("power", "power in job", "power in swap", "daemon killed", "restart", "pause", "slow disk", "full", "fail"),
-    "clock",
-)
 _PRODUCE_MS, _PRODUCE_CALL = 300, 5_000
 _PERIOD_MS = 2_000
-_MOST_MEMBERS = 8
 
 
-def draw_balanced(seed: int) -> Plan:
-    """A swarm of the faults that befall any member, whatever it speaks of."""
-    random = Random(f"balanced-{seed}")
-    return draw(seed, on=tuple(kind for kind in FAULTS if random.random() < 0.6))
-
-
-class BalancedWorld(World):
-    """Watches its members itself."""
+class BalancedWorld(NativeWorld[Balancer]):
+    noun = "balancer"
 
     def __init__(self, seed: int, plan: Plan | None = None, mode: str = CLIENT_MODE) -> None:
-        super().__init__(seed, plan or draw_balanced(seed))
+        super().__init__(seed, plan or draw_faults("balanced", seed, FAULTS), "balanced")
         self._mode = mode
         self._epochs: dict[str, int] = {}
         self._read_to: dict[str, int] = {}
-        self._lives = 0
-        self._people: dict[str, Balancer] = {}
         self._produced = _PRODUCE_CALL
-        self._chance = Random(f"balanced world {seed}")
-        self._largest = (0, SESSION_MS)
         self.after(_PRODUCE_MS, self._produce)
-        self.after(500, self._look)
-        for _ in range(self._chance.choice((0, 10, 40))):
-            self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._repeat_somebody)
-        for _ in range(self._chance.randrange(4)):
-            self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._kill_somebody)
+        self.sometimes(self._chance.choice((0, 10, 40)), self._repeat_somebody)
+        self.sometimes(self._chance.randrange(4), self._kill_somebody)
 
     def draw_config(self, random: Random) -> Config:
         return replace(super().draw_config(random), server_balance_interval_ms=_PERIOD_MS)
 
     # --- the people ---
 
-    @property
-    def _others(self) -> dict[str, Any]:
-        return self.members  # where mishaps look for whom they befall
-
-    def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
-        if self._is_quiet or sum(one.running for one in self._people.values()) >= _MOST_MEMBERS:
-            return
-        self._lives += 1
-        instance = f"i-{name}" if Random(f"{self.seed} instance {name}").random() < 0.4 else None
-        before = self._people.get(name)
-        if before is not None:
-            before.kill()  # an instance is only started again when its process is gone
-        random = Random(f"{self.seed} balancer {name} {self._lives}")
-        member = Balancer(f"{name}.{self._lives}", instance, self, random, self.open_link, self, self.seen, self._mode)
-        self._people[name] = member
-        self._others[name] = member
-        member.start()
-
-    def _kill_somebody(self) -> None:
-        running = [name for name, one in self._people.items() if one.running]
-        if running:
-            name = self._chance.choice(running)
-            self.seen.add("balancers killed")
-            self._people[name].kill()
-            self.after(self._chance.choice((0, 500, 4_000, 9_000)), lambda: self.join(name))
+    def make_member(self, name: str, instance_id: str | None, random: Random) -> Balancer:
+        return Balancer(name, instance_id, self, random, self.open_link, self, self.seen, self._mode)
 
     def _repeat_somebody(self) -> None:
         """Send a member's last request once more, some time later."""
@@ -150,22 +105,10 @@ class BalancedWorld(World):
         self.checkers.acknowledge(GROUP, TopicPartition(parsed.topic, parsed.partition), offset)
         self.seen.add("batches confirmed")
 
-    def sent(self, message: Any, link: Link, now_ms: int) -> None:
-        self.checkers.sent(message, link, now_ms)
-
     def _alone(self, member: Balancer, key: str) -> None:
         for other in self._people.values():
-            if other is not member and other.leases and key in other.owned:
+            if other is not member and other.is_alive and key in other.owned:
                 raise Broken(f"{member.name} and {other.name} hold {key} at once")
-
-    def _look(self) -> None:
-        self.after(500, self._look)
-        node = self.daemon.node
-        if node is None or not node.is_loaded:
-            return
-        for shard in node.core.shards:
-            for group in shard.groups.values():
-                check_kinds(group, node.core.purgatory)
 
     # --- the quiet ---
 
@@ -174,15 +117,12 @@ class BalancedWorld(World):
         """A lease, what is tried again after, and time to read what is there."""
         return 8 * SESSION_MS
 
-    def _must_be_settled(self) -> None:
-        node = self.daemon.node
-        if node is None:
-            raise Broken("the daemon did not come up again")
+    def _must_have_settled(self, node: Any) -> None:
         held: dict[str, str] = {}
         for member in self._people.values():
             if not member.running:
                 continue
-            if member.epoch is not None and not member.leases:
+            if member.epoch is not None and not member.is_alive:
                 raise Broken(f"{member.name} is a member and has no lease")
             for key in member.owned:
                 other = held.setdefault(key, member.name)
@@ -191,8 +131,6 @@ class BalancedWorld(World):
         for topic, count in TOPICS.items():
             for partition in range(count):
                 self._must_be_read(node, topic, partition, held)
-        self.checkers.look_at_all(node)
-        compare_with_replay(node)
 
     def _must_be_read(self, node: Any, topic: str, partition: int, held: dict[str, str]) -> None:
         key = f"1:{topic}:{partition}"
@@ -212,21 +150,10 @@ def _tried(mode: str, seed: int) -> str:
 
 
 def main() -> int:
-    """So many seeds; which of them broke, and how."""
-    parser = argparse.ArgumentParser(description="Worlds of client-balanced groups.")
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
+    parser = seeds_parser("Worlds of client-balanced groups.")
     parser.add_argument("--mode", choices=(CLIENT_MODE, SERVER_MODE), default=CLIENT_MODE)
     given = parser.parse_args()
-    with ProcessPoolExecutor(given.workers) as pool:
-        said = list(
-            filter(
-                None, pool.map(partial(_tried, given.mode), range(given.first, given.first + given.seeds), chunksize=8)
-            )
-        )
-    print("\n".join([*said, f"{given.seeds} worlds of client-balanced groups, {len(said)} broken"]))
-    return 1 if said else 0
+    return run_seeds(given, "worlds of client-balanced groups", partial(_tried, given.mode))
 
 
 if __name__ == "__main__":

@@ -27,19 +27,18 @@ from protocol.messages.balanced import (
     StartMember,
     UnregisterPartitions,
 )
-from protocol.native.client import NativeAnswer
 from protocol.record_batch import extent
 from tests.simulation.faults import Seen
+from tests.simulation.native_member import SESSION_MS, NativeMember, Watcher
 from tests.simulation.network import Clock, Link
 from tests.simulation.wires import NATIVE
 
-SESSION_MS, HEARTBEAT_MS, ACT_MS = 6_000, 1_500, 150
+HEARTBEAT_MS = 1_500
 _TOPICS = ("alpha", "beta")
 _AGAIN_MS = 2_000  # after a refusal of a partition
-_GIVE_UP_MS = 3_000  # on an answer
 
 
-class Watcher(Protocol):
+class BalanceWatcher(Watcher, Protocol):
     """Told of everything that could be wrong."""
 
     def granted(self, member: "Balancer", key: str, epoch: int, known: int) -> None: ...
@@ -47,8 +46,6 @@ class Watcher(Protocol):
     def delivered(self, member: "Balancer", key: str, first: int, up_to: int) -> None: ...
 
     def confirmed(self, key: str, offset: int) -> None: ...
-
-    def sent(self, message: Any, link: Link, now_ms: int) -> None: ...
 
     def known_epoch(self, key: str) -> int: ...
 
@@ -73,10 +70,8 @@ class Late:
             self.link.to_daemon.send(NATIVE.connect("late").encode_request(message)[1])
 
 
-class Balancer:
-    """One request at a time; whatever fails is asked again."""
-
-    dialect = NATIVE
+class Balancer(NativeMember[BalanceWatcher]):
+    """A member that asks again for whatever failed."""
 
     def __init__(
         self,
@@ -85,22 +80,14 @@ class Balancer:
         clock: Clock,
         random: Random,
         open_link: Callable[..., Link | None],
-        watcher: Watcher,
+        watcher: BalanceWatcher,
         seen: Seen,
         mode: str = CLIENT_MODE,
     ) -> None:
-        self.name, self.instance_id = name, instance_id
-        self.running, self.stalled_until_ms = True, -1
-        self.syncs_after_ms, self.tamper, self.dies_as_leader = -1, None, False  # what other members have
-        self.link: Link | None = None
-        self.last_request: Message | None = None
+        super().__init__(name, instance_id, clock, random, open_link, watcher, seen)
         self.owned: dict[str, Held] = {}
         self.epoch: int | None = None
-        self.lease_from_ms = -SESSION_MS
-        self._clock, self._random, self._open_link = clock, random, open_link
-        self._watcher, self._seen = watcher, seen
-        self._client = NATIVE.connect(name)
-        self._asked: tuple[int, Message, int, dict[str, int]] | None = None
+        self._known: dict[str, int] = {}
         self._meta: dict[str, bool] = {}
         self._version = -1
         self._ever: set[str] = set()
@@ -110,43 +97,9 @@ class Balancer:
         self._mode = mode
         self._assigned: tuple[str, ...] | None = None
         self._assignment_id = NO_ASSIGNMENT
-        self._leaving = False
-        self._unread: list[bytes] = []
-
-    @property
-    def leases(self) -> bool:
-        """Return true if the member's lease holds by its own clock."""
-        return self.running and self._clock.now_ms - self.lease_from_ms < SESSION_MS
-
-    def start(self) -> None:
-        self._later()
-
-    def leave(self) -> None:
-        self._leaving = True
-
-    def kill(self) -> None:
-        self.running = False
-        if self.link is not None and self._random.random() < 0.5:
-            self.link.cut(self._clock, self._random)
-
-    def _later(self) -> None:
-        self._clock.after(int(ACT_MS * (0.2 + 1.6 * self._random.random())), self._act)
-
-    def _act(self) -> None:
-        if not self.running:
-            return
-        if self._clock.now_ms >= self.stalled_until_ms:
-            self._read_on()
-            self._drop_if_over()
-            if self._asked is not None and self._clock.now_ms - self._asked[2] > _GIVE_UP_MS and self.link is not None:
-                self.link.close_by_client()
-                self._lost_link()
-            if self._asked is None and self.running:
-                self._ask(self._next())
-        self._later()
 
     def _drop_if_over(self) -> None:
-        if self.owned and not self.leases:
+        if self.owned and not self.is_alive:
             self._seen.add("leases that were over by the member's clock")
             self.owned.clear()
 
@@ -221,55 +174,19 @@ class Balancer:
         self._not_before[key] = self._clock.now_ms + _AGAIN_MS
         return UnregisterPartitions(*me, (released,))
 
-    # --- the wire ---
+    # --- what is heard ---
 
     def _ask(self, message: Message) -> None:
-        if self.link is None:
-            self.link = self._open_link(self, self._received, self._lost_link)
-            if self.link is None:
-                return
-        self.last_request = message
-        number, data = self._client.encode_request(message)
-        known = {key: self._watcher.known_epoch(key) for key in self._meta}
-        self._asked = number, message, self._clock.now_ms, known
-        self.link.to_daemon.send(data)
-        self._watcher.sent(message, self.link, self._clock.now_ms)
+        self._known = {key: self._watcher.known_epoch(key) for key in self._meta}
+        super()._ask(message)
 
-    def _lost_link(self) -> None:
-        """Drop the connection; its unanswered requests may have been carried out."""
-        self.link, self._unread = None, []
-        self._client = NATIVE.connect(self.name)
-        asked, self._asked = self._asked, None
-        if asked is not None and isinstance(asked[1], FetchRegistered):
-            held = self.owned.get(asked[1].items[0].key)
+    def _lost(self, message: Message | None) -> None:
+        if isinstance(message, FetchRegistered):
+            held = self.owned.get(message.items[0].key)
             if held is not None:
                 held.last_consumed = False
 
-    def _received(self, data: bytes) -> None:
-        if not self.running:
-            return
-        if self._clock.now_ms < self.stalled_until_ms:
-            self._unread.append(data)
-        else:
-            self._read_on()
-            self._hear(data)
-
-    def _read_on(self) -> None:
-        unread, self._unread = self._unread, []
-        for data in unread:
-            if self.running:
-                self._hear(data)
-
-    def _hear(self, data: bytes) -> None:
-        for said in self._client.receive_data(data):
-            if not isinstance(said, NativeAnswer):
-                self._seen.add(f"pushes: {type(said.message).__name__}")
-            elif self._asked is not None and said.number == self._asked[0]:
-                _number, message, asked_ms, known = self._asked
-                self._asked = None
-                self._heard(message, said.reply, asked_ms, known)
-
-    def _heard(self, message: Message, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
+    def _heard(self, message: Message, reply: Any, asked_ms: int) -> None:
         error = getattr(reply, "error_code", ErrorCode.NONE)
         self._seen.add(f"balanced: {type(message).__name__} {error.name}")
         if error:
@@ -277,9 +194,9 @@ class Balancer:
             return
         match message:
             case StartMember():
-                self._started(reply, asked_ms, known)
+                self._started(reply, asked_ms)
             case MemberHeartbeat():
-                self.lease_from_ms = asked_ms
+                self.session_from_ms = asked_ms
                 for one in message.released:
                     self._released.pop(one.key, None)
                 for lost in reply.lost:
@@ -289,7 +206,7 @@ class Balancer:
             case PartitionMeta():
                 self._told_meta(reply)
             case RegisterPartitions():
-                self._registered(reply, asked_ms, known)
+                self._registered(reply)
             case UnregisterPartitions():
                 self._released.pop(message.items[0].key, None)
             case FetchRegistered():
@@ -317,30 +234,30 @@ class Balancer:
             self._assigned, self._assignment_id = reply.assignment, reply.assignment_id
             self._seen.add("assignments")
 
-    def _started(self, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
+    def _started(self, reply: Any, asked_ms: int) -> None:
         self._drop_if_over()
-        self.epoch, self.lease_from_ms, self._beat_ms = reply.member_epoch, asked_ms, self._clock.now_ms
+        self.epoch, self.session_from_ms, self._beat_ms = reply.member_epoch, asked_ms, self._clock.now_ms
         self._released.clear()
         self._assigned, self._assignment_id = None, NO_ASSIGNMENT
         self.owned = {}
         for one in reply.granted:
-            self._own(one, known)
+            self._own(one)
         self._seen.add("partitions held again", len(reply.granted))
 
-    def _registered(self, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
+    def _registered(self, reply: Any) -> None:
         for item in reply.items:
             if item.error_code:
                 self._seen.add(f"balanced: register {item.error_code.name}")
                 self._not_before[item.key] = self._clock.now_ms + _AGAIN_MS
-            elif self.leases:
-                self._own(item, known)
+            elif self.is_alive:
+                self._own(item)
             # Else it does not count: its lease may be over at the coordinator too.
 
-    def _own(self, one: Any, known: dict[str, int]) -> None:
+    def _own(self, one: Any) -> None:
         self._ever.add(one.key)
         self._released.pop(one.key, None)
         self.owned[one.key] = Held(one.reg_epoch, one.position)
-        self._watcher.granted(self, one.key, one.reg_epoch, known.get(one.key, 0))
+        self._watcher.granted(self, one.key, one.reg_epoch, self._known.get(one.key, 0))
 
     def _fetched(self, message: FetchRegistered, item: Any) -> None:
         held = self.owned.get(item.key)
@@ -350,7 +267,7 @@ class Balancer:
         if item.error_code in (ErrorCode.NO_NODE, ErrorCode.DUPLICATE_PARTITION, ErrorCode.CERTIFICATE):
             del self.owned[item.key]
             self._seen.add("partitions lost at a fetch")
-        elif item.records and self.leases:
+        elif item.records and self.is_alive:
             up_to = self._client_end(item)
             self._watcher.delivered(self, item.key, item.position, up_to)
             held.position, held.handed_out = item.position, up_to

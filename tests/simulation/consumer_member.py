@@ -2,6 +2,7 @@
 revoke, and drops all when its session is over by its own clock, as Kafka's clients do.
 """
 
+import re
 from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
@@ -16,22 +17,20 @@ from protocol.messages.consumer_groups import (
     TopicIdPartitions,
 )
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
-from protocol.native.client import NativeAnswer
 from tests.simulation.faults import Seen
+from tests.simulation.native_member import SESSION_MS, NativeMember, Watcher
 from tests.simulation.network import Clock, Link
-from tests.simulation.wires import NATIVE
 
 GROUP = "consumers"
-SESSION_MS, HEARTBEAT_MS, ACT_MS = 6_000, 1_000, 150
+HEARTBEAT_MS = 1_000
 REBALANCE_MS = 3 * SESSION_MS
-_GIVE_UP_MS = 2_500  # on an answer
 _SUBSCRIPTIONS = (("alpha",), ("beta",), ("alpha", "beta"), ("alpha", "beta"))
 _JOIN_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 
 Place = tuple[bytes, int]
 
 
-class Watcher(Protocol):
+class ConsumerWatcher(Watcher, Protocol):
     """Told of everything that could be wrong."""
 
     @property
@@ -42,15 +41,13 @@ class Watcher(Protocol):
 
     def epoch_answered(self, member: "ConsumerSim", before: int, after: int) -> None: ...
 
-    def sent(self, message: Any, link: Link, now_ms: int) -> None: ...
-
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
 
-class ConsumerSim:
-    """One request at a time. After a failure the next heartbeat says everything."""
+class ConsumerSim(NativeMember[ConsumerWatcher]):
+    """After a failure the next heartbeat says everything."""
 
-    dialect = NATIVE
+    give_up_ms = 2_500
 
     def __init__(
         self,
@@ -59,62 +56,37 @@ class ConsumerSim:
         clock: Clock,
         random: Random,
         open_link: Callable[..., Link | None],
-        watcher: Watcher,
+        watcher: ConsumerWatcher,
         seen: Seen,
     ) -> None:
-        self.name, self.instance_id = name, instance_id
-        self.running, self.stalled_until_ms = True, -1
-        self.syncs_after_ms, self.tamper, self.dies_as_leader = -1, None, False  # what other members have
-        self.link: Link | None = None
+        super().__init__(name, instance_id, clock, random, open_link, watcher, seen)
         self.epoch = JOINING
         self.owned: set[Place] = set()
-        self.session_from_ms = -SESSION_MS
-        self._clock, self._random, self._open_link = clock, random, open_link
-        self._watcher, self._seen = watcher, seen
-        self._client = NATIVE.connect(name)
-        self._asked: tuple[int, Message, int] | None = None
         self._topics = random.choice(_SUBSCRIPTIONS)
         self._regex = random.choice(("", "", "alpha|beta", "al.*"))
         self._is_full, self._must_report = True, False
         self._next_ms = self._offset = 0
-        self._leaving = False
-        self._unread: list[bytes] = []
 
     @property
-    def is_alive(self) -> bool:
-        """Return true if the member's session holds by its own clock."""
-        return self.running and self._clock.now_ms - self.session_from_ms < SESSION_MS
+    def member_id(self) -> str:
+        """Return the id that the coordinator knows it by."""
+        return self.name
 
-    def start(self) -> None:
-        self._later()
+    @property
+    def subscribed(self) -> set[str]:
+        """Return the topics that it reads."""
+        matched = [name for name in ("alpha", "beta") if self._regex and re.fullmatch(self._regex, name)]
+        return {*self._topics, *matched}
 
-    def leave(self) -> None:
-        self._leaving = True
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """Return the partitions that it holds, by topic."""
+        return {(self._watcher.topic_name(topic_id) or "", number) for topic_id, number in self.owned}
 
-    def kill(self) -> None:
-        self.running = False
-        if self.link is not None and self._random.random() < 0.5:
-            self.link.cut(self._clock, self._random)
-
-    def _later(self) -> None:
-        self._clock.after(int(ACT_MS * (0.2 + 1.6 * self._random.random())), self._act)
-
-    def _act(self) -> None:
-        if not self.running:
-            return
-        if self._clock.now_ms >= self.stalled_until_ms:
-            self._read_on()
-            if self.owned and not self.is_alive:
-                self._seen.add("consumer sessions that were over by the member's clock")
-                self._join_again()
-            if self._asked is not None and self._clock.now_ms - self._asked[2] > _GIVE_UP_MS and self.link is not None:
-                self.link.close_by_client()
-                self._lost_link()
-            if self._asked is None and self.running:
-                message = self._next()
-                if message is not None:
-                    self._ask(message)
-        self._later()
+    def _drop_if_over(self) -> None:
+        if self.owned and not self.is_alive:
+            self._seen.add("consumer sessions that were over by the member's clock")
+            self._join_again()
 
     # --- what to say ---
 
@@ -174,48 +146,13 @@ class ConsumerSim:
         parts = (OffsetCommitPartition(number, self._offset),)
         return OffsetCommit(GROUP, (OffsetCommitTopic(name, parts),), self.epoch, self.name)
 
-    # --- the wire ---
+    # --- what is heard ---
 
-    def _ask(self, message: Message) -> None:
-        if self.link is None:
-            self.link = self._open_link(self, self._received, self._lost_link)
-            if self.link is None:
-                return
-        number, data = self._client.encode_request(message)
-        self._asked = number, message, self._clock.now_ms
-        self.link.to_daemon.send(data)
-        self._watcher.sent(message, self.link, self._clock.now_ms)
+    def _lost(self, message: Message | None) -> None:
+        self._is_full = True
 
-    def _lost_link(self) -> None:
-        """Drop the connection; its unanswered request may have been carried out."""
-        self.link, self._unread = None, []
-        self._client = NATIVE.connect(self.name)
-        self._asked, self._is_full = None, True
-
-    def _received(self, data: bytes) -> None:
-        if not self.running:
-            return
-        if self._clock.now_ms < self.stalled_until_ms:
-            self._unread.append(data)
-        else:
-            self._read_on()
-            self._hear(data)
-
-    def _read_on(self) -> None:
-        unread, self._unread = self._unread, []
-        for data in unread:
-            if self.running:
-                self._hear(data)
-
-    def _hear(self, data: bytes) -> None:
-        for said in self._client.receive_data(data):
-            if not isinstance(said, NativeAnswer):
-                self._seen.add(f"pushes: {type(said.message).__name__}")
-                self._next_ms = 0
-            elif self._asked is not None and said.number == self._asked[0]:
-                _number, message, asked_ms = self._asked
-                self._asked = None
-                self._heard(message, said.reply, asked_ms)
+    def _pushed(self) -> None:
+        self._next_ms = 0
 
     def _heard(self, message: Message, reply: Any, asked_ms: int) -> None:
         if isinstance(message, OffsetCommit):

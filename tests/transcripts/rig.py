@@ -22,7 +22,7 @@ from coordinator.records.codec import decode, decode_marker
 from coordinator.records.records import Note
 from coordinator.runtime import shard as shard_module
 from coordinator.runtime.group import Group
-from coordinator.runtime.group_kinds import handle
+from coordinator.runtime.kinds.group_kinds import handle
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
@@ -348,7 +348,7 @@ class Rig:
         log = core.shard_of(group_id).log
         batch = encode_batch(pairs, timestamp_ms=self.moment.wall_ms)
         with patch.object(self, "_quiet", True):
-            core.store.append(log, batch)
+            log.append(batch)
             self.feed(Woke())
 
     # --- the checkers ---
@@ -366,7 +366,6 @@ class Rig:
         core = self.node.core
         for live in core.shards:
             tools = ShardTools(
-                core.store,
                 DelayedOperationPurgatory(0),
                 core.journal,
                 live.log,

@@ -3,14 +3,13 @@
 python -m tests.client.streams.connector_histories --seeds 1000 --first 0
 """
 
-import argparse
 import sys
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 from tests.client.streams.order import check_order
 from tests.client.streams.sim_connectors import SimConnectors
+from tests.simulation.seeds import run_seeds, seeds_parser
 
 MINUTE_MS = 60_000
 
@@ -84,16 +83,8 @@ def _tried(seed: int) -> str:
 
 
 def main() -> int:
-    """The exit code."""
-    parser = argparse.ArgumentParser(description="Crowds of streams on a world that goes wrong.")
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    with ProcessPoolExecutor(given.workers) as pool:
-        said = list(filter(None, pool.map(_tried, range(given.first, given.first + given.seeds), chunksize=8)))
-    print("\n".join([*said, f"{given.seeds} crowds of streams, {len(said)} broken"]))
-    return 1 if said else 0
+    given = seeds_parser("Crowds of streams on a world that goes wrong.").parse_args()
+    return run_seeds(given, "crowds of streams", _tried)
 
 
 if __name__ == "__main__":

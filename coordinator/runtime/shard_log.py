@@ -1,0 +1,83 @@
+"""The log of a shard as the runtime sees it: a batch is appended and has a position, replies wait in the outbox until
+the log is durable up to that position, and a load replays what was durable. Where the log is, a shard does not know."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from partition_log.errors import AppendError, LogDamaged
+from partition_log.log.partition_log import PartitionLog
+from partition_log.log.state_snapshots import StateSnapshot
+from partition_log.store.limits import Appended
+from partition_log.store.log_store import LogStore
+from protocol.record_batch import BatchHeader
+
+
+class ShardLog(Protocol):
+    """Batches from `start_offset` to `next_offset`, in the order of their positions. One writer at a time."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages to the operator, such as `__consumer_offsets-12`."""
+
+    @property
+    def files(self) -> PartitionLog | None:
+        """The log on this node's disk, which the node cleans and shows to readers; None for one that is elsewhere."""
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first batch to replay."""
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind the last append."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+
+    def append(self, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
+        """Append one sound batch at the end, stamped there. Never raises; after an `AppendError` nothing has changed.
+        With `must_fit` false the batch may be larger than others may."""
+
+    def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Replay the batches from the one that holds the offset. Raises `LogDamaged`."""
+
+    def bytes_from(self, offset: int) -> int:
+        """Bytes of the batches from there on, to say how far a replay is."""
+
+    def newest_state_snapshot(self) -> StateSnapshot | None:
+        """Find the newest snapshot of the shard's state. Raises `OSError`."""
+
+    def note_damage(self, damage: LogDamaged) -> None:
+        """Keep what a replay found damaged, for the operator."""
+
+
+class LocalLog:
+    """A log of the node's own store, durable by its write-ahead log: positions are those of `LogStore.position`, which
+    all logs of the store share."""
+
+    __slots__ = ("_store", "batches_from", "bytes_from", "files", "name", "newest_state_snapshot", "note_damage")
+
+    def __init__(self, store: LogStore, files: PartitionLog) -> None:
+        self.files = files
+        self.name = files.name
+        self._store = store
+        self.batches_from = files.batches_from
+        self.bytes_from = files.bytes_from
+        self.newest_state_snapshot = files.newest_state_snapshot
+        self.note_damage = files.note_damage
+
+    @property
+    def start_offset(self) -> int:
+        return self.files.start_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.files.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return self.files.size_bytes
+
+    def append(self, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
+        return self._store.append(self.files, batch, must_fit=must_fit)
