@@ -1,6 +1,7 @@
 """Questions to confluent-kafka's AdminClient about a group that the server balances."""
 
 from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -11,7 +12,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from interop.program import Options, check, until
@@ -56,9 +57,8 @@ def consumer_groups(options: Options) -> str:
     )
 
 
-def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
-    described: ConsumerGroupDescription = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S)
-    return described
+def _described(admin: AdminClient, group: str) -> Any:
+    return admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S)
 
 
 def _delete(admin: AdminClient, group: str) -> None:

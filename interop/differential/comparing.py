@@ -61,6 +61,9 @@ class Comparison:
         self._nothing_stored = [False] * GROUPS
         self._made_ids = [False] * GROUPS
         self._renamed = [False] * GROUPS
+        self._refused_join = [False] * GROUPS
+        self._went_over = [False] * GROUPS
+        self._classic: set[tuple[int, str]] = set()
         self._assignors: list[set[str]] = [set() for _ in range(GROUPS)]
         self._instances: dict[tuple[int, str], str | None] = {}
         self._own_ids = {member_id for profile in profiles for member_id in profile.member_ids}
@@ -86,6 +89,11 @@ class Comparison:
             self._pending_left[group] |= exchange.names_pending
             if isinstance(answer, ConsumerGroupHeartbeatReply) and answer.member_id:
                 self._learn_of_member(exchange, answer.member_id)
+            if isinstance(answer, JoinGroupReply):
+                self._refused_join[group] |= bool(answer.error_code)
+            if isinstance(answer, JoinGroupReply) and not answer.error_code:
+                self._classic.add((group, answer.member_id))
+                self._made_ids[group] |= answer.member_id not in self._own_ids
             self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
         facts = [
@@ -124,6 +132,8 @@ class Comparison:
             nothing_stored=self._nothing_stored[group],
             made_ids=self._made_ids[group],
             renamed=self._renamed[group],
+            refused_join=self._refused_join[group],
+            went_over=self._went_over[group],
             assignors=frozenset(self._assignors[group]),
         )
 
@@ -136,6 +146,7 @@ class Comparison:
     def _learn_of_member(self, exchange: Exchange, member_id: str) -> None:
         """From a heartbeat that Kafka accepted."""
         group, request = exchange.ask.group, exchange.requests[0]
+        self._went_over[group] |= (group, member_id) in self._classic
         assert isinstance(request, ConsumerGroupHeartbeat)
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:

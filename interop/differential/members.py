@@ -2,8 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from interop.differential.views import BOGUS_ID, NO_ID, TOPICS, Phase, Profile, Who
-from protocol.consumer_protocol import Subscription, encode_subscription
+from interop.differential.views import ALL_TOPICS, BOGUS_ID, NO_ID, TOPICS, Phase, Profile, Who
+from protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.consumer_groups import (
@@ -113,8 +119,20 @@ class Member:
         """Each member's share says whose it is and in which generation; nobody's without the lead."""
         if self.leader != self.member_id:
             return ()
+        if self.profile.member_ids:
+            return self._real_assignments()
         shares = [(member_id, f"{self._names.of(member_id)} in {self.generation_id}") for member_id in self._roster]
         return tuple(SyncGroupAssignment(member_id, share.encode()) for member_id, share in shares)
+
+    def _real_assignments(self) -> tuple[SyncGroupAssignment, ...]:
+        """Deal out the topics, as they must be for the coordinator to take the group over."""
+        roster = sorted(self._roster, key=lambda member_id: self._names.of(member_id) or "")
+        dealt = []
+        for place, member_id in enumerate(roster):
+            parts = [(name, tuple(range(place, ALL_TOPICS.get(name, 0), len(roster)))) for name in self.profile.topics]
+            owned = tuple([TopicPartitions(name, numbers) for name, numbers in parts if numbers])
+            dealt.append(SyncGroupAssignment(member_id, encode_assignment(Assignment(owned), 0)))
+        return tuple(dealt)
 
     @property
     def leads(self) -> bool:

@@ -10,7 +10,7 @@ from interop.differential.consumer.generator import SESSION_MS
 from interop.differential.consumer.rules import CONSUMER_RULES
 from interop.differential.consumer.steps import CONSUMER_ASKS
 from interop.differential.steps import ASKS, Ask, History
-from interop.differential.views import MORE_TOPICS, TOPICS
+from interop.differential.views import ALL_TOPICS, TOPICS
 
 _CLASSIC: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -47,9 +47,9 @@ def _consumer(draw: Callable[[int], History]) -> Suite:
         draw,
         (*ASKS, *CONSUMER_ASKS),
         (*RULES, *CONSUMER_RULES),
-        {**_CONSUMER, **_KAFKA, "group.consumer.migration.policy": "disabled"},
+        {**_CONSUMER, **_KAFKA},
         _CONSUMER,
-        {**TOPICS, **MORE_TOPICS},
+        ALL_TOPICS,
         orders_topics=True,
     )
 

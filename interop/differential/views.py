@@ -14,6 +14,7 @@ GROUPS = 2
 TOPICS = {"differential-a": 3, "differential-b": 2}
 MORE_TOPICS = {"differential-c": 7}
 """Of groups that the coordinator balances, beside the former."""
+ALL_TOPICS = {**TOPICS, **MORE_TOPICS}
 NO_TOPIC = "differential-none"
 OLD_TOPIC_NAMES = 9
 """The last version of OffsetCommit and OffsetFetch that names topics; later ones have their ids."""
@@ -90,11 +91,12 @@ class View(Protocol):
     protocol_type: str | None
     protocol_name: str | None
     revision: int
-    consumer_id: str
     owes_full: bool
     told: Mapping[str, tuple[int, ...]]
     reported: Mapping[str, tuple[int, ...]]
 
+    @property
+    def consumer_id(self) -> str: ...
     def id_of(self, who: Who) -> str: ...
     def topic_id(self, name: str) -> bytes: ...
     def assignments(self) -> tuple[SyncGroupAssignment, ...]: ...
