@@ -93,6 +93,7 @@ class Comparison:
                 self._refused_join[group] |= bool(answer.error_code)
             if isinstance(answer, JoinGroupReply) and not answer.error_code:
                 self._classic.add((group, answer.member_id))
+                self._instances[group, answer.member_id] = exchange.instance
                 self._made_ids[group] |= answer.member_id not in self._own_ids
             self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}

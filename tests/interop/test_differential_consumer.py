@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interop.differential.allowed import Case, Rule, first_that_holds
-from interop.differential.answers import Unlike, brief
+from interop.differential.answers import UNANSWERED, Unlike, brief
 from interop.differential.consumer.generator import CLIENTS, IDS, draw, draw_alone
 from interop.differential.consumer.orders import BUCKETS, member_ids, order
 from interop.differential.consumer.rules import CONSUMER_RULES
@@ -26,9 +26,10 @@ from interop.differential.exchanges import is_own
 from interop.differential.facts import Facts
 from interop.differential.generator import versions
 from interop.differential.members import Member, Names
-from interop.differential.steps import ASKS, Ask, Beat, Find, GoOn, Join, Leave
+from interop.differential.steps import ASKS, Ask, Beat, Find, GoOn, Join, Leave, Sync
 from interop.differential.suites import SUITES
 from interop.differential.views import Phase, Profile, Who
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.configs import IncrementalAlterConfigs
 from protocol.messages.consumer_groups import (
@@ -199,6 +200,11 @@ def test_an_answer_to_a_heartbeat_in_a_few_words() -> None:
 BEAT, DESCRIBE = MemberBeat(version=1), DescribeMembers(version=1)
 
 
+def dealt(*topics: str) -> str:
+    whole = Assignment(tuple(TopicPartitions(topic, (0, 1)) for topic in topics))
+    return encode_assignment(whole, 0).decode("latin-1")
+
+
 def whole(ask: Ask, kafka: str, muster: str, **facts: Any) -> Case:
     told = {"error_code": kafka, "generation_id": 0}, {"error_code": muster, "generation_id": 3}
     return Case(ask, Unlike("error_code", kafka, muster), *told, Facts(**facts))
@@ -217,6 +223,22 @@ CASES: Mapping[str, tuple[Case, Case]] = {
     "an upgrade of a group whose assignments cannot be read": (
         whole(BEAT, "UNKNOWN_SERVER_ERROR", "GROUP_ID_NOT_FOUND"),
         whole(BEAT, "UNKNOWN_SERVER_ERROR", "NONE"),
+    ),
+    "a refused upgrade of a group with parked requests": (
+        whole(JOIN, "REBALANCE_IN_PROGRESS", UNANSWERED),
+        whole(JOIN, "UNKNOWN_MEMBER_ID", UNANSWERED),
+    ),
+    "sessions of the last member that the coordinator balances and of a classic one end together": (
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"),
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"),
+    ),
+    "the order of topics in a classic member's assignment": (
+        case(Sync(version=5), "assignment", dealt("a", "b"), dealt("b", "a")),
+        case(Sync(version=5), "assignment", dealt("a", "b"), dealt("a", "c")),
+    ),
+    "the form of an id that the coordinator makes": (
+        case(JOIN, "member_id", "nNOHCKMxQkmNrCpXjNiKNQ", "c1-?"),
+        case(JOIN, "member_id", "", "c1-?"),
     ),
     "a refused JoinGroup to a group without members": (
         case(BEAT, "member_epoch", 2, 4, refused_join=True),

@@ -1,12 +1,17 @@
 """Differences on purpose in groups that the coordinator balances: each a predicate with its reason
 (docs/kafka-differences.md)."""
 
+import re
 from typing import Any
 
 from interop.differential.allowed import Case, Rule
+from interop.differential.answers import UNANSWERED
 from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
 from interop.differential.steps import Beat, Join, Sync
+from protocol.consumer_protocol import decode_assignment
+from protocol.errors import ProtocolViolation
 
+_MADE_ID = re.compile(r"[\w-]{22}")
 _TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join)
 _ASSIGNED = (
     "assignment",
@@ -39,6 +44,31 @@ def _last_one_replaced(case: Case) -> bool:
     return is_join and isinstance(case.kafka, dict) and case.kafka.get("generation_id") == 0
 
 
+def _refused_upgrade(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    return isinstance(case.ask, Join) and told == ("REBALANCE_IN_PROGRESS", UNANSWERED)
+
+
+def _sessions_end_together(case: Case) -> bool:
+    told = {_error(case.kafka), _error(case.muster)}
+    return isinstance(case.ask, Beat | Sync) and told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}
+
+
+def _order_of_topics(case: Case) -> bool:
+    if not case.unlike.path.endswith("assignment"):
+        return False
+    try:
+        told = [decode_assignment(str(one).encode("latin-1")) for one in (case.unlike.kafka, case.unlike.muster)]
+    except (ProtocolViolation, UnicodeEncodeError):
+        return False
+    return sorted(told[0].partitions) == sorted(told[1].partitions) and told[0].user_data == told[1].user_data
+
+
+def _form_of_id(case: Case) -> bool:
+    is_made = isinstance(case.unlike.kafka, str) and _MADE_ID.fullmatch(case.unlike.kafka) is not None
+    return is_made and case.unlike.path.endswith("member_id") and str(case.unlike.muster).endswith("-?")
+
+
 def _unreadable(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
     return isinstance(case.ask, MemberBeat) and told == ("UNKNOWN_SERVER_ERROR", "GROUP_ID_NOT_FOUND")
@@ -50,7 +80,7 @@ def _forgotten_by_join(case: Case) -> bool:
 
 
 def _went_over(case: Case) -> bool:
-    is_gone = _error(case.kafka) == "UNKNOWN_MEMBER_ID" != _error(case.muster)
+    is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
     return case.facts.went_over and (is_gone or isinstance(case.ask, DescribeMembers | MemberBeat))
 
 
@@ -78,6 +108,28 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "in Kafka an internal error; musterd says GROUP_ID_NOT_FOUND",
         _unreadable,
         ends=True,
+    ),
+    Rule(
+        "a refused upgrade of a group with parked requests",
+        "Kafka has answered them REBALANCE_IN_PROGRESS by then; in musterd they stay parked",
+        _refused_upgrade,
+        ends=True,
+    ),
+    Rule(
+        "sessions of the last member that the coordinator balances and of a classic one end together",
+        "which is looked at first decides whether the group becomes a classic one with the other in it",
+        _sessions_end_together,
+        ends=True,
+    ),
+    Rule(
+        "the order of topics in a classic member's assignment",
+        "the same partitions; Kafka has them in the order of a hash table",
+        _order_of_topics,
+    ),
+    Rule(
+        "the form of an id that the coordinator makes",
+        "a UUID in base64 in Kafka; in musterd it begins with the client's",
+        _form_of_id,
     ),
     Rule(
         "a refused JoinGroup to a group without members",
