@@ -145,7 +145,7 @@ class Added(NamedTuple):
 
 
 def measure(options: Options) -> list[Sheet]:
-    """Of a peer that is not here, a sentence says why."""
+    """Measure both; the notes say why a peer is not here."""
     sizes = QUICK_SIZES if options.quick else SIZES
     topics = {_topic(partitions): partitions for _, partitions in sizes}
     with ExitStack() as stack:

@@ -79,7 +79,7 @@ def _run(address: str, rounds: int, records: int) -> str:
 
 
 def read(said: str) -> Mapping[str, Counter[str]]:
-    """How often each variant passed, failed and was skipped. Pure."""
+    """Count how often each variant passed, failed and was skipped. Pure."""
     found: dict[str, Counter[str]] = {name: Counter() for name in VARIANTS}
     for match in _LINE.finditer(said):
         found.setdefault(match["name"], Counter())[match["how"]] += 1

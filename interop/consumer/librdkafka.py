@@ -21,7 +21,7 @@ _TIMEOUT_S = 20.0
 
 
 def consumer_groups(options: Options) -> str:
-    """What is told of the group, its offsets, its end. librdkafka has no settings of groups."""
+    """Ask what is told of the group, alter its offsets, delete it. librdkafka has no settings of groups."""
     group, topic = options.group, options.topic
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(_TIMEOUT_S)

@@ -15,14 +15,14 @@ from protocol.messages.configs import (
 )
 
 SESSION_MS = 6_000
-"""Of groups in which a member is killed; in others it is the servers' own, 45 s."""
+"""Session timeout of groups in which a member is killed; others have the servers' own, 45 s."""
 SETTINGS: Mapping[str, str] = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "group.consumer.min.session.timeout.ms": str(SESSION_MS),
 }
-"""Of both servers."""
+"""Settings of both servers."""
 _SETTLE_S = 180.0
 
 

@@ -32,7 +32,7 @@ PATIENCE_S, GRACE_S = 0.25, 0.008
 SILENCE_S = 3.0
 """After this a server is not slow: it does not answer."""
 SPREADING_S, RESOLVING_S = 0.1, 0.03
-"""How long a setting of a group takes to hold in all of a broker, and a pattern to be looked up, mostly."""
+"""Time that a setting of a group takes to hold in all of a broker, and a pattern to be looked up, mostly."""
 
 
 class Outcome(NamedTuple):

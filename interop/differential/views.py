@@ -13,7 +13,7 @@ SESSION_PART, REBALANCE_PART = 0.22, 0.17
 GROUPS = 2
 TOPICS = {"differential-a": 3, "differential-b": 2}
 MORE_TOPICS = {"differential-c": 7}
-"""Of groups that the coordinator balances, beside the former."""
+"""Topics of groups that the coordinator balances, beside the former."""
 ALL_TOPICS = {**TOPICS, **MORE_TOPICS}
 NO_TOPIC = "differential-none"
 OLD_TOPIC_NAMES = 9
