@@ -9,6 +9,7 @@ from sortedcontainers import SortedDict
 from coordinator.accounts.accounts import Accounts
 from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Decisions
+from coordinator.accounts.oauth import TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS
@@ -18,6 +19,7 @@ from coordinator.groups.consumer.events import TopicFilter
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.budget import Budget
 from coordinator.handlers.closed_connections import ClosedConnections
+from coordinator.handlers.timings import Timings
 from coordinator.placement import Placement
 from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
@@ -80,8 +82,13 @@ class Connection:
     permitted_epoch: int = -1
     session_ends_ms: int = NEVER_MS
     """Time at which its login expires."""
+    is_throttled: bool = False
+    """True if nothing is read and served until `throttled_until_ms`: it used more than its limits."""
+    throttled_until_ms: int = 0
     has_ended: bool = False
     """True if the client has shut down its sending side: the connection closes when all requests are answered."""
+    began: dict[int, tuple[str, int]] | None = None
+    """APIs of its requests that are not answered, and when they were read, by the request's number."""
 
     @property
     def shown_principal(self) -> str:
@@ -136,6 +143,8 @@ class Core:
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
+    tokens: TokenVerifier | None = None
+    """Check of tokens of an identity provider; None if they are no login."""
     audit: AuditTrail = field(default_factory=AuditTrail)
     balancing: BalancingPass = field(default_factory=BalancingPass)
     deletions: Deletions = field(default_factory=Deletions)
@@ -145,6 +154,7 @@ class Core:
     callers: dict[int, Decisions] = field(default_factory=dict)
     """Decisions on requests from inside the process for which somebody logged in, by the id of the call."""
     refusals: RefusedRequests = field(default_factory=RefusedRequests)
+    timings: Timings = field(default_factory=Timings)
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from tests.edges.musterd import Daemon, free_port, running, within
 
 PATIENCE_S = 120.0
 SETTINGS = (
-    "group.coordinator.rebalance.protocols=classic,consumer",
     "group.consumer.min.heartbeat.interval.ms=1",
     "group.consumer.heartbeat.interval.ms=200",
     "group.consumer.assignment.interval.ms=0",

@@ -15,7 +15,6 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
 SETTINGS = (
-    "group.coordinator.rebalance.protocols=classic,consumer",
     "group.consumer.min.heartbeat.interval.ms=1",
     "group.consumer.heartbeat.interval.ms=200",
     "group.consumer.min.session.timeout.ms=1",

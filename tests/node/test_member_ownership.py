@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from coordinator.accounts.records import AclRecord
-from coordinator.config.keys import RebalanceProtocols
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -106,7 +105,7 @@ def test_another_principal_cannot_take_over_an_instance_id() -> None:
 
 @pytest.mark.parametrize("kind", ["consumer", "balanced"])
 def test_members_of_the_other_kinds_of_groups_are_their_principals_as_well(kind: str) -> None:
-    desk = AuditedDesk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
+    desk = AuditedDesk()
     desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2),)))
     everybody = [rule(resource, OP.READ, "*")._replace(principal="User:*") for resource in (GROUP, TOPIC)]
     desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)

@@ -38,6 +38,7 @@ class Cause(enum.StrEnum):
     ADOPTED = "offsets adopted"
     MEMBERS_ELSEWHERE = "members elsewhere"
     NOT_ADOPTED = "offsets not adopted"
+    DOWNGRADED = "group downgraded"
 
 
 class NoteFacts(TypedDict, total=False):

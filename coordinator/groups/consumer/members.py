@@ -21,6 +21,7 @@ from coordinator.groups.consumer.subscriptions import (
     hash_of,
     subscribes,
     subscriptions_after,
+    subscriptions_of,
 )
 from coordinator.groups.consumer.target import compute_at_once, is_due, is_small
 from coordinator.groups.outcome import Outcome
@@ -59,7 +60,7 @@ def update(
     """Write what the change makes of the member and of its group; return the member's new current assignment. Without
     `sees` no regular expression is resolved."""
     if change.replaced is not None:
-        _write_replacement(group, change, out)
+        write_replacement(group, change, out)
     if change.line != change.before:
         out.records.append(change.line)
     after = subscriptions_after(group, change)
@@ -83,7 +84,15 @@ def update(
     return current
 
 
-def _write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> None:
+def refresh(group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> int:
+    """Look at the topics, and compute the target that is due, for a member that takes no step of its own; return the
+    target epoch."""
+    change, now = known_member(group, member, member.subscription), subscriptions_of(group)
+    epoch = _bump(group, change, now, out)
+    return _target(group, change, now, epoch, out)[0]
+
+
+def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> None:
     replaced, before = change.replaced, change.before
     assert replaced is not None and before is not None
     out.records += member_tombstones(group.group_id, replaced.member_id)
