@@ -61,6 +61,7 @@ class GroupSettings(msgspec.Struct, frozen=True, gc=False):
     max_size: int = 2_147_483_647
     max_pending_ids: int = 10_000
     offset_metadata_max_bytes: int = 4_096
+    is_pinned: bool = False
     offsets_backward: BackwardCommits = BackwardCommits.FLAGGED
 
 
