@@ -116,9 +116,7 @@ class Gateway:
                     **HANDLERS,
                     **REJECTED,
                     **dict.fromkeys(self._topic_handlers, self._after_topics_known),
-                    **dict.fromkeys(
-                        (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch), self._after_migration
-                    ),
+                    **dict.fromkeys(MIGRATED, self._after_migration),
                     **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
                     Metadata: self._after_fresh_metadata,
                     DescribeCluster: partial(describe_cluster, self.topics),

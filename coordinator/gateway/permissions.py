@@ -209,6 +209,8 @@ def _read_topics(permissions: tuple[Permission, ...], reply: MetadataReply) -> D
             decisions[permission] = None
         elif topic.error_code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID):
             decisions[permission] = topic.error_code
+        elif topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and permission.operation is AclOperation.DESCRIBE:
+            decisions[permission] = ErrorCode.NONE  # who may not describe it is not told that it does not exist
         else:
             decisions[permission] = _bits_decision(permission, topic.topic_authorized_operations)
     return decisions

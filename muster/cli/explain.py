@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from muster.cli.asking import AsJson, Bootstrap, list_notes, reaching
-from muster.cli.showing import local_time, show_json, show_table, utc_time
-from protocol.messages.groups import ListedNote
+from diagnosis.assignments import partitions_of
+from diagnosis.people import phase, waiting_for
+from muster.cli.asking import AsJson, Bootstrap, Complaint, describe_group, list_notes, reaching
+from muster.cli.operating.member_facts import epoch_row, ranges
+from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
 
 _OPENINGS = {
     "rebalance": "Rebalance",
@@ -22,6 +27,7 @@ _OPENINGS = {
 }
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 """The end of a member id. Its beginning tells members apart; scripts get all of it."""
+_NOW_COLUMNS = ("MEMBER", "EPOCH", "PARTITIONS", "TARGET", "TO REVOKE", "FOR")
 _ROLES = {"rebalance": "Began with", "completed": "Leader:", "dropped": "It was", "replaced": "Now"}
 
 
@@ -32,16 +38,80 @@ def explain(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show why a group rebalanced: when, who began it, and what came of it."""
+    """Show why a group rebalanced: when, who began it, what came of it, and for whom it waits now.
+
+    Of a group that the coordinator balances, it says too how far each member has come.
+    """
+    now: DescribedGroup | None = None
     with reaching(ctx, bootstrap) as cluster:
         notes = list_notes(cluster, group, newest)
+        with suppress(Complaint):  # a group that is gone has notes still
+            now = describe_group(cluster, group)
     if as_json:
-        show_json({"group_id": group, "notes": [_document(note) for note in notes]})
+        known = None if now is None else _present(now)
+        show_json({"group_id": group, "now": known, "notes": [_document(note) for note in notes]})
     elif notes:
         columns = ("WHEN", "GENERATION", "MEMBERS", "WHAT HAPPENED")
         show_table(columns, map(_row, notes), whole="WHEN")
     else:
         print(f"Group {group!r} has not rebalanced yet.")
+    if not as_json and now is not None:
+        _show_present(now)
+
+
+def _show_present(group: DescribedGroup) -> None:
+    """Show what the group waits for; of a server-driven one, epochs and assignments."""
+    is_driven = group.target_epoch >= 0
+    facts = [("Phase", phase(group)), ("Waiting for", waiting_for(group))]
+    shown: list[tuple[str, object]] = [(name, said) for name, said in facts if said]
+    if is_driven:
+        shown = [("Epoch", group.generation_id), ("Target epoch", group.target_epoch), *shown]
+    if shown:
+        print()
+        show_facts([("Now", group.group_state), *shown])
+    if is_driven and group.members:
+        print()
+        show_table(_NOW_COLUMNS, map(partial(_member_row, group), group.members))
+
+
+def _member_row(group: DescribedGroup, member: DescribedMember) -> tuple[object, ...]:
+    assigned, target, pending = (ranges(partitions_of(group, one)) for one in _assignments(member).values())
+    member_id, epoch, *rest = epoch_row(member, target, pending)
+    return member_id, epoch, assigned, *rest
+
+
+def _assignments(member: DescribedMember) -> dict[str, bytes]:
+    return {
+        "partitions": member.member_assignment,
+        "target": member.target_assignment,
+        "to_revoke": member.pending_revocation,
+    }
+
+
+def _present(group: DescribedGroup) -> dict[str, Any]:
+    """Return how the group is, for scripts."""
+    present: dict[str, Any] = {
+        "state": group.group_state,
+        "generation_id": group.generation_id,
+        "phase": group.phase or None,
+        "phase_ms": group.phase_ms if group.phase else None,
+        "waiting_for": list(group.waiting_for),
+    }
+    if group.target_epoch >= 0:
+        present["target_epoch"] = group.target_epoch
+        present["members"] = [
+            {
+                "member_id": member.member_id,
+                "member_epoch": member.member_epoch,
+                "revoking_ms": member.revoking_ms if member.revoking_ms >= 0 else None,
+                **{
+                    name: [{"topic": topic, "partition": number} for topic, number in partitions_of(group, encoded)]
+                    for name, encoded in _assignments(member).items()
+                },
+            }
+            for member in group.members
+        ]
+    return present
 
 
 def sentence(note: ListedNote, time: Callable[[int], str]) -> str:

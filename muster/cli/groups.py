@@ -26,7 +26,14 @@ from muster.cli.asking import (
 from muster.cli.ends import ends_of, left_out, oldest
 from muster.cli.operating import exports, listing, pinning, surgery
 from muster.cli.operating.carrying_out import ActRefused
-from muster.cli.operating.member_facts import EPOCH_COLUMNS, VERBOSE_COLUMNS, epoch_row, facts_document, verbose_row
+from muster.cli.operating.member_facts import (
+    EPOCH_COLUMNS,
+    VERBOSE_COLUMNS,
+    epoch_row,
+    facts_document,
+    ranges,
+    verbose_row,
+)
 from muster.cli.showing import local_time, printable, show_csv, show_facts, show_json, show_table, utc_time
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
@@ -253,7 +260,7 @@ def _epochs(group: DescribedGroup, member: DescribedMember) -> dict[str, Any]:
 
 def _epoch_row(group: DescribedGroup, member: DescribedMember) -> tuple[object, ...]:
     target, pending = _assigned(group, member.target_assignment), _assigned(group, member.pending_revocation)
-    return epoch_row(member, _ranges(target), _ranges(pending))
+    return epoch_row(member, ranges(target), ranges(pending))
 
 
 def _log(group: DescribedGroup) -> str | None:
@@ -287,7 +294,7 @@ def _show(
     if group.members:
         print()
         rows = [
-            (m.member_id, m.group_instance_id, m.client_id, m.client_host, _ranges(owned[m.member_id]))
+            (m.member_id, m.group_instance_id, m.client_id, m.client_host, ranges(owned[m.member_id]))
             for m in group.members
         ]
         show_table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)
@@ -312,18 +319,3 @@ def _target(group: DescribedGroup) -> str:
 def _total(lines: list[dict[str, Any]]) -> str:
     known = [line["lag"] for line in lines if line["lag"] is not None]
     return f"{sum(known) if known else '-'}{left_out(lines)}"
-
-
-def _ranges(partitions: list[TopicPartition]) -> str:
-    """`flights 0-3 7, other 0`."""
-    by_topic: dict[str, list[list[int]]] = {}
-    for topic, partition in partitions:
-        runs = by_topic.setdefault(topic, [])
-        if runs and runs[-1][1] == partition - 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    return ", ".join(
-        f"{topic} " + " ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
-        for topic, runs in by_topic.items()
-    )

@@ -25,9 +25,11 @@ from membership.events import (
     Replied,
     Revoked,
     SendRequest,
+    SubscribedToRegex,
     TimePassed,
 )
 from membership.member import MemberSettings
+from membership.server_driven import make_membership
 from membership.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply, SyncGroup
@@ -61,13 +63,15 @@ class Exchange(Protocol):
 
 
 class Traits(NamedTuple):
-    """Traits of a member. Its application acts every `act_ms` or so, and commits with this probability."""
+    """Traits of a member. Its application acts every `act_ms` or so, and commits with this probability. `regex`: the
+    coordinator finds the topics by it."""
 
     settings: MemberSettings
     topics: tuple[str, ...]
     dialect: Dialect
     act_ms: int
     commits: float = 0.4
+    regex: str = ""
 
 
 def draw_traits(seed: int, name: str, group_id: str, *, is_slow: bool) -> Traits:
@@ -111,7 +115,9 @@ class SimMember:
         seen: Seen,
     ) -> None:
         self.name, self.traits, self.settings, self.dialect = name, traits, traits.settings, traits.dialect
-        self.membership = Membership(traits.settings, traits.topics, random.random)
+        self.membership: Membership = make_membership(
+            traits.settings, () if traits.regex else traits.topics, random.random
+        )
         self.running = True
         self.stalled_until_ms = -1
         self.dies_as_leader = False
@@ -133,6 +139,8 @@ class SimMember:
         self._wake_ms: int | None = None
 
     def start(self) -> None:
+        if self.traits.regex:
+            self._step(SubscribedToRegex(self.traits.regex))
         self._step(Polled())
         self._later()
 

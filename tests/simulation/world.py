@@ -12,6 +12,7 @@ from random import Random
 from coordinator.config.config import Config
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.state import ClassicGroup
+from coordinator.groups.consumer.state import ConsumerGroupState
 from coordinator.node.events import Opened
 from coordinator.runtime.group import Group
 from tests.simulation.bounds import compare_at_rest, compare_sizes
@@ -30,6 +31,7 @@ from tests.simulation.replay import compare_with_replay
 from tests.simulation.strangers import Caller
 
 LOOK_AT_ALL_MS = 10_000
+_AT_REST = (GroupState.EMPTY, GroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.STABLE)
 
 
 class World:
@@ -256,8 +258,9 @@ class World:
         node = self.daemon.node
         if node is None:
             raise Broken("the daemon did not come up again")
-        for group in [one.classic for one in node.core.directory.values()]:
-            if group.state not in (GroupState.EMPTY, GroupState.STABLE):
+        for one in node.core.directory.values():
+            group = one.classic if one.serving_consumer is None else one.serving_consumer
+            if group.state not in _AT_REST:
                 raise Broken(f"{group.group_id} is still {group.state.title}")
         for member in self.members.values():
             if member.running:
@@ -271,7 +274,8 @@ class World:
         self.daemon.count_notes()
 
     def _must_be_in(self, group: Group | None, member: SimMember) -> None:
-        if group is None or member.membership.member_id not in group.classic.members:
+        served = None if group is None else group.serving_consumer or group.classic
+        if served is None or member.membership.member_id not in served.members:
             raise Broken(f"{member.name} runs and is no member of {member.settings.group_id}")
         if not member.is_settled:
             raise Broken(f"{member.name} does not know where to read on")

@@ -146,6 +146,8 @@ class GuardedPair(Pair):
                 topics.append(MetadataTopicReply(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
             elif not self.has(number, name, DESCRIBE):
                 topics.append(MetadataTopicReply(asked.name, asked.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif name not in known.values():
+                topics.append(MetadataTopicReply(name, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
                 bits = sum(1 << one for one in AclOperation if self.has(number, name, one))
                 topics.append(MetadataTopicReply(name, asked.topic_id, topic_authorized_operations=bits))

@@ -331,6 +331,17 @@ def test_the_clusters_rules_hold_for_groups_topics_and_descriptions() -> None:
     assert topics_asked(rig) == 0
 
 
+def test_a_topic_that_does_not_exist_may_be_subscribed_to_by_who_could_describe_it() -> None:
+    rig = guarded()
+    assert isinstance(rig.pair, GuardedPair)
+    assert rig.join("a", "T", "N", by=ALICE).error_code is TOPIC_REFUSED
+    rig.pair.rights[BOB].add(("N", DESCRIBE))
+    assert told(rig.join("b", "U", "N", by=BOB)) == {rig.id_of("U"): (0, 1)}
+    rig.make("N", 1)
+    rig.list_topics()
+    assert told(rig.beat("b", by=BOB)) == {rig.id_of("U"): (0, 1), rig.id_of("N"): (0,)}
+
+
 def test_a_pattern_matches_what_the_member_may_describe() -> None:
     rig = guarded()
     rig.join("b", by=BOB, subscribed_topic_regex=".*")

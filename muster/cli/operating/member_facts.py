@@ -1,5 +1,6 @@
 """Facts of a group's members, for people and for scripts: times, connections, software."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from diagnosis.facts import known_facts
@@ -60,6 +61,21 @@ def verbose_row(member: DescribedMember) -> tuple[object, ...]:
         _ago(member.committed_ago_ms),
         ", ".join(member.protocols),
         ", ".join(member.topics),
+    )
+
+
+def ranges(partitions: Iterable[tuple[str, int]]) -> str:
+    """Return partitions as `flights 0-3 7, other 0`."""
+    by_topic: dict[str, list[list[int]]] = {}
+    for topic, partition in partitions:
+        runs = by_topic.setdefault(topic, [])
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return ", ".join(
+        f"{topic} " + " ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
+        for topic, runs in by_topic.items()
     )
 
 

@@ -9,6 +9,7 @@ from coordinator.handlers.offset_commit import refused_topics
 from coordinator.node.events import Event, Received
 from coordinator.node.node import AnyNode
 from membership.topic_partition import TopicPartition
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.messages.groups import DescribeGroupsReply
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
@@ -42,6 +43,9 @@ class Watch(Checkers):
         self.adopts = False
         self.most_held = 0
         """Bytes that may be held for one connection."""
+        self.driven: frozenset[str] = frozenset()
+        """Groups that the node balances."""
+        self._driven_looks: dict[str, tuple[Any, ...]] = {}
         self._members = 0
         """The group's offsets as the brokers last answered the node."""
         self._has_members_there = False
@@ -93,8 +97,24 @@ class Watch(Checkers):
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
         if isinstance(reply, ErrorReply) and isinstance(message, OffsetCommit):
             reply = OffsetCommitReply(refused_topics(message.topics, reply.error_code))
+        if isinstance(reply, ConsumerGroupHeartbeatReply):
+            self._beat_heard(member, message, reply)
         if not isinstance(reply, ErrorReply):
             super().heard(member, message, reply)
+
+    def _beat_heard(
+        self, member: SimMember, message: ConsumerGroupHeartbeat, reply: ConsumerGroupHeartbeatReply
+    ) -> None:
+        """Epochs that a member is told do not go back."""
+        seen = member._seen
+        seen.add(f"driven: heartbeat {reply.error_code.name}")
+        if reply.error_code:
+            return
+        if 0 < reply.member_epoch < message.member_epoch:
+            raise Broken(f"{member.name} was at epoch {message.member_epoch}, and is told {reply.member_epoch}")
+        if reply.assignment is not None and reply.assignment.topic_partitions:
+            seen.add("driven: partitions assigned")
+            seen.add("driven: partitions found by a pattern", bool(member.traits.regex))
 
     def answered(self, reply: Any) -> None:
         """The brokers told the node something."""
@@ -111,9 +131,26 @@ class Watch(Checkers):
             connection = node.core.connections.get(event.connection)
             if connection is not None and isinstance(connection.session, ProxySession):
                 self._look_at(front, connection.session, event)
+        self._look_at_driven(node)
         if self.adopts and not self._has_moved and MOVED in node.core.directory:
             self._has_moved = True
             self._must_have_moved()
+
+    def _look_at_driven(self, node: AnyNode) -> None:
+        """Groups that the node balances are consistent, and their epochs do not go back."""
+        for group_id in self.driven:
+            found = node.core.directory.get(group_id)
+            group = None if found is None else found.serving_consumer
+            if group is None or not node.is_loaded:
+                self._driven_looks.pop(group_id, None)
+                continue
+            look = group, group.epoch, group.target_epoch, len(group.members), dict(+group.settled)
+            before = self._driven_looks.get(group_id)
+            if look != before:
+                self._driven_looks[group_id] = look
+                group.check()
+                if before is not None and before[0] is group and group.epoch < before[1]:
+                    raise Broken(f"the epoch of {group_id} was {before[1]}, and is {group.epoch}")
 
     def _look_at(self, front: Front, session: ProxySession, event: Event) -> None:
         if isinstance(event, UpstreamLost) and session.awaits_broker and not _has_upstream(front, event.connection):

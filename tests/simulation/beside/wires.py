@@ -5,6 +5,7 @@ from typing import Any
 
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Fetch, InitProducerId, Produce
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import ApiVersions
@@ -21,7 +22,7 @@ _RECORDS: dict[type[Message], tuple[int, int]] = {
     ApiVersions: (0, 3),
     Metadata: (1, 13),
 }
-FETCH_BY_ID, METADATA_WITH_IDS = 13, 10
+FETCH_BY_ID, METADATA_WITH_IDS, METADATA_BY_ID = 13, 10, 12
 _MOST_NUMBER = 1 << 30
 
 
@@ -62,6 +63,19 @@ def draw_versions(random: Random) -> dict[type[Message], int]:
     if versions[Fetch] >= FETCH_BY_ID:
         versions[Metadata] = max(versions[Metadata], METADATA_WITH_IDS)
     return versions
+
+
+def server_driven(dialect: Dialect, random: Random, *, has_regex: bool) -> Dialect:
+    """The same client, in the versions that a member of a group needs which the coordinator balances."""
+    if not dialect.versions:
+        return dialect
+    versions: dict[type[Message], Any] = {
+        ConsumerGroupHeartbeat: 1 if has_regex else random.choice((0, 1)),
+        Metadata: max(dialect.versions[Metadata], METADATA_BY_ID),
+        OffsetCommit: 9,
+        OffsetFetch: 9,
+    }
+    return BesideDialect("kafka", dialect.versions | versions)
 
 
 def of_records(random: Random) -> Dialect:

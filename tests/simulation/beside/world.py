@@ -17,7 +17,7 @@ from unittest.mock import patch
 import msgspec
 
 from coordinator.config.config import Config
-from coordinator.config.keys import UpstreamOffsets
+from coordinator.config.keys import RebalanceProtocols, UpstreamOffsets
 from coordinator.gateway.session import session
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.handlers.budget import BYTES_A_STEP
@@ -32,7 +32,7 @@ from tests.simulation.beside.people import Producer, Reader
 from tests.simulation.beside.plan import draw_beside
 from tests.simulation.beside.port import Port
 from tests.simulation.beside.watch import MOST_UNFINISHED, MOVED, AtBroker, Watch
-from tests.simulation.beside.wires import of_records, with_records
+from tests.simulation.beside.wires import of_records, server_driven, with_records
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_config
 from tests.simulation.daemon import TOPICS, Daemon
@@ -55,6 +55,9 @@ PROMISE_MS = _SILENCE_MS + 3_500
 _AGAIN_MS, _REST_MS = 2_000, 15_000
 _ASK_MS = (500, 1_500)
 _MOVES_AFTER_MS = 1_500
+_DRIVEN_SESSION_MS = 6_000
+_DRIVEN_MS = 30_000
+"""Time in which a pattern finds new topics: they are listed every ten seconds, and matched every ten seconds."""
 
 
 class BesideWorld(World):
@@ -87,6 +90,12 @@ class BesideWorld(World):
     def draw_config(self, random: Random) -> Config:
         """The same but for what a restart may change."""
         fixed = Random(f"{self.seed} upstream")
+        driven: dict[str, Any] = {
+            "group_coordinator_rebalance_protocols": RebalanceProtocols(("classic", "consumer")),
+            "group_consumer_session_timeout_ms": _DRIVEN_SESSION_MS,
+            "group_consumer_heartbeat_interval_ms": 1_500,
+            "group_consumer_assignment_interval_ms": Random(f"{self.seed} interval").choice((0, 1_000)),
+        }
         return msgspec.structs.replace(
             draw_config(random),
             upstream_offsets=fixed.choice((UpstreamOffsets.ADOPT, UpstreamOffsets.ADOPT, UpstreamOffsets.IGNORE)),
@@ -95,10 +104,12 @@ class BesideWorld(World):
             upstream_ask_timeout_ms=random.choice(_ASK_MS),
             group_max_size=1_000,
             upstream_request_timeout_ms=_SILENCE_MS,
+            **(driven if self.driven else {}),
         )
 
     def _make_daemon(self, config: Config) -> Daemon:
         self.checkers = Watch()
+        self.checkers.driven = self.driven
         self.checkers.adopts = config.upstream_offsets is UpstreamOffsets.ADOPT
         self.front = Front(self.seed, self, config, self.checkers, self.seen, self._ledger)
         self.front.has_authorizer = Random(f"authorizer {self.seed}").random() < 0.5
@@ -179,7 +190,22 @@ class BesideWorld(World):
     # --- the people ---
 
     def traits(self, name: str, group_id: str | None = None) -> Traits:
-        return self._with_records(name, super().traits(name, group_id))
+        traits = self._with_records(name, super().traits(name, group_id))
+        return self._driven(name, traits) if traits.settings.group_id in self.driven else traits
+
+    def _driven(self, name: str, traits: Traits) -> Traits:
+        """The same member, in a group that the node balances."""
+        random = Random(f"{self.seed} {name} driven")
+        regex = "|".join(traits.topics) if random.random() < 0.3 else ""
+        settings = msgspec.structs.replace(traits.settings, group_protocol=random.choice(("consumer", "auto")))
+        dialect = server_driven(traits.dialect, random, has_regex=bool(regex))
+        return traits._replace(settings=settings, dialect=dialect, regex=regex)
+
+    @property
+    def driven(self) -> frozenset[str]:
+        """Groups that the node balances."""
+        random = Random(f"{self.seed} driven groups")
+        return frozenset(group for group in ("orders", "delays", MOVED) if random.random() < 0.35)
 
     def _with_records(self, name: str, traits: Traits) -> Traits:
         random = Random(f"{self.seed} {name} records")
@@ -237,6 +263,8 @@ class BesideWorld(World):
         """A member that was refused for those at the brokers is started again; as an operator does, from time to
         time."""
         error, member.fatal = member.fatal, None
+        if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise Broken(f"{member.name} is refused a topic, and the brokers permit everything")
         if error is ErrorCode.NON_EMPTY_GROUP:
             if not self.checkers.adopts:
                 raise Broken(f"{member.name} is refused for members that are not to count")
@@ -257,7 +285,7 @@ class BesideWorld(World):
 
     @property
     def bound_ms(self) -> int:
-        return super().bound_ms + PROMISE_MS
+        return super().bound_ms + PROMISE_MS + (_DRIVEN_MS if self.driven else 0)
 
     def _end_faults(self) -> None:
         # A leader that came back as the instance it was takes over what was shared out before: of a partition that was
@@ -300,6 +328,8 @@ class BesideWorld(World):
         for member in self.members.values():
             if member.running:
                 self._all_must_be_read(node, member)
+        for group_id in self.driven:
+            self._must_have_converged(group_id)
         if any(set(shard.offsets.groups()) - {MOVED} for shard in node.core.shards):
             raise Broken("the brokers' own coordinator has offsets of other groups")
         super()._must_be_settled()
@@ -322,6 +352,35 @@ class BesideWorld(World):
                 read_to = self.checkers.read_to(group_id, TopicPartition(topic, index))
                 if read_to < log.flushed_offset:
                     raise Broken(f"{group_id} has read {topic}-{index} to {read_to} of {log.flushed_offset}")
+
+    def _must_have_converged(self, group_id: str) -> None:
+        """Every member of a group that the node balances holds its target, and nothing is left over."""
+        node = self.front.node
+        running = {
+            one.membership.member_id: one
+            for one in self.members.values()
+            if one.running and one.settings.group_id == group_id
+        }
+        found = None if node is None else node.core.directory.get(group_id)
+        group = None if found is None else found.serving_consumer
+        if not running:
+            return
+        if group is None or group.members.keys() != running.keys():
+            raise Broken(f"{sorted(running)} run, and {group_id} is {group and sorted(group.members)}")
+        held: set[TopicPartition] = set()
+        for member_id, member in running.items():
+            target = {
+                TopicPartition(group.topics.name_of(topic_id) or "", number)
+                for topic_id, numbers in group.targets.get(member_id, {}).items()
+                for number in numbers
+            }
+            if set(member.held) != target:
+                raise Broken(f"{member_id} holds {sorted(member.held)}, and its target is {sorted(target)}")
+            held |= target
+        for topic in map(group.topics.find, sorted(group.subscribed)):
+            missing = {TopicPartition(topic.name, number) for number in range(topic.partitions)} - held if topic else ()
+            if missing:
+                raise Broken(f"nobody in {group_id} has {sorted(missing)}")
 
     def _front_must_be_at_rest(self) -> None:
         node = self.front.node_beside
