@@ -170,3 +170,6 @@ READINESS: Final = record(
     upstream=record("Upstream", ("why",), reachable=TRUTH, age_ms=WHOLE, why=TEXT),
 )
 INDEX: Final = record("Index", service=TEXT, paths=TEXTS)
+EVICTED: Final = record(
+    "Evicted", group_id=TEXT, members=several(record("EvictedMember", member_id=TEXT, error=TEXT_OR_NULL))
+)
