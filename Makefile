@@ -21,7 +21,7 @@ export COMPILED
 LIBRARIES := $(if $(COMPILED),compiled)
 
 .NOTPARALLEL:
-.PHONY: help setup run demo compiled pure test quick check lint simulate fuzz explore bench crash torture owners mutants interop differential outages faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo compiled pure test quick check lint simulate fuzz explore bench crash torture owners mutants interop differential franzgo balanced outages faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -93,6 +93,12 @@ interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="k
 
 differential: $(ALL) ## ROUNDS=N random histories put to an Apache Kafka 4.3.1 and to musterd in step: answers compared
 	$(BIN)/python -m interop.differential --rounds $(ROUNDS) $(ARGS)
+
+franzgo: $(ALL) ## franz-go's own group tests, KIP-848 variants too, three rounds at a fresh daemon; wants Go
+	$(BIN)/python -m interop.franz_go $(ARGS)
+
+balanced: $(ALL) ## other clients with group.protocol=consumer at an Apache Kafka 4.3.1 and at musterd, side by side
+	$(BIN)/python -m interop.consumer $(ARGS)
 
 outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)

@@ -14,6 +14,7 @@ from bench import (
     alone,
     assignors,
     cleaning,
+    consumer_groups,
     first_message,
     footprint,
     front,
@@ -48,10 +49,11 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "first_message": first_message.measure,
     "front": front.measure,
     "kafka": kafka.measure,
+    "consumer_groups": consumer_groups.measure,
     "spark": spark.measure,
 }
 
-OF_OTHERS = frozenset({"front", "kafka", "spark"})
+OF_OTHERS = frozenset({"consumer_groups", "front", "kafka", "spark"})
 """Benchmarks that also measure other projects' servers."""
 
 

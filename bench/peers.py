@@ -73,8 +73,10 @@ def musterd(
 
 
 @contextmanager
-def apache_kafka(folder: Path, *, may_fetch: bool, settings: Mapping[str, str] = QUICK_GROUPS) -> Iterator[Peer]:
-    """One KRaft broker with a heap of 1 GiB. Raises NotHere."""
+def apache_kafka(
+    folder: Path, *, may_fetch: bool, settings: Mapping[str, str] = QUICK_GROUPS, heap: str = "1g"
+) -> Iterator[Peer]:
+    """One KRaft broker with a heap of 1 GiB, or of another size as Java has it. Raises NotHere."""
     java, jars = builds.java(), builds.kafka_jars(may_fetch=may_fetch)
     home = folder / "kafka"
     home.mkdir()
@@ -87,8 +89,8 @@ def apache_kafka(folder: Path, *, may_fetch: bool, settings: Mapping[str, str] =
     format_it = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id.replace("-", "_"), "-c", str(properties)]
     subprocess.run(format_it, cwd=home, capture_output=True, timeout=_START_S, check=True)
     with (home / "log").open("wb") as log:
-        heap = ["-Xms1g", "-Xmx1g", "-XX:+UseG1GC"]
-        process = subprocess.Popen([*run, *heap, "kafka.Kafka", str(properties)], cwd=home, stdout=log, stderr=log)
+        memory = [f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseG1GC"]
+        process = subprocess.Popen([*run, *memory, "kafka.Kafka", str(properties)], cwd=home, stdout=log, stderr=log)
     with _ended(process):
         make_topics(port)
         yield Peer(KAFKA, port, process.pid)

@@ -40,16 +40,19 @@ def play(stage: Stage, capability: str) -> str:
 class Actors:
     """Starts members on a stage, and says whether they share its partitions as they should."""
 
-    def __init__(self, stage: Stage, members: Crowd, partitions: int = PARTITIONS) -> None:
+    def __init__(
+        self, stage: Stage, members: Crowd, partitions: int = PARTITIONS, *, settle_s: float = SETTLE_S
+    ) -> None:
         self.crowd = members
+        self.settle_s = settle_s
         self._partitions = range(partitions)
-        self._stage = stage
+        self.stage = stage
         self._fed = itertools.count()
 
     def member(
         self, *extra: str, assignor: str = EAGER, session_ms: int = SESSION_MS, program: Program | None = None
     ) -> Member:
-        stage = self._stage
+        stage = self.stage
         arguments = ["--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
         arguments += ["--assignor", assignor, "--session-timeout-ms", str(session_ms), *extra]
         return self.crowd.start(program or stage.program, arguments)
@@ -62,12 +65,12 @@ class Actors:
             owned = [partition for member in members for partition in member.owned]
             return sorted(owned) == list(self._partitions) and all(len(m.owned) == share for m in members)
 
-        self.crowd.wait(shared, what, SETTLE_S)
+        self.crowd.wait(shared, what, self.settle_s)
 
     def feed(self, *members: Member) -> None:
         """A record for every partition; each must reach the partition's owner."""
         records = {partition: f"fed-{next(self._fed)}" for partition in self._partitions}
-        self._stage.judge.produce(self._stage.topic, list(records.items()))
+        self.stage.judge.produce(self.stage.topic, list(records.items()))
 
         def arrived() -> bool:
             return all(
@@ -77,7 +80,7 @@ class Actors:
                 if partition in member.owned
             )
 
-        self.crowd.wait(arrived, "a record for every partition reaches its owner", SETTLE_S)
+        self.crowd.wait(arrived, "a record for every partition reaches its owner", self.settle_s)
 
 
 def _rebalance_eager(stage: Stage, actors: Actors) -> str:
@@ -161,14 +164,15 @@ def _static_member(stage: Stage, actors: Actors) -> str:
     return f"killed and back with partitions {sorted(owned)}; the other member noticed nothing"
 
 
-def _commit_resume(stage: Stage, actors: Actors) -> str:
+def commit_resume(stage: Stage, actors: Actors) -> str:
+    """Play the story; what was seen."""
     stage.judge.create(stage.topic, PARTITIONS)
     count, half = 360, 150
     stage.judge.produce(stage.topic, [(i % PARTITIONS, str(i)) for i in range(count)])
     seen: list[str] = []
     for limit in (half, count - half):
         member = actors.member("--limit", str(limit))
-        member.join(SETTLE_S)
+        member.join(actors.settle_s)
         if not member.committed:
             raise Failed(f"{member.name} ended without a commit")
         if len(member.records) != limit:
@@ -290,7 +294,7 @@ _STORIES: dict[str, Callable[[Stage, Actors], str]] = {
     "rebalance_eager": _rebalance_eager,
     "rebalance_cooperative": _rebalance_cooperative,
     "static_member": _static_member,
-    "commit_resume": _commit_resume,
+    "commit_resume": commit_resume,
     "idempotent": _idempotent,
     "mixed": _mixed,
     "server_crash": _server_crash,

@@ -35,11 +35,6 @@ class Rule(NamedTuple):
     ends: bool = False
 
 
-def first_that_holds(case: Case) -> Rule | None:
-    """None for a difference that nobody has explained."""
-    return next((rule for rule in RULES if rule.holds(case)), None)
-
-
 def _error(answer: Any) -> str:
     """An answer's error; UNANSWERED for none."""
     return str(answer.get("error_code", "")) if isinstance(answer, dict) else str(answer)
@@ -208,3 +203,8 @@ RULES: tuple[Rule, ...] = (
         ends=True,
     ),
 )
+
+
+def first_that_holds(case: Case, rules: tuple[Rule, ...] = RULES) -> Rule | None:
+    """None for a difference that nobody has explained."""
+    return next((rule for rule in rules if rule.holds(case)), None)

@@ -86,8 +86,20 @@ def _id(value: str, names: Names) -> str:
 
 def brief(value: Any) -> str:
     """A normal answer, or a part of one, in a few words: its error where it is a whole answer."""
+    if isinstance(value, dict) and "member_epoch" in value and "error_code" in value:
+        return _brief_beat(value)
     if isinstance(value, dict) and "error_code" in value:
         generation = value.get("generation_id", -1)
         return str(value["error_code"]) + (f" generation {generation}" if generation >= 0 else "")
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _brief_beat(value: Any) -> str:
+    """The answer to a ConsumerGroupHeartbeat: what the member may use stands there if it was told."""
+    if value["error_code"] != "NONE":
+        return str(value["error_code"])
+    if value["assignment"] is None:
+        return f"epoch {value['member_epoch']}"
+    topics = [f"{one['topic_id']} {one['partitions']}" for one in value["assignment"]["topic_partitions"]]
+    return f"epoch {value['member_epoch']}, {', '.join(topics) or 'nothing'}"

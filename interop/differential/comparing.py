@@ -5,14 +5,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from interop.differential.allowed import Case, Rule, first_that_holds
+from interop.differential.allowed import RULES, Case, Rule, first_that_holds
 from interop.differential.answers import Unlike, brief, normal, unlike
+from interop.differential.consumer.steps import DescribeMembers
 from interop.differential.exchanges import Exchange, Side, is_own
 from interop.differential.facts import Facts
 from interop.differential.steps import ABOUT_GROUPS, Join
 from interop.differential.views import GROUPS, Phase, Profile
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.consumer_groups import (
+    JOINING,
+    LEAVING,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+)
 from protocol.messages.groups import JoinGroupReply, SyncGroupReply
 from protocol.messages.offsets import OffsetCommitReply
 
@@ -37,7 +44,10 @@ class Seen(NamedTuple):
 class Comparison:
     """One run: its requests by API, the differences, and a line an answer."""
 
-    def __init__(self, profiles: tuple[Profile, ...], sides: tuple[Side, Side], unique: str) -> None:
+    def __init__(
+        self, profiles: tuple[Profile, ...], sides: tuple[Side, Side], unique: str, rules: tuple[Rule, ...] = RULES
+    ) -> None:
+        self._rules = rules
         self.asked: Counter[str] = Counter()
         self.seen: list[Seen] = []
         self.lines: list[str] = []
@@ -49,6 +59,14 @@ class Comparison:
         self._replaced = [False] * GROUPS
         self._pending_left = [False] * GROUPS
         self._nothing_stored = [False] * GROUPS
+        self._made_ids = [False] * GROUPS
+        self._renamed = [False] * GROUPS
+        self._refused_join = [False] * GROUPS
+        self._went_over = [False] * GROUPS
+        self._classic: set[tuple[int, str]] = set()
+        self._assignors: list[set[str]] = [set() for _ in range(GROUPS)]
+        self._instances: dict[tuple[int, str], str | None] = {}
+        self._own_ids = {member_id for profile in profiles for member_id in profile.member_ids}
         self._synced: set[tuple[int, int, str | None]] = set()  # group, generation, instance
         self._generations = [-1] * GROUPS
 
@@ -69,6 +87,14 @@ class Comparison:
             group, answer = exchange.ask.group, exchange.answers[0]
             self._replaced[group] |= exchange.is_return
             self._pending_left[group] |= exchange.names_pending
+            if isinstance(answer, ConsumerGroupHeartbeatReply) and answer.member_id:
+                self._learn_of_member(exchange, answer.member_id)
+            if isinstance(answer, JoinGroupReply):
+                self._refused_join[group] |= bool(answer.error_code)
+            if isinstance(answer, JoinGroupReply) and not answer.error_code:
+                self._classic.add((group, answer.member_id))
+                self._instances[group, answer.member_id] = exchange.instance
+                self._made_ids[group] |= answer.member_id not in self._own_ids
             self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
         facts = [
@@ -105,13 +131,33 @@ class Comparison:
             replaced=self._replaced[group],
             pending_left=self._pending_left[group],
             nothing_stored=self._nothing_stored[group],
+            made_ids=self._made_ids[group],
+            renamed=self._renamed[group],
+            refused_join=self._refused_join[group],
+            went_over=self._went_over[group],
+            assignors=frozenset(self._assignors[group]),
         )
 
     @staticmethod
     def _learn_ids(exchange: Exchange, index: int, side: Side) -> None:
         answer = exchange.answers[index]
-        if isinstance(answer, JoinGroupReply) and is_own(exchange.ask):
-            side.member(exchange.ask).name(answer.member_id)
+        if isinstance(answer, JoinGroupReply | ConsumerGroupHeartbeatReply) and is_own(exchange.ask):
+            side.member(exchange.ask).name(answer.member_id or "")
+
+    def _learn_of_member(self, exchange: Exchange, member_id: str) -> None:
+        """From a heartbeat that Kafka accepted."""
+        group, request = exchange.ask.group, exchange.requests[0]
+        self._went_over[group] |= (group, member_id) in self._classic
+        assert isinstance(request, ConsumerGroupHeartbeat)
+        self._made_ids[group] |= member_id not in self._own_ids
+        if request.server_assignor is not None:
+            self._assignors[group].add(request.server_assignor)
+        if request.member_epoch == LEAVING:
+            self._instances.pop((group, member_id), None)
+        elif request.member_epoch == JOINING:
+            known = self._instances.get((group, member_id), request.instance_id)
+            self._renamed[group] |= request.instance_id not in {None, known}
+            self._instances[group, member_id] = request.instance_id
 
     @staticmethod
     def _learn(exchange: Exchange, index: int, side: Side) -> None:
@@ -188,9 +234,9 @@ class Comparison:
         for difference in unlike(kafka, muster):
             known = {"is_return": exchange.is_return, "is_superseded": exchange.is_superseded}
             cases = [Case(ask, difference, kafka, muster, one, **known) for one in facts]
-            rule = first_that_holds(cases[0])
-            if rule is None and isinstance(ask, ABOUT_GROUPS):
-                rule = first_that_holds(cases[1])
+            rule = first_that_holds(cases[0], self._rules)
+            if rule is None and isinstance(ask, (*ABOUT_GROUPS, DescribeMembers)):
+                rule = first_that_holds(cases[1], self._rules)
             seen.append(Seen(number, api, ask.version, difference, rule))
         return seen
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from interop.differential.connections import Connections
+from interop.differential.consumer.steps import MemberBeat
 from interop.differential.members import SAYS_WHERE_IT_STANDS, Member, Names
 from interop.differential.steps import Ask, History, Join, Step
 from interop.differential.views import GROUPS, Generation, Who
@@ -56,6 +57,8 @@ class Side:
             [Member(profile, self.names, client, group, group_ids) for group in range(GROUPS)]
             for client, profile in enumerate(history.profiles)
         ]
+        for profile in history.profiles:
+            self.names.make(profile.member_ids)
         for client, members in enumerate(self.members):
             for group, member in enumerate(members):
                 member.neighbour = self.members[(client + 1) % len(self.members)][group]
@@ -72,6 +75,8 @@ def is_own(ask: Ask) -> bool:
     """Return whether the client asked as itself, so that the answer tells its state."""
     if type(ask).api not in SAYS_WHERE_IT_STANDS:
         return False
+    if isinstance(ask, MemberBeat):
+        return ask.is_own
     who: Any = getattr(ask, "who", Who.OWN)
     generation: Any = getattr(ask, "generation", Generation.OWN)
     is_plain = generation is Generation.OWN and not getattr(ask, "wrong", "")

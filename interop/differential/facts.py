@@ -13,7 +13,9 @@ class Facts(NamedTuple):
     or was until just now. `missed_rebalance`: a static member is in the generation that did not join for it.
     `owes_sync`: one was replaced before it had synced. `replaced`: one has joined again. `turned_away`: a member was
     just told that the group is full. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit
-    every partition was refused.
+    every partition was refused. `made_ids`: the coordinator made the id of a member whose partitions it assigns.
+    `renamed`: a member joined again with another instance id. `assignors`: those that members have asked for.
+    `refused_join`: a JoinGroup was refused. `went_over`: a classic member has gone over to the consumer protocol.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -27,6 +29,11 @@ class Facts(NamedTuple):
     replaced: bool = False
     pending_left: bool = False
     nothing_stored: bool = False
+    made_ids: bool = False
+    renamed: bool = False
+    refused_join: bool = False
+    went_over: bool = False
+    assignors: frozenset[str] = frozenset()
 
     @property
     def leaders_differ(self) -> bool:

@@ -1,6 +1,6 @@
 """Histories from seeds: six clients that mostly do what their libraries would, and now and then something else."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -239,15 +239,12 @@ _ODD: Mapping[str, Callable[[_Drawing], Step]] = {
     "find": _Drawing.find,
 }
 
-SUITES: Mapping[str, Callable[[int], History]] = {"classic": draw}
-"""Histories by what is asked in them."""
 
-
-def unspoken(spoken: Mapping[int, range]) -> list[str]:
+def unspoken(spoken: Mapping[int, range], asks: Sequence[type[Ask]] = ASKS) -> list[str]:
     """Return the APIs that histories need and a server does not speak."""
     return [
         f"{ask.api.__name__} v{version}"
-        for ask in ASKS
+        for ask in asks
         for version in versions(ask)
         if version not in spoken.get(BY_MESSAGE[ask.api].key, ())
     ]

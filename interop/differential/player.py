@@ -13,19 +13,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from interop.differential.allowed import RULES, Rule
 from interop.differential.answers import Unlike
 from interop.differential.comparing import Comparison, Seen
 from interop.differential.connections import Connections
+from interop.differential.consumer.steps import Configure, Follow, MemberBeat
 from interop.differential.exchanges import Exchange, Server, Side, is_own
 from interop.differential.steps import Ask, GoOn, History, Join, Restart, Step, Sync, Wait
 from interop.differential.views import GROUPS, TICK_MS, Generation, Phase, Who
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 
 TICK_S = TICK_MS / 1_000
 WINDOW = 0.15
 """The fraction of a tick in which requests are made."""
 PATIENCE_S, GRACE_S = 0.25, 0.008
+SILENCE_S = 3.0
+"""After this a server is not slow: it does not answer."""
+SPREADING_S, RESOLVING_S = 0.1, 0.03
+"""Time that a setting of a group takes to hold in all of a broker, and a pattern to be looked up, mostly."""
 
 
 class Outcome(NamedTuple):
@@ -50,14 +57,17 @@ class Late(Exception):
 class Player:
     """One run of one history."""
 
-    def __init__(self, history: History, sides: tuple[Side, Side], unique: str) -> None:
+    def __init__(
+        self, history: History, sides: tuple[Side, Side], unique: str, rules: tuple[Rule, ...] = RULES
+    ) -> None:
         self._history = history
         self._sides = sides
         self._open: list[Exchange] = []
         self._changed = asyncio.Event()
         self._tick_began = 0.0
+        self._has_patterns = any(profile.regex is not None for profile in history.profiles)
         self._instances: list[set[str]] = [set() for _ in range(GROUPS)]
-        self._comparison = Comparison(history.profiles, self._sides, unique)
+        self._comparison = Comparison(history.profiles, self._sides, unique, rules)
 
     async def play(self) -> Outcome:
         """To the end, or until a difference leaves nothing to compare."""
@@ -85,7 +95,7 @@ class Player:
             await self._until_next_tick()
         elif isinstance(step, Restart):
             for side in self._sides:
-                side.member(step).forget()
+                side.member(step).restart()
             return True
         else:
             asked = [self._made(number, one) for one in self._expanded(step)]
@@ -93,11 +103,16 @@ class Player:
                 await self._send_all([one for one in asked if one is not None], index)
         await self._settle()
         took = asyncio.get_running_loop().time() - self._tick_began
-        if took > WINDOW * TICK_S:
+        if took > WINDOW * TICK_S and not self._has_silence:
             raise Late
         may_go_on = self._comparison.compare(number, self._open)
         self._open = [one for one in self._open if one.answers == [None, None]]
         return may_go_on
+
+    @property
+    def _has_silence(self) -> bool:
+        """Return whether a request is unanswered that no server ever parks."""
+        return any(one.answers.count(None) == 1 and not isinstance(one.ask, Join | Sync) for one in self._open)
 
     async def _until_next_tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -130,7 +145,7 @@ class Player:
 
     def _made(self, number: int, step: Step) -> Exchange | None:
         """Return the request to both servers; None if there is none."""
-        asks = [step.ask(side.member(step)) if isinstance(step, GoOn) else step for side in self._sides]
+        asks = [step.ask(side.member(step)) if isinstance(step, GoOn | Follow) else step for side in self._sides]
         ask = asks[0]
         if ask != asks[1]:
             difference = Unlike("the next request", *[type(one).__name__ for one in asks])
@@ -194,10 +209,37 @@ class Player:
         ends = loop.time() + PATIENCE_S
         await self._until_in_step(ends, is_whole=True, at_most_s=GRACE_S / 2)
         if all(exchange.is_answered for exchange in self._open):
+            await self._settle_behind(ends)
             return
         await asyncio.gather(*[self._barrier(side) for side in self._sides])
         await asyncio.sleep(GRACE_S)
         await self._until_in_step(ends, is_whole=False, at_most_s=PATIENCE_S)
+        if self._has_silence:
+            await self._until_in_step(loop.time() + SILENCE_S, is_whole=True, at_most_s=SILENCE_S)
+
+    async def _settle_behind(self, ends: float) -> None:
+        """Give both the time for what they do once they have answered: settings spread, patterns are resolved."""
+        asks = [exchange.ask for exchange in self._open]
+        if any(isinstance(ask, Configure) for ask in asks):
+            await asyncio.sleep(SPREADING_S)
+        if not self._has_patterns or not any(isinstance(ask, MemberBeat | Join) for ask in asks):
+            return
+        await asyncio.sleep(RESOLVING_S)
+        apart = {ask.group for ask in asks}
+        for _ in range(round((ends - asyncio.get_running_loop().time()) / GRACE_S)):
+            apart = {group for group in apart if not await self._are_at_one_epoch(group)}
+            if not apart:
+                break
+            await asyncio.sleep(GRACE_S)
+
+    async def _are_at_one_epoch(self, group: int) -> bool:
+        epochs = []
+        for side in self._sides:
+            asked = ConsumerGroupDescribe((side.members[0][group].group_id,))
+            answer = await side.connections.call("barrier", asked, 0)
+            assert isinstance(answer, ConsumerGroupDescribeReply)
+            epochs.append(answer.groups[0].group_epoch)
+        return epochs[0] == epochs[1]
 
     async def _until_in_step(self, ends: float, *, is_whole: bool, at_most_s: float) -> None:
         """`is_whole`: until all are answered."""
@@ -226,9 +268,11 @@ def _is_same_member(older: Message, message: Message) -> bool:
     return bool(older.member_id) and older.member_id == message.member_id and older.group_id == message.group_id
 
 
-async def play(history: History, servers: tuple[Server, Server], unique: str) -> Outcome:
+async def play(
+    history: History, servers: tuple[Server, Server], unique: str, rules: tuple[Rule, ...] = RULES
+) -> Outcome:
     """Put it to both, in groups whose ids begin with `unique`."""
     kafka, muster = (
         Side(Connections((server.host, server.port)), server.topic_ids, history, unique) for server in servers
     )
-    return await Player(history, (kafka, muster), unique).play()
+    return await Player(history, (kafka, muster), unique, rules).play()

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from interop.differential.allowed import RULES
+from interop.differential.allowed import RULES, Rule
 from interop.differential.rounds import Example, Result
 
 _WIDTH = 118
 
 
-def text(result: Result, command: str) -> str:
+def text(result: Result, command: str, rules: tuple[Rule, ...] = RULES) -> str:
     """The whole of it: numbers, then each kind of difference with a shortest history."""
-    return "\n".join(_lines(result, command)) + "\n"
+    return "\n".join(_lines(result, command, rules)) + "\n"
 
 
-def _lines(result: Result, command: str) -> Iterator[str]:
+def _lines(result: Result, command: str, rules: tuple[Rule, ...]) -> Iterator[str]:
     unexplained = result.unexplained
     yield f"$ {command}"
     yield f"{result.histories} histories of six clients, put to Apache Kafka 4.3.1 and to musterd in step"
@@ -28,7 +28,7 @@ def _lines(result: Result, command: str) -> Iterator[str]:
         yield ""
         yield f"NOT EXPLAINED, in {_histories(result.counts[example.seen.kind])}: {example.seen.kind}"
         yield from _shown(example)
-    for rule in RULES:
+    for rule in rules:
         found = result.examples.get(rule.name)
         if found is not None:
             yield ""

@@ -5,8 +5,10 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
+from interop.differential.allowed import RULES, Rule
 from interop.differential.comparing import Seen
 from interop.differential.exchanges import Server
 from interop.differential.player import Outcome, play
@@ -51,8 +53,11 @@ class Result(NamedTuple):
 class Rounds:
     """Runs histories against these servers, `at_once` of them."""
 
-    def __init__(self, servers: tuple[Server, Server], at_once: int, prefix: str) -> None:
+    def __init__(
+        self, servers: tuple[Server, Server], at_once: int, prefix: str, rules: tuple[Rule, ...] = RULES
+    ) -> None:
         self._servers = servers
+        self._rules = rules
         self._gate = asyncio.Semaphore(at_once)
         self._prefix = prefix
         self._runs = itertools.count()
@@ -65,7 +70,7 @@ class Rounds:
             async with self._gate:
                 number = next(self._runs)
                 await asyncio.sleep(number % _PHASES / _PHASES * TICK_MS / 1_000)
-                outcome = await play(history, self._servers, f"{self._prefix}{number}-")
+                outcome = await play(history, self._servers, f"{self._prefix}{number}-", self._rules)
             if not outcome.is_late:
                 break
         return outcome
@@ -77,8 +82,8 @@ class Rounds:
             print(f"{self._done} histories", file=sys.stderr, flush=True)
         return outcome
 
-    async def all(self, histories: Iterable[History]) -> Result:
-        """Each once, those with an unexplained difference twice; then the shortest of each kind is shrunk."""
+    async def all(self, histories: Iterable[History], *, shrinks: bool = True) -> Result:
+        """Each once; then, of each kind of difference, the one that shows it first is shrunk, or put again as it is."""
         drawn = list(histories)
         outcomes = await asyncio.gather(*[self._first(history) for history in drawn])
         counts: Counter[str] = Counter()
@@ -90,7 +95,9 @@ class Rounds:
             for kind, at in first.items():
                 counts[kind] += 1
                 shown.setdefault(kind, []).append((at, history))
-        found = await asyncio.gather(*[self._example(kind, places) for kind, places in shown.items()])
+        for kind, places in shown.items():
+            print(f"seen {counts[kind]} times, e.g. with seed {places[0][1].seed}: {kind}", file=sys.stderr, flush=True)
+        found = await asyncio.gather(*[self._example(kind, places, shrinks=shrinks) for kind, places in shown.items()])
         examples = dict(zip(shown, found, strict=True))
         return Result(
             histories=len(drawn),
@@ -104,22 +111,19 @@ class Rounds:
             ],
         )
 
-    async def _example(self, kind: str, places: list[tuple[int, History]]) -> Example | None:
+    async def _example(self, kind: str, places: list[tuple[int, History]], *, shrinks: bool) -> Example | None:
         """The histories that show it, each with the step at which it does: the earliest are shrunk."""
 
         async def shows(history: History) -> int | None:
-            for _ in range(_CHANCES):
-                outcome = await self.run(history)
-                found = next((one.step for one in _told(outcome) if one.kind == kind), None)
-                if found is not None:
-                    return found
-            return None
+            outcomes = await asyncio.gather(*[self.run(history) for _ in range(_CHANCES)])
+            told = [one for outcome in outcomes for one in _told(outcome)]
+            return min([one.step for one in told if one.kind == kind], default=None)
 
-        for _, history in sorted(places, key=lambda place: place[0])[:_TRIED]:
-            shortest = await shrunk(history, shows)
-            for _ in range(_TRIES if shortest is not None else 0):
-                assert shortest is not None
-                outcome = await self.run(shortest)
+        for at, history in sorted(places, key=lambda place: place[0])[:_TRIED]:
+            shortest = await shrunk(history, shows) if shrinks else replace(history, steps=history.steps[: at + 1])
+            if shortest is None:
+                continue
+            for outcome in await asyncio.gather(*[self.run(shortest) for _ in range(_TRIES)]):
                 seen = next((one for one in _told(outcome) if one.kind == kind), None)
                 if seen is not None:
                     return Example(seen, shortest, outcome.lines)

@@ -345,8 +345,5 @@ class History:
         lines = []
         for number, profile in enumerate(self.profiles):
             if number in active:
-                lines.append(
-                    f"c{number + 1}: instance={profile.instance or '-'} session={profile.session_ms} "
-                    f"rebalance={profile.rebalance_ms} protocols={','.join(profile.protocols)}"
-                )
+                lines.append(f"c{number + 1}: {profile.text()}")
         return lines + [step.text() for step in self.steps]

@@ -1,5 +1,6 @@
 """Clients as they present themselves, and what a request may depend on; constants that both servers share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -11,6 +12,9 @@ SESSION_PART, REBALANCE_PART = 0.22, 0.17
 """Sessions and rebalances last some ticks, and this part of one: what they end, ends between the ticks' beginnings."""
 GROUPS = 2
 TOPICS = {"differential-a": 3, "differential-b": 2}
+MORE_TOPICS = {"differential-c": 7}
+"""Topics of groups that the coordinator balances, beside the former."""
+ALL_TOPICS = {**TOPICS, **MORE_TOPICS}
 NO_TOPIC = "differential-none"
 OLD_TOPIC_NAMES = 9
 """The last version of OffsetCommit and OffsetFetch that names topics; later ones have their ids."""
@@ -48,13 +52,30 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Profile:
-    """One client as it presents itself to a group."""
+    """One client as it presents itself to a group. `is_balanced`: it leaves the assignment to the coordinator, and has
+    the fields from there on: ids of its processes, its rebalance timeout, and what it subscribes to beside `topics`."""
 
     instance: str | None = None
     session_ms: int = TICK_MS
     rebalance_ms: int = TICK_MS
     protocols: tuple[str, ...] = ("range",)
     topics: tuple[str, ...] = tuple(TOPICS)
+    is_balanced: bool = False
+    member_ids: tuple[str, ...] = ()
+    revocation_ms: int = TICK_MS
+    regex: str | None = None
+    assignor: str | None = None
+
+    def text(self) -> str:
+        """The profile for people: what the client's protocol has no use for is left out."""
+        instance = self.instance or "-"
+        if not self.is_balanced:
+            protocols = ",".join(self.protocols)
+            return f"instance={instance} session={self.session_ms} rebalance={self.rebalance_ms} protocols={protocols}"
+        topics = ",".join(self.topics) or "-"
+        regex = "" if self.regex is None else f" regex={self.regex!r}"
+        assignor = "" if self.assignor is None else f" assignor={self.assignor}"
+        return f"instance={instance} rebalance={self.revocation_ms} topics={topics}{regex}{assignor}"
 
 
 class View(Protocol):
@@ -70,7 +91,12 @@ class View(Protocol):
     protocol_type: str | None
     protocol_name: str | None
     revision: int
+    owes_full: bool
+    told: Mapping[str, tuple[int, ...]]
+    reported: Mapping[str, tuple[int, ...]]
 
+    @property
+    def consumer_id(self) -> str: ...
     def id_of(self, who: Who) -> str: ...
     def topic_id(self, name: str) -> bytes: ...
     def assignments(self) -> tuple[SyncGroupAssignment, ...]: ...

@@ -1,5 +1,7 @@
 """Metadata of topics: names, ids, partitions and their leaders."""
 
+from msgspec.structs import force_setattr
+
 from protocol.errors import ErrorCode
 from protocol.messages import Int16, Int32, Message, Text
 
@@ -8,10 +10,14 @@ OPERATIONS_NOT_REQUESTED = -2147483648
 
 
 class MetadataTopic(Message):
-    """Topic wanted, by name, or by id if the name is None."""
+    """Topic wanted, by name, or by id if the name is None. Java's client says an empty name beside an id."""
 
     name: Text | None = None
     topic_id: bytes = NO_TOPIC_ID
+
+    def __post_init__(self) -> None:
+        if self.name == "" and self.topic_id != NO_TOPIC_ID:
+            force_setattr(self, "name", None)
 
 
 class Metadata(Message):

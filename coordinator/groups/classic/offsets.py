@@ -69,7 +69,7 @@ def commit(
                 continue
             if not metadata:
                 metadata = ""
-            elif _utf16_units(metadata) > limit:
+            elif is_too_long(metadata, limit):
                 results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
                 continue
             records.append(
@@ -102,7 +102,7 @@ def commit_in_transaction(
         topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
         for part in topic.partitions:
             index, metadata = part.partition_index, part.committed_metadata or ""
-            if _utf16_units(metadata) > limit:
+            if is_too_long(metadata, limit):
                 results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
                 continue
             offset, epoch = part.committed_offset, part.committed_leader_epoch
@@ -124,9 +124,10 @@ def _is_owned_by_another(owners: Owners, request: OffsetCommit, topic: str, part
     return held is not None and request.generation_id >= 0 and not owners.is_held_by(key, request.member_id, held.epoch)
 
 
-def _utf16_units(text: str) -> int:
-    # Kafka compares the length of Java's string.
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+def is_too_long(metadata: str, limit: int) -> bool:
+    """Compare the length of Java's string, as Kafka does."""
+    units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le", "surrogatepass")) // 2
+    return units > limit
 
 
 def delete_offsets(group: ClassicGroup, event: DeleteOffsets, out: Outcome) -> None:

@@ -129,10 +129,11 @@ def _invalid(request: ConsumerGroupHeartbeat) -> str:
         return "RackId can't be empty"
     if epoch == JOINING:
         return _invalid_join(request)
+    if epoch == LEAVING_FOR_NOW:
+        is_static = request.instance_id is not None
+        return "" if is_static else "InstanceId can't be null: only a static member leaves for a while"
     if not request.member_id:
         return "MemberId can't be empty"
-    if epoch == LEAVING_FOR_NOW and request.instance_id is None:
-        return "InstanceId can't be null: only a static member leaves for a while"
     return "MemberEpoch is invalid" if epoch < min(LEAVING, LEAVING_FOR_NOW) else ""
 
 

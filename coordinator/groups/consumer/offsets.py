@@ -1,22 +1,31 @@
 """Checks of commits and fetches of offsets: membership and member epochs (docs/spec/consumer-group-protocol.md#10).
 The offsets themselves are stored as those of any group."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 
-from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetCommit,
-    OffsetCommitTopic,
+    OffsetCommitPartition,
     OffsetFetchGroup,
     TxnOffsetCommit,
-    TxnOffsetCommitTopic,
+    TxnOffsetCommitPartition,
 )
 
 _NONE = ErrorCode.NONE
 
 
-def refuse_commit(group: ConsumerGroup, request: OffsetCommit) -> ErrorCode:
+Part = OffsetCommitPartition | TxnOffsetCommitPartition
+Storable = Callable[[Part], bool]
+"""Check that a partition is not refused by itself, whatever the member."""
+
+
+def _stores_all(part: Part) -> bool:
+    return True
+
+
+def refuse_commit(group: ConsumerGroup, request: OffsetCommit, is_storable: Storable = _stores_all) -> ErrorCode:
     """Return the error for all partitions of a commit; its topics have their present ids."""
     if request.generation_id < 0 and not group.members:
         return _NONE
@@ -25,48 +34,46 @@ def refuse_commit(group: ConsumerGroup, request: OffsetCommit) -> ErrorCode:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if not member.is_classic and not request.knows_member_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
-    return _refuse_epoch(group, member, request.generation_id, request.topics)
+    return _refuse_epoch(group, member, request, is_storable)
 
 
-def refuse_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommit) -> ErrorCode:
+def refuse_transactional_commit(
+    group: ConsumerGroup, request: TxnOffsetCommit, is_storable: Storable = _stores_all
+) -> ErrorCode:
     """Return the error for all partitions of a commit in a transaction; its API knows no stale member epochs."""
     if request.generation_id < 0 and not request.member_id:
         return _NONE
     member = group.members.get(request.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    refused = _refuse_epoch(group, member, request.generation_id, request.topics)
+    refused = _refuse_epoch(group, member, request, is_storable)
     return ErrorCode.ILLEGAL_GENERATION if refused else _NONE
 
 
 def _refuse_epoch(
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    epoch: int,
-    topics: Sequence[OffsetCommitTopic | TxnOffsetCommitTopic],
+    group: ConsumerGroup, member: ConsumerMember, request: OffsetCommit | TxnOffsetCommit, is_storable: Storable
 ) -> ErrorCode:
-    """Accept the member's epoch, or an older one from which on it has held every partition of the commit."""
-    current = member.current
-    if epoch == current.epoch or (0 <= epoch < current.epoch and _held_since(group, member, epoch, topics)):
+    """Accept the member's epoch, or an older one from which on it has held every partition of the commit that could be
+    stored."""
+    current, epoch = member.current, request.generation_id
+    if epoch == current.epoch:
         return _NONE
-    return _stale(member)
+    if epoch > current.epoch or not _held_since(group, current, request, is_storable):
+        return _stale(member)
+    return _NONE
 
 
 def _held_since(
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    epoch: int,
-    topics: Sequence[OffsetCommitTopic | TxnOffsetCommitTopic],
+    group: ConsumerGroup, current: Current, request: OffsetCommit | TxnOffsetCommit, is_storable: Storable
 ) -> bool:
-    current = member.current
-    for topic in topics:
+    for topic in request.topics:
         known = group.topics.find(topic.name)
-        if known is None:
-            return False
-        assigned, pending = current.assigned.get(known.topic_id, {}), current.pending.get(known.topic_id, {})
-        for part in topic.partitions:
-            since = assigned.get(part.partition_index, pending.get(part.partition_index))
-            if since is None or since > epoch:
+        held: Mapping[int, int] = {}
+        if known is not None:
+            held = {**current.pending.get(known.topic_id, {}), **current.assigned.get(known.topic_id, {})}
+        for part in filter(is_storable, topic.partitions):
+            since = held.get(part.partition_index)
+            if since is None or since > request.generation_id:
                 return False
     return True
 

@@ -20,11 +20,11 @@ _SEEN_US = 1.0
 
 def needs_resolution(group: ConsumerGroup, regexes: Counter[str], moment: Moment) -> bool:
     """Return true if the regular expressions are to be matched with the topics now: at most every ten seconds, by
-    a clock that was not set back."""
+    a clock that was not set back. Where nothing is resolved any more, there is nothing to wait for."""
     if not regexes or group.is_resolving:
         return False
     last_ms = group.regexes_resolved_ms
-    if last_ms >= 0 and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:
+    if group.resolved and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:
         return False
     return (
         any(regex not in group.resolved for regex in regexes)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.offsets import is_too_long
 from coordinator.groups.consumer import applying
-from coordinator.groups.consumer.offsets import refuse_commit, refuse_transactional_commit
+from coordinator.groups.consumer.offsets import Part, refuse_commit, refuse_transactional_commit
 from coordinator.groups.consumer.record_builders import group_tombstones
 from coordinator.records.consumer_records import ConsumerKey, ConsumerRecord, ConsumerTombstone
 from coordinator.records.records import BalancedTombstone, CommittedOffset, GroupTombstone, ShardRecord
@@ -62,9 +63,14 @@ def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> Erro
     client-balanced group."""
     if group.consumer is None or group.kind is not GroupKind.CONSUMER:
         return ErrorCode.UNKNOWN_MEMBER_ID
+    limit = group.classic.settings.offset_metadata_max_bytes
+
+    def is_storable(part: Part) -> bool:
+        return not is_too_long(part.committed_metadata or "", limit)
+
     if isinstance(message, OffsetCommit):
-        return refuse_commit(group.consumer, message)
-    return refuse_transactional_commit(group.consumer, message)
+        return refuse_commit(group.consumer, message, is_storable)
+    return refuse_transactional_commit(group.consumer, message, is_storable)
 
 
 def refuse_backward(group: Group, records: list[CommittedOffset], reply: Message | ErrorCode) -> Message | ErrorCode:

@@ -9,8 +9,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from interop.consumer.librdkafka import consumer_groups
+from interop.program import answer
+
+_ADMIN = "admin_consumer_groups"
+
 
 def main() -> int:
+    if sys.argv[1:2] == [_ADMIN]:
+        return answer({_ADMIN: consumer_groups})
     options = _options()
     return _produce(options) if options.verb == "produce" else _Member(options).run()
 
@@ -18,7 +25,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", choices=("produce", "member"))
-    for name in ("bootstrap", "topic", "group", "assignor", "instance"):
+    for name in ("bootstrap", "topic", "group", "assignor", "instance", "protocol", "pattern"):
         parser.add_argument(f"--{name}")
     for name in ("count", "partitions", "limit", "session-timeout-ms"):
         parser.add_argument(f"--{name}", type=int)
@@ -59,26 +66,39 @@ class _Member:
         self._limit: int | None = options.limit
         self._commits: bool = options.commit
         self._topic = options.topic
-        self._cooperative = options.assignor == "cooperative-sticky"
+        self._pattern: str | None = options.pattern
+        is_balanced = options.protocol == "consumer"
+        self._cooperative = is_balanced or options.assignor == "cooperative-sticky"
         self._owned: set[int] = set()
         self._stopped = threading.Event()
         settings = {
             "bootstrap.servers": options.bootstrap,
             "group.id": options.group,
-            "partition.assignment.strategy": options.assignor,
-            "session.timeout.ms": options.session_timeout_ms,
-            "heartbeat.interval.ms": 1000,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
         }
+        if is_balanced:
+            settings["group.protocol"] = "consumer"
+            if options.assignor:
+                settings["group.remote.assignor"] = options.assignor
+        else:
+            settings |= {
+                "partition.assignment.strategy": options.assignor,
+                "session.timeout.ms": options.session_timeout_ms,
+                "heartbeat.interval.ms": 1000,
+            }
         if options.instance:
             settings["group.instance.id"] = options.instance
         self._consumer = Consumer(settings)
 
     def run(self) -> int:
         threading.Thread(target=self._listen, daemon=True).start()
+        wanted = self._topic if self._pattern is None else f"^{self._pattern}"
         self._consumer.subscribe(
-            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._without
+            [wanted],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._without,
         )
         seen = 0
         positions: dict[int, int] = {}

@@ -2,20 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 var capabilities = map[string]capability{
-	"offsets_by_time": withAdmin(offsetsByTime),
-	"admin_topics":    withAdmin(adminTopics),
-	"admin_groups":    withAdmin(adminGroups),
-	"configs":         withAdmin(configs),
+	"offsets_by_time":       withAdmin(offsetsByTime),
+	"admin_topics":          withAdmin(adminTopics),
+	"admin_groups":          withAdmin(adminGroups),
+	"admin_consumer_groups": withAdmin(adminConsumerGroups),
+	"configs":               withAdmin(configs),
 }
 
 type story func(context.Context, *kadm.Client, arguments) (string, error)
@@ -169,6 +173,105 @@ func adminGroups(ctx context.Context, admin *kadm.Client, given arguments) (stri
 		err = fmt.Errorf("the group is still listed")
 	}
 	return "listed, described with a member and empty, offsets committed and fetched, deleted", err
+}
+
+// adminConsumerGroups asks about a group that the server balances: what is told of it, its settings, offsets, end.
+func adminConsumerGroups(ctx context.Context, admin *kadm.Client, given arguments) (string, error) {
+	if err := created(ctx, admin, given.topic, 2); err != nil {
+		return "", err
+	}
+	if err := interval(ctx, given, kmsg.IncrementalAlterConfigOpSet, "2000"); err != nil {
+		return "", err
+	}
+	alive, leave := context.WithCancel(ctx)
+	left := make(chan error)
+	given.session, given.protocol = 10*time.Second, "consumer"
+	go func() { left <- member(alive, given, newSeen(io.Discard, 0)) }()
+	defer leave()
+	if err := eventually(ctx, func() error { return balanced(ctx, admin, given, "Stable", 1) }); err != nil {
+		return "", err
+	}
+	if err := admin.CommitAllOffsets(ctx, given.group, committed(given.topic)); err == nil {
+		return "", fmt.Errorf("a commit from outside went into a group with members")
+	}
+	if _, err := admin.DeleteGroup(ctx, given.group); !errors.Is(err, kerr.NonEmptyGroup) {
+		return "", fmt.Errorf("deleted with a member: %w", err)
+	}
+	leave()
+	if err := <-left; err != nil {
+		return "", err
+	}
+	if err := eventually(ctx, func() error { return balanced(ctx, admin, given, "Empty", 0) }); err != nil {
+		return "", err
+	}
+	if err := admin.CommitAllOffsets(ctx, given.group, committed(given.topic)); err != nil {
+		return "", fmt.Errorf("committing from outside: %w", err)
+	}
+	offsets, err := admin.FetchOffsets(ctx, given.group)
+	if err != nil {
+		return "", fmt.Errorf("fetching offsets: %w", err)
+	}
+	if found, _ := offsets.Lookup(given.topic, 1); found.At != 7 || found.Metadata != "why" {
+		return "", fmt.Errorf("committed is %d with %q, not 7", found.At, found.Metadata)
+	}
+	if deleted, err := admin.DeleteGroup(ctx, given.group); err != nil || deleted.Err != nil {
+		return "", fmt.Errorf("deleting: %w, %w", err, deleted.Err)
+	}
+	if err := interval(ctx, given, kmsg.IncrementalAlterConfigOpDelete, ""); err != nil {
+		return "", err
+	}
+	listed, err := admin.ListGroups(ctx)
+	if err == nil && slices.Contains(listed.Groups(), given.group) {
+		err = fmt.Errorf("the group is still listed")
+	}
+	return "interval set and back; listed by type, described with epochs, assignment and target; not deleted with a member; " +
+		"offsets committed and fetched, group deleted", err
+}
+
+func balanced(ctx context.Context, admin *kadm.Client, given arguments, state string, members int) error {
+	listed, err := admin.ListGroupsByType(ctx, []string{"consumer"}, state)
+	if err != nil {
+		return fmt.Errorf("listing: %w", err)
+	}
+	if found := listed[given.group]; found.State != state || found.ProtocolType != "consumer" {
+		return fmt.Errorf("listed as %+v, not as %s", found, state)
+	}
+	groups, err := admin.DescribeConsumerGroups(ctx, given.group)
+	if err != nil {
+		return fmt.Errorf("describing: %w", err)
+	}
+	found := groups[given.group]
+	if found.Err != nil || found.State != state || len(found.Members) != members {
+		return fmt.Errorf("described as %+v, not as %s with %d members", found, state, members)
+	}
+	if members > 0 && (len(found.AssignedPartitions()[given.topic]) != 2 || len(found.TargetPartitions()[given.topic]) != 2) {
+		return fmt.Errorf("described with %v assigned of %v", found.AssignedPartitions(), found.TargetPartitions())
+	}
+	return nil
+}
+
+// interval alters the heartbeat interval that the group's members are told.
+func interval(ctx context.Context, given arguments, op kmsg.IncrementalAlterConfigOp, value string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(given.bootstrap))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Op = "consumer.heartbeat.interval.ms", op
+	if op == kmsg.IncrementalAlterConfigOpSet {
+		config.Value = &value
+	}
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, given.group
+	resource.Configs = append(resource.Configs, config)
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return fmt.Errorf("altering the group's settings: %w", err)
+	}
+	return kerr.ErrorForCode(response.Resources[0].ErrorCode)
 }
 
 func committed(topic string) kadm.Offsets {

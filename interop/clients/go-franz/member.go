@@ -17,10 +17,13 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 	lost := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 		seen.owns(nil, partitions[given.topic])
 	}
+	topics := []kgo.Opt{kgo.ConsumeTopics(given.topic)}
+	if given.pattern != "" {
+		topics = []kgo.Opt{kgo.ConsumeRegex(), kgo.ConsumeTopics(given.pattern)}
+	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(given.bootstrap),
 		kgo.ConsumerGroup(given.group),
-		kgo.ConsumeTopics(given.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(balancer),
 		kgo.DisableAutoCommit(),
@@ -31,6 +34,14 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 		}),
 		kgo.OnPartitionsRevoked(lost),
 		kgo.OnPartitionsLost(lost),
+	}
+	options = append(options, topics...)
+	if given.protocol == "consumer" {
+		balancer = kgo.StickyBalancer()
+		if given.assignor == "range" {
+			balancer = kgo.RangeBalancer()
+		}
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(balancer))
 	}
 	if given.instance != "" {
 		options = append(options, kgo.InstanceID(given.instance))

@@ -21,6 +21,7 @@ type arguments struct {
 	bootstrap, topic, group string
 	compression, assignor   string
 	instance                string
+	protocol, pattern       string
 	count, partitions       int
 	limit                   int
 	idempotent              bool
@@ -61,6 +62,8 @@ func parsed(words []string) arguments {
 	flags.StringVar(&given.compression, "compression", "none", "")
 	flags.StringVar(&given.assignor, "assignor", "range", "")
 	flags.StringVar(&given.instance, "instance", "", "")
+	flags.StringVar(&given.protocol, "protocol", "classic", "")
+	flags.StringVar(&given.pattern, "pattern", "", "a regular expression in place of the topic")
 	flags.IntVar(&given.count, "count", 0, "")
 	flags.IntVar(&given.partitions, "partitions", 1, "")
 	flags.IntVar(&given.limit, "limit", 0, "")

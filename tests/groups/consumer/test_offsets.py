@@ -52,6 +52,17 @@ def test_scenario_58_member_epochs_of_a_commit() -> None:
     assert commit(rig, "B", 2, 2) == STALE
 
 
+def test_partitions_that_are_refused_by_themselves_do_not_make_an_older_epoch_stale() -> None:
+    rig = settled()
+    topic = OffsetCommitTopic("T", (OffsetCommitPartition(0, 7), OffsetCommitPartition(2, 7, 0, "too long")))
+
+    def told(epoch: int) -> int:
+        request = OffsetCommit("g", (topic,), epoch, "A")
+        return int(refuse_commit(rig.group, request, lambda part: not part.committed_metadata))
+
+    assert [told(epoch) for epoch in (1, 2, 3, 4)] == [STALE, 0, 0, STALE]
+
+
 def test_scenario_59_a_partition_to_be_revoked_is_committed_with_its_epoch() -> None:
     rig = settled()
     rig.join("C", "T")

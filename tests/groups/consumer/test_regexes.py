@@ -48,6 +48,14 @@ def test_scenario_46_a_new_pattern_waits_ten_seconds() -> None:
     assert rig.seen("B", 3) == (0, 4, "U0,1,2 X0,1")
 
 
+def test_a_new_pattern_does_not_wait_once_nobody_has_the_former() -> None:
+    rig = Rig()
+    rig.join("A", **regex("T"))
+    rig.heartbeat("A", -1)
+    rig.join("B", **regex("U"))
+    assert rig.group.resolved["U"].topics == {"U"}
+
+
 def test_scenario_47_a_new_topic_that_matches() -> None:
     rig = matched()
     rig.topics.create("T2", 1)

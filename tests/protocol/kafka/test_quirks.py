@@ -295,6 +295,12 @@ def test_topics_are_named_by_id_where_they_have_no_name() -> None:
     assert heard(DeleteTopics((DeletableTopic("t"),)), 5).topics == (DeletableTopic("t"),)
 
 
+def test_an_empty_name_beside_a_topic_s_id_is_none() -> None:
+    """Java's client asks so for what a pattern matched."""
+    assert MetadataTopic("", b"\1" * 16) == MetadataTopic(None, b"\1" * 16)
+    assert MetadataTopic("").name == ""
+
+
 def test_a_topic_s_numbers_may_be_left_to_the_node() -> None:
     (topic,) = heard(CreateTopics((CreatableTopic("t"),)), 4).topics
     assert (topic.num_partitions, topic.replication_factor) == (-1, -1)

@@ -47,8 +47,8 @@ def has_member_id(group: ConsumerGroup, event: ClassicJoin) -> Answer:
 
 
 def is_own_instance(group: ConsumerGroup, event: ClassicJoin | FromMember) -> Answer:
-    """Check that an instance id beside a member id is that member's."""
-    if event.instance_id is None or not event.member_id:
+    """Check that an instance id is the member's. A join without a member id takes its place."""
+    if event.instance_id is None or (isinstance(event, ClassicJoin) and not event.member_id):
         return None
     holder = holder_of(group, event.instance_id)
     if holder is None:

@@ -10,6 +10,8 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.ListGroupsOptions;
+import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -19,9 +21,12 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.GroupState;
+import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.GroupNotEmptyException;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownMemberIdException;
 
 /** What an Admin is asked; each story makes its own topic and group. */
 final class Administration {
@@ -29,7 +34,8 @@ final class Administration {
         "offsets_by_time", Administration::offsetsByTime,
         "admin_topics", Administration::topics,
         "admin_groups", Administration::groups,
-        "configs", Administration::configs);
+        "configs", Administration::configs,
+        "admin_consumer_groups", Administration::consumerGroups);
 
     static String offsetsByTime(Main.Options options) throws Exception {
         long base = System.currentTimeMillis() - 100_000;
@@ -109,6 +115,69 @@ final class Administration {
             Main.check(admin.listGroups().all().get().stream().noneMatch(each -> each.groupId().equals(group)), "listed after it was deleted");
             return "listed, described STABLE with its assignment, offsets read, altered and deleted, group deleted";
         }
+    }
+
+    /** A group that the server balances: what is told of it, its offsets, its settings, its end. */
+    static String consumerGroups(Main.Options options) throws Exception {
+        String group = options.get("group");
+        TopicPartition one = new TopicPartition(options.get("topic"), 0);
+        TopicPartition two = new TopicPartition(options.get("topic"), 1);
+        Main.Options balanced = options.with("protocol", "consumer");
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
+        try (Admin admin = admin(options)) {
+            create(admin, options, 2);
+            AlterConfigOp slower = new AlterConfigOp(new ConfigEntry("consumer.heartbeat.interval.ms", "2000"), AlterConfigOp.OpType.SET);
+            admin.incrementalAlterConfigs(Map.of(resource, List.of(slower))).all().get();
+            until("the interval is 2000", () -> setting(admin, resource).equals("2000"));
+            try (KafkaConsumer<String, String> consumer = Member.consumer(balanced)) {
+                consumer.subscribe(List.of(options.get("topic")));
+                until("two partitions", () -> {
+                    consumer.poll(Duration.ofMillis(100));
+                    return consumer.assignment().size() == 2;
+                });
+                consumer.commitSync(Map.of(one, new OffsetAndMetadata(1, Optional.of(0), "hello"), two, new OffsetAndMetadata(2)));
+                Main.check(admin.listGroups(ListGroupsOptions.forConsumerGroups()).all().get().stream().anyMatch(each -> each.groupId().equals(group)
+                    && each.type().equals(Optional.of(GroupType.CONSUMER))), "not listed as CONSUMER");
+                ConsumerGroupDescription described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                Main.check(described.type() == GroupType.CONSUMER && described.groupState() == GroupState.STABLE, described.toString());
+                Main.check(described.groupEpoch().equals(described.targetAssignmentEpoch()), described.toString());
+                MemberDescription member = described.members().iterator().next();
+                Main.check(described.members().size() == 1 && member.memberEpoch().equals(described.groupEpoch()), described.toString());
+                Main.check(member.assignment().topicPartitions().equals(Set.of(one, two))
+                    && member.targetAssignment().get().topicPartitions().equals(Set.of(one, two)), "described with " + member);
+                refused(GroupNotEmptyException.class, () -> admin.deleteConsumerGroups(List.of(group)).all().get());
+                refused(UnknownMemberIdException.class,
+                    () -> admin.alterConsumerGroupOffsets(group, Map.of(two, new OffsetAndMetadata(1))).all().get());
+            }
+            until("empty", () -> admin.describeConsumerGroups(List.of(group)).all().get().get(group).groupState() == GroupState.EMPTY);
+            Map<TopicPartition, OffsetAndMetadata> offsets = offsets(admin, group);
+            Main.check(offsets.get(one).offset() == 1 && offsets.get(one).metadata().equals("hello") && offsets.get(two).offset() == 2,
+                "offsets are " + offsets);
+            admin.alterConsumerGroupOffsets(group, Map.of(two, new OffsetAndMetadata(1))).all().get();
+            Main.check(offsets(admin, group).get(two).offset() == 1, "altered offsets are " + offsets(admin, group));
+            admin.deleteConsumerGroupOffsets(group, Set.of(one)).all().get();
+            Main.check(offsets(admin, group).keySet().equals(Set.of(two)), "one deleted: offsets are " + offsets(admin, group));
+            admin.deleteConsumerGroups(List.of(group)).all().get();
+            Main.check(admin.listGroups().all().get().stream().noneMatch(each -> each.groupId().equals(group)), "listed after it was deleted");
+            AlterConfigOp back = new AlterConfigOp(new ConfigEntry("consumer.heartbeat.interval.ms", ""), AlterConfigOp.OpType.DELETE);
+            admin.incrementalAlterConfigs(Map.of(resource, List.of(back))).all().get();
+            until("the interval is the default", () -> !setting(admin, resource).equals("2000"));
+            return "interval set and back; listed and described with epochs, assignment and target; not deleted with a member;"
+                + " offsets read, altered and deleted, group deleted";
+        }
+    }
+
+    private static void refused(Class<? extends Exception> kind, Callable<?> request) throws Exception {
+        try {
+            request.call();
+            throw new AssertionError("not refused with " + kind.getSimpleName());
+        } catch (ExecutionException error) {
+            Main.check(kind.isInstance(error.getCause()), "refused with " + error.getCause());
+        }
+    }
+
+    private static String setting(Admin admin, ConfigResource resource) throws Exception {
+        return admin.describeConfigs(List.of(resource)).all().get().get(resource).get("consumer.heartbeat.interval.ms").value();
     }
 
     static String configs(Main.Options options) throws Exception {

@@ -14,6 +14,12 @@ public final class Main {
             return new Options(values);
         }
 
+        Options with(String name, String value) {
+            Map<String, String> more = new HashMap<>(values);
+            more.put(name, value);
+            return new Options(more);
+        }
+
         String get(String name) {
             return values.get(name);
         }

@@ -40,7 +40,11 @@ final class Member implements ConsumerRebalanceListener {
         int seen = 0;
         try (KafkaConsumer<String, String> opened = consumer(options)) {
             consumer = opened;
-            consumer.subscribe(List.of(options.get("topic")), this);
+            if (options.get("pattern") != null) {
+                Subscribing.byPattern(consumer, options.get("pattern"), this);
+            } else {
+                consumer.subscribe(List.of(options.get("topic")), this);
+            }
             while (!stopped && seen < limit) {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
                     if (seen == limit) {
@@ -63,12 +67,19 @@ final class Member implements ConsumerRebalanceListener {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", options.get("bootstrap"));
         settings.put("group.id", options.get("group"));
-        settings.put("session.timeout.ms", options.number("session-timeout-ms", 10000));
-        settings.put("heartbeat.interval.ms", 1000);
         settings.put("enable.auto.commit", false);
         settings.put("auto.offset.reset", "earliest");
-        if (options.get("assignor") != null) {
-            settings.put("partition.assignment.strategy", ASSIGNORS.get(options.get("assignor")));
+        if ("consumer".equals(options.get("protocol"))) {
+            settings.put("group.protocol", "consumer");
+            if (options.get("assignor") != null) {
+                settings.put("group.remote.assignor", options.get("assignor"));
+            }
+        } else {
+            settings.put("session.timeout.ms", options.number("session-timeout-ms", 10000));
+            settings.put("heartbeat.interval.ms", 1000);
+            if (options.get("assignor") != null) {
+                settings.put("partition.assignment.strategy", ASSIGNORS.get(options.get("assignor")));
+            }
         }
         if (options.get("instance") != null) {
             settings.put("group.instance.id", options.get("instance"));

@@ -1,0 +1,151 @@
+"""Stories of members that leave the assignment to the server (KIP-848), the same for every client."""
+
+from collections.abc import Callable, Mapping
+
+from interop.compare import pair
+from interop.processes import Failed, Member, Program, crowd
+from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Keeping, Stage, commit_resume, told
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ResourceType,
+)
+
+SESSION_MS = 6_000
+"""Session timeout of groups in which a member is killed; others have the servers' own, 45 s."""
+SETTINGS: Mapping[str, str] = {
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+}
+"""Settings of both servers."""
+_SETTLE_S = 180.0
+
+
+class BalancedActors(Actors):
+    """Starts members whose `--protocol` is `consumer`."""
+
+    def member(
+        self, *extra: str, assignor: str = "", session_ms: int = SESSION_MS, program: Program | None = None
+    ) -> Member:
+        """`session_ms` is not told to the program: the server decides."""
+        stage = self.stage
+        arguments = ["--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
+        arguments += ["--protocol", "consumer", *(("--assignor", assignor) if assignor else ()), *extra]
+        return self.crowd.start(program or stage.program, arguments)
+
+
+def play(stage: Stage, story: str) -> str:
+    """Play one; what was seen. Raises Failed where it went otherwise."""
+    with crowd(stage.logs) as members:
+        return _STORIES[story](stage, BalancedActors(stage, members, settle_s=_SETTLE_S))
+
+
+def _subscribe(stage: Stage, actors: Actors) -> str:
+    """Members come, one leaves, one is killed; what a member keeps is never taken from it."""
+    stage.judge.create(stage.topic, PARTITIONS)
+    shorten_sessions(stage)
+    kept = _grow_and_shrink(actors, [stage.program] * 3)
+    return f"1, 2, 3 members, one left, one was killed; {kept} times a partition stayed, and was never taken meanwhile"
+
+
+def _mixed(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    shorten_sessions(stage)
+    _grow_and_shrink(actors, [stage.companion, stage.program, stage.companion])
+    return f"one group with {stage.companion.client.name}: 1, 2, 3 members, one left, one was killed"
+
+
+def _grow_and_shrink(actors: Actors, programs: list[Program]) -> int:
+    """Return the number of partitions kept."""
+    watch = Keeping(COOPERATIVE)
+    members: list[Member] = []
+    for count, program in enumerate(programs, 1):
+        members.append(actors.member(program=program))
+        actors.settle(f"{count} members", *members)
+        watch.check(members)
+    actors.feed(*members)
+    members.pop().stop()
+    actors.settle("one has left", *members)
+    watch.check(members)
+    actors.feed(*members)
+    members.pop().kill()
+    actors.settle("one was killed", *members)
+    watch.check(members)
+    actors.feed(*members)
+    return watch.kept
+
+
+def _range(stage: Stage, actors: Actors) -> str:
+    """Both ask for the assignor `range`, so shares are consecutive."""
+    stage.judge.create(stage.topic, PARTITIONS)
+    members = [actors.member(assignor="range") for _ in range(2)]
+    actors.settle("two members", *members)
+    shares = sorted(sorted(member.owned) for member in members)
+    half = PARTITIONS // 2
+    if shares != [list(range(half)), list(range(half, PARTITIONS))]:
+        raise Failed(f"the shares are {shares}")
+    actors.feed(*members)
+    return f"two members with {shares[0]} and {shares[1]}"
+
+
+def _pattern(stage: Stage, actors: Actors) -> str:
+    """Two members subscribe by a regular expression before any topic matches it."""
+    members = [actors.member("--pattern", f"{stage.topic}.*") for _ in range(2)]
+    stage.judge.create(stage.topic, PARTITIONS)
+    actors.settle("the topic was made", *members)
+    actors.feed(*members)
+    return "two members by a pattern, the topic made later"
+
+
+def _static(stage: Stage, actors: Actors) -> str:
+    """A static member is stopped in good order, and started again before its session is over."""
+    stage.judge.create(stage.topic, PARTITIONS)
+    first, second = actors.member("--instance", "a"), actors.member("--instance", "b")
+    actors.settle("two static members", first, second)
+    actors.feed(first, second)
+    owned, noticed = first.owned, len(second.history)
+    first.stop()
+    again = actors.member("--instance", "a")
+    actors.settle("the stopped one is back", again, second)
+    if again.owned != owned:
+        raise Failed(f"it owned {sorted(owned)} and came back to {sorted(again.owned)}")
+    actors.feed(again, second)
+    if len(second.history) != noticed:
+        raise Failed(f"the other member was given {len(second.history) - noticed} assignments meanwhile")
+    return f"stopped and back with {len(owned)} partitions; the other member noticed nothing"
+
+
+def _admin(stage: Stage, _actors: Actors) -> str:
+    """The program's own capability."""
+    asked = ["--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
+    return told(stage, ["admin_consumer_groups", *asked])
+
+
+def shorten_sessions(stage: Stage) -> None:
+    """Give the group a session timeout of its own. Raises Failed."""
+    config = AlterableConfig("consumer.session.timeout.ms", 0, str(SESSION_MS))
+    resource = AlterConfigsResource(ResourceType.GROUP, stage.group, (config,))
+    server = pair.Server(stage.judge.bootstrap)
+    try:
+        reply = server.ask(IncrementalAlterConfigs((resource,)), 1)
+    finally:
+        server.close()
+    if not isinstance(reply, IncrementalAlterConfigsReply) or reply.responses[0].error_code is not ErrorCode.NONE:
+        raise Failed(f"the session timeout of {stage.group} could not be set: {reply}")
+
+
+_STORIES: Mapping[str, Callable[[Stage, Actors], str]] = {
+    "subscribe": _subscribe,
+    "range": _range,
+    "pattern": _pattern,
+    "static": _static,
+    "resume": commit_resume,
+    "mixed": _mixed,
+    "admin": _admin,
+}
+STORIES = tuple(_STORIES)

@@ -1,0 +1,1 @@
+"""Histories of groups that the coordinator balances (docs/spec/consumer-group-protocol.md)."""

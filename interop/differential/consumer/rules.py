@@ -1,0 +1,178 @@
+"""Differences on purpose in groups that the coordinator balances: each a predicate with its reason
+(docs/kafka-differences.md)."""
+
+import re
+from typing import Any
+
+from interop.differential.allowed import Case, Rule
+from interop.differential.answers import UNANSWERED
+from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
+from interop.differential.steps import Beat, Join, Sync
+from protocol.consumer_protocol import decode_assignment
+from protocol.errors import ProtocolViolation
+
+_MADE_ID = re.compile(r"[\w-]{22}")
+_TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join)
+_ASSIGNED = (
+    "assignment",
+    "generation_id",
+    "member_epoch",
+    "groups.members.assignment",
+    "groups.members.target_assignment",
+)
+
+
+def _error(answer: Any) -> str:
+    return str(answer.get("error_code", "")) if isinstance(answer, dict) else str(answer)
+
+
+def _shares_of_made_ids(case: Case) -> bool:
+    """Classic members see by REBALANCE_IN_PROGRESS that they have a share to give up or to take."""
+    is_about_shares = isinstance(case.ask, _TELL_SHARES) and case.unlike.path.startswith(_ASSIGNED)
+    told = {_error(case.kafka), _error(case.muster)}
+    is_told = isinstance(case.ask, Beat | Sync) and told == {"NONE", "REBALANCE_IN_PROGRESS"}
+    return (is_about_shares or is_told) and case.facts.made_ids
+
+
+def _never_told(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    return isinstance(case.ask, Beat) and told == ("NONE", "REBALANCE_IN_PROGRESS")
+
+
+def _last_one_replaced(case: Case) -> bool:
+    is_join = isinstance(case.ask, Join) and _error(case.kafka) == "NONE"
+    return is_join and isinstance(case.kafka, dict) and case.kafka.get("generation_id") == 0
+
+
+def _refused_upgrade(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    return isinstance(case.ask, Join) and told == ("REBALANCE_IN_PROGRESS", UNANSWERED)
+
+
+def _sessions_end_together(case: Case) -> bool:
+    told = {_error(case.kafka), _error(case.muster)}
+    return isinstance(case.ask, Beat | Sync) and told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}
+
+
+def _order_of_topics(case: Case) -> bool:
+    if not case.unlike.path.endswith("assignment"):
+        return False
+    try:
+        told = [decode_assignment(str(one).encode("latin-1")) for one in (case.unlike.kafka, case.unlike.muster)]
+    except (ProtocolViolation, UnicodeEncodeError):
+        return False
+    return sorted(told[0].partitions) == sorted(told[1].partitions) and told[0].user_data == told[1].user_data
+
+
+def _form_of_id(case: Case) -> bool:
+    is_made = isinstance(case.unlike.kafka, str) and _MADE_ID.fullmatch(case.unlike.kafka) is not None
+    return is_made and case.unlike.path.endswith("member_id") and str(case.unlike.muster).endswith("-?")
+
+
+def _unreadable(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    return isinstance(case.ask, MemberBeat) and told == ("UNKNOWN_SERVER_ERROR", "GROUP_ID_NOT_FOUND")
+
+
+def _forgotten_by_join(case: Case) -> bool:
+    is_about_epochs = case.unlike.path in {"member_epoch", "groups.group_epoch", "groups.assignment_epoch"}
+    return is_about_epochs and case.facts.refused_join
+
+
+def _went_over(case: Case) -> bool:
+    is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
+    return case.facts.went_over and (is_gone or isinstance(case.ask, DescribeMembers | MemberBeat))
+
+
+def _assignors_tie(case: Case) -> bool:
+    is_about_shares = isinstance(case.ask, MemberBeat | DescribeMembers) and case.unlike.path.startswith(
+        (*_ASSIGNED, "groups.assignor_name")
+    )
+    return is_about_shares and len(case.facts.assignors) > 1
+
+
+def _fetch_without_member(case: Case) -> bool:
+    told = case.unlike.kafka, case.unlike.muster
+    return isinstance(case.ask, MemberFetch) and told == ("UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID")
+
+
+CONSUMER_RULES: tuple[Rule, ...] = (
+    Rule(
+        "the last member that the coordinator balances is replaced by a classic one",
+        "Kafka answers its JoinGroup with generation 0 if its subscription is another; musterd with the next one",
+        _last_one_replaced,
+        ends=True,
+    ),
+    Rule(
+        "an upgrade of a group whose assignments cannot be read",
+        "in Kafka an internal error; musterd says GROUP_ID_NOT_FOUND",
+        _unreadable,
+        ends=True,
+    ),
+    Rule(
+        "a refused upgrade of a group with parked requests",
+        "Kafka has answered them REBALANCE_IN_PROGRESS by then; in musterd they stay parked",
+        _refused_upgrade,
+        ends=True,
+    ),
+    Rule(
+        "sessions of the last member that the coordinator balances and of a classic one end together",
+        "which is looked at first decides whether the group becomes a classic one with the other in it",
+        _sessions_end_together,
+        ends=True,
+    ),
+    Rule(
+        "the order of topics in a classic member's assignment",
+        "the same partitions; Kafka has them in the order of a hash table",
+        _order_of_topics,
+    ),
+    Rule(
+        "the form of an id that the coordinator makes",
+        "a UUID in base64 in Kafka; in musterd it begins with the client's",
+        _form_of_id,
+    ),
+    Rule(
+        "a refused JoinGroup to a group without members",
+        "Kafka has made a classic group of it by then, and the epochs begin anew; in musterd nothing has changed",
+        _forgotten_by_join,
+        ends=True,
+    ),
+    Rule(
+        "a member that goes over to the consumer protocol before it has synced",
+        "Kafka still waits for its SyncGroup, and removes it when the rebalance timeout is over; musterd does not",
+        _went_over,
+        ends=True,
+    ),
+    Rule(
+        "shares of members whose ids the coordinator made",
+        "the order of members in hash tables decides who gets what, and ids are random at both servers",
+        _shares_of_made_ids,
+        ends=True,
+    ),
+    Rule(
+        "a classic member alone with a target that is due",
+        "Kafka computes a target in heartbeats of the new protocol and in JoinGroup alone; musterd in a classic "
+        "Heartbeat, too",
+        _never_told,
+        ends=True,
+    ),
+    Rule(
+        "a tie between assignors",
+        "Kafka takes the one that a hash table shows first, which depends on who asked last; musterd the first of its "
+        "configuration",
+        _assignors_tie,
+        ends=True,
+    ),
+    Rule(
+        "a member that joins again with another instance id",
+        "in Kafka it keeps the old one too, and has nothing until the next target; in musterd it has the new one "
+        "alone, and keeps its partitions",
+        lambda case: case.facts.renamed,
+        ends=True,
+    ),
+    Rule(
+        "an OffsetFetch with a member epoch and no member id",
+        "in Kafka an internal error; musterd says UNKNOWN_MEMBER_ID",
+        _fetch_without_member,
+    ),
+)

@@ -1,0 +1,279 @@
+"""Histories of groups that the coordinator balances: how they are drawn, what members send, what is meant to differ.
+No server runs here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from interop.differential.allowed import Case, Rule, first_that_holds
+from interop.differential.answers import UNANSWERED, Unlike, brief
+from interop.differential.consumer.generator import CLIENTS, IDS, draw, draw_alone
+from interop.differential.consumer.orders import BUCKETS, member_ids, order
+from interop.differential.consumer.rules import CONSUMER_RULES
+from interop.differential.consumer.steps import (
+    CONSUMER_ASKS,
+    WRONGS,
+    Configure,
+    DescribeMembers,
+    Epoch,
+    Follow,
+    MemberBeat,
+    MemberFetch,
+    Owned,
+)
+from interop.differential.exchanges import is_own
+from interop.differential.facts import Facts
+from interop.differential.generator import versions
+from interop.differential.members import Member, Names
+from interop.differential.steps import ASKS, Ask, Beat, Find, GoOn, Join, Leave, Sync
+from interop.differential.suites import SUITES
+from interop.differential.views import Phase, Profile, Who
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
+from protocol.errors import ErrorCode
+from protocol.messages.configs import IncrementalAlterConfigs
+from protocol.messages.consumer_groups import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    MemberAssignment,
+    TopicIdPartitions,
+)
+from protocol.messages.offsets import OffsetFetch
+
+A, B = b"\1" * 16, b"\2" * 16
+TOPIC_IDS = {"differential-a": A, "differential-b": B}
+PROFILE = Profile(is_balanced=True, member_ids=("c1-a", "c1-b"), topics=("differential-a",))
+
+
+def member(profile: Profile = PROFILE) -> Member:
+    names = Names(TOPIC_IDS)
+    names.make(profile.member_ids)
+    return Member(profile, names, 0, 0, ("g0", "g1"))
+
+
+def beat(step: MemberBeat, one: Member) -> ConsumerGroupHeartbeat:
+    request = step.request(one)
+    one.asks(request)
+    return request
+
+
+def told(epoch: int, *partitions: int) -> ConsumerGroupHeartbeatReply:
+    assignment = MemberAssignment((TopicIdPartitions(A, partitions),))
+    return ConsumerGroupHeartbeatReply(member_id="c1-a", member_epoch=epoch, assignment=assignment)
+
+
+# --- drawing ---
+
+
+def test_a_seed_always_gives_the_same_history_with_all_requests_and_versions() -> None:
+    drawn = [draw(seed) for seed in range(500)]
+    assert drawn[:30] == [draw(seed) for seed in range(30)]
+    steps = [step for history in drawn for step in history.steps]
+    assert {type(step) for step in steps} >= {*ASKS, *CONSUMER_ASKS, Follow, GoOn} - {Find, OffsetFetch} - _replaced()
+    for ask in CONSUMER_ASKS:
+        found = {step.version for step in steps if isinstance(step, ask)}
+        assert found == set(versions(ask)), ask
+    assert {step.wrong for step in steps if isinstance(step, MemberBeat)} == {"", *WRONGS}
+
+
+def _replaced() -> set[type[Ask]]:
+    """Members fetch by a step of their own."""
+    return {ask for ask in ASKS if ask.api is OffsetFetch}
+
+
+def test_members_alone_have_no_classic_client_among_them() -> None:
+    steps = [step for seed in range(100) for step in draw_alone(seed).steps]
+    assert not any(isinstance(step, GoOn | Leave) for step in steps)
+
+
+def test_no_two_ids_fall_into_one_bucket() -> None:
+    ids = [one for ids in IDS for one in ids]
+    assert len(set(ids)) == 2 * CLIENTS <= BUCKETS
+    with pytest.raises(AssertionError):
+        member_ids(BUCKETS, 2)
+
+
+def test_topics_have_one_order_by_bucket_and_one_by_id() -> None:
+    ids = {name: bytes(15) + bytes([number]) for name, number in (("a", 2), ("b", 1), ("c", 3))}
+    assert order(ids) == (("b", "a", "c"), ("b", "a", "c"))
+    signed = {"a": b"\xff" + bytes(14) + b"\x09", "b": bytes(15) + b"\x01"}
+    assert order(signed) == (("b", "a"), ("a", "b")), "halves of an id are signed"
+    assert order({"a": A, "b": A}) is None
+
+
+@pytest.mark.parametrize("name", ["consumer", "consumer-alone"])
+def test_both_servers_have_the_same_settings(name: str) -> None:
+    suite = SUITES[name]
+    assert suite.muster.items() <= suite.kafka.items()
+
+
+# --- members ---
+
+
+def test_a_member_follows_the_protocol() -> None:
+    one = member()
+    step = Follow(version=1)
+    joining = step.ask(one)
+    assert isinstance(joining, MemberBeat)
+    assert is_own(joining)
+    request = beat(joining, one)
+    assert (request.member_id, request.member_epoch, request.topic_partitions) == ("c1-a", 0, ())
+    assert request.subscribed_topic_names == ("differential-a",)
+    one.hears(told(2, 0, 1))
+    assert (one.phase, one.generation_id, one.told) == (Phase.MEMBER, 2, {"differential-a": (0, 1)})
+    assert Follow(version=1, lazy=True).ask(one) == MemberBeat(version=1)
+    request = beat(_asked(step, one), one)
+    assert (request.member_epoch, request.topic_partitions) == (2, (TopicIdPartitions(A, (0, 1)),))
+    one.hears(ConsumerGroupHeartbeatReply(member_id="c1-a", member_epoch=2))
+    request = beat(_asked(step, one), one)
+    assert (request.topic_partitions, request.subscribed_topic_names) == (None, None)
+    one.hears(ConsumerGroupHeartbeatReply(ErrorCode.INVALID_REQUEST))
+    assert beat(_asked(step, one), one).subscribed_topic_names == ("differential-a",), "after an error it says all"
+    one.hears(ConsumerGroupHeartbeatReply(ErrorCode.FENCED_MEMBER_EPOCH))
+    assert (one.phase, one.told, beat(_asked(step, one), one).member_epoch) == (Phase.OUT, {}, 0)
+    one.restart()
+    assert beat(_asked(step, one), one).member_id == "c1-b"
+
+
+def _asked(step: Follow, one: Member) -> MemberBeat:
+    ask = step.ask(one)
+    assert isinstance(ask, MemberBeat)
+    return ask
+
+
+def test_what_a_member_claims_and_who_it_says_it_is() -> None:
+    one = member()
+    beat(MemberBeat(version=1, epoch=Epoch.JOIN), one)
+    one.hears(told(3, 0, 2))
+
+    def claimed(owned: Owned) -> Any:
+        claims = MemberBeat(version=1, owned=owned).request(one).topic_partitions
+        return claims if claims is None else [(claim.topic_id, claim.partitions) for claim in claims]
+
+    assert claimed(Owned.UNSAID) is None
+    assert claimed(Owned.NONE) == claimed(Owned.REPORTED) == []
+    assert claimed(Owned.SOME) == [(A, (0,))]
+    assert claimed(Owned.EMPTY_TOPIC) == [(A, ())]
+    assert len(claimed(Owned.STRANGE)) == 2
+    epochs = [MemberBeat(version=1, epoch=epoch).request(one).member_epoch for epoch in Epoch]
+    assert epochs == [3, 0, -1, -2, 2, 4, -3]
+    assert not any(is_own(MemberBeat(version=1, epoch=epoch)) for epoch in (Epoch.OLD, Epoch.NEW, Epoch.WRONG))
+    assert is_own(MemberBeat(version=0, epoch=Epoch.JOIN, who=Who.NONE)), "the coordinator makes the id"
+    assert MemberBeat(version=0, regex="x").request(one).subscribed_topic_regex is None
+
+
+@pytest.mark.parametrize("wrong", WRONGS)
+def test_what_is_wrong_is_another_request_and_not_the_members_own(wrong: str) -> None:
+    one, plain = member(), MemberBeat(version=1, epoch=Epoch.JOIN)
+    broken = MemberBeat(version=1, epoch=Epoch.JOIN, wrong=wrong)
+    assert broken.request(one) != plain.request(one)
+    assert not is_own(broken)
+
+
+def test_a_fetch_names_the_member_from_version_nine_and_settings_are_of_the_group() -> None:
+    one = member()
+    beat(MemberBeat(version=1, epoch=Epoch.JOIN), one)
+    one.hears(told(3, 0))
+    fetches = [MemberFetch(version=version, who=who).request(one) for version, who in ((8, Who.OWN), (9, Who.OWN))]
+    assert [_fetched_by(fetch) for fetch in fetches] == [(None, -1), ("c1-a", 3)]
+    assert _fetched_by(MemberFetch(version=9, who=Who.NONE).request(one)) == (None, 3)
+    configured = Configure(version=1, settings=(("x", "1"), ("y", None))).request(one)
+    assert isinstance(configured, IncrementalAlterConfigs)
+    (resource,) = configured.resources
+    assert resource.resource_name == "g0"
+    assert [(config.config_operation, config.value) for config in resource.configs] == [(0, "1"), (1, None)]
+
+
+def _fetched_by(request: Any) -> tuple[str | None, int]:
+    return request.groups[0].member_id, request.groups[0].member_epoch
+
+
+def test_an_answer_to_a_heartbeat_in_a_few_words() -> None:
+    answer = {"error_code": "NONE", "member_epoch": 3, "assignment": None}
+    assert brief(answer) == "epoch 3"
+    assert brief({**answer, "assignment": {"topic_partitions": []}}) == "epoch 3, nothing"
+    assert brief({**answer, "error_code": "FENCED_MEMBER_EPOCH"}) == "FENCED_MEMBER_EPOCH"
+
+
+# --- rules ---
+
+BEAT, DESCRIBE = MemberBeat(version=1), DescribeMembers(version=1)
+
+
+def dealt(*topics: str) -> str:
+    whole = Assignment(tuple(TopicPartitions(topic, (0, 1)) for topic in topics))
+    return encode_assignment(whole, 0).decode("latin-1")
+
+
+def whole(ask: Ask, kafka: str, muster: str, **facts: Any) -> Case:
+    told = {"error_code": kafka, "generation_id": 0}, {"error_code": muster, "generation_id": 3}
+    return Case(ask, Unlike("error_code", kafka, muster), *told, Facts(**facts))
+
+
+def case(ask: Ask, path: str, kafka: Any, muster: Any, **facts: Any) -> Case:
+    return Case(ask, Unlike(path, kafka, muster), {"error_code": "NONE"}, {"error_code": "NONE"}, Facts(**facts))
+
+
+CLASSIC_BEAT, JOIN = Beat(version=4), Join(version=9)
+CASES: Mapping[str, tuple[Case, Case]] = {
+    "the last member that the coordinator balances is replaced by a classic one": (
+        whole(JOIN, "NONE", "NONE"),
+        whole(JOIN, "UNKNOWN_MEMBER_ID", "NONE"),
+    ),
+    "an upgrade of a group whose assignments cannot be read": (
+        whole(BEAT, "UNKNOWN_SERVER_ERROR", "GROUP_ID_NOT_FOUND"),
+        whole(BEAT, "UNKNOWN_SERVER_ERROR", "NONE"),
+    ),
+    "a refused upgrade of a group with parked requests": (
+        whole(JOIN, "REBALANCE_IN_PROGRESS", UNANSWERED),
+        whole(JOIN, "UNKNOWN_MEMBER_ID", UNANSWERED),
+    ),
+    "sessions of the last member that the coordinator balances and of a classic one end together": (
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"),
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"),
+    ),
+    "the order of topics in a classic member's assignment": (
+        case(Sync(version=5), "assignment", dealt("a", "b"), dealt("b", "a")),
+        case(Sync(version=5), "assignment", dealt("a", "b"), dealt("a", "c")),
+    ),
+    "the form of an id that the coordinator makes": (
+        case(JOIN, "member_id", "nNOHCKMxQkmNrCpXjNiKNQ", "c1-?"),
+        case(JOIN, "member_id", "", "c1-?"),
+    ),
+    "a refused JoinGroup to a group without members": (
+        case(BEAT, "member_epoch", 2, 4, refused_join=True),
+        case(BEAT, "member_epoch", 2, 4),
+    ),
+    "a member that goes over to the consumer protocol before it has synced": (
+        whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE", went_over=True),
+        whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE"),
+    ),
+    "a classic member alone with a target that is due": (
+        whole(CLASSIC_BEAT, "NONE", "REBALANCE_IN_PROGRESS"),
+        whole(CLASSIC_BEAT, "REBALANCE_IN_PROGRESS", "NONE"),
+    ),
+    "shares of members whose ids the coordinator made": (
+        case(BEAT, "assignment.topic_partitions", [0], [1], made_ids=True),
+        case(BEAT, "error_code", "NONE", "UNKNOWN_MEMBER_ID", made_ids=True),
+    ),
+    "a tie between assignors": (
+        case(DESCRIBE, "groups.assignor_name", "range", "uniform", assignors=frozenset({"range", "uniform"})),
+        case(DESCRIBE, "groups.assignor_name", "range", "uniform", assignors=frozenset({"range"})),
+    ),
+    "a member that joins again with another instance id": (
+        case(BEAT, "error_code", "NONE", "UNKNOWN_MEMBER_ID", renamed=True),
+        case(BEAT, "error_code", "NONE", "UNKNOWN_MEMBER_ID"),
+    ),
+    "an OffsetFetch with a member epoch and no member id": (
+        case(MemberFetch(version=9), "groups.error_code", "UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID"),
+        case(MemberFetch(version=9), "groups.error_code", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CONSUMER_RULES, ids=lambda rule: rule.name)
+def test_a_rule_allows_what_it_is_for_and_nothing_beside_it(rule: Rule) -> None:
+    allowed, forbidden = CASES[rule.name]
+    rules = SUITES["consumer"].rules
+    assert first_that_holds(allowed, rules) is rule
+    assert first_that_holds(forbidden, rules) is None
