@@ -60,6 +60,17 @@ def test_the_wheel_holds_every_module_and_the_marks_that_they_are_typed(wheel: Z
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
 
 
+def test_the_wheel_holds_the_consoles_files(wheel: ZipFile) -> None:
+    console = ROOT / "coordinator" / "http" / "console"
+    files = {
+        str(path.relative_to(ROOT))
+        for path in console.rglob("*")
+        if path.is_file() and path.suffix in (".html", ".css", ".js", ".svg", ".toml", ".LICENSE")
+    }
+    assert len(files) > 15
+    assert files <= set(wheel.namelist())
+
+
 def test_every_folder_of_modules_is_a_package() -> None:
     for path in sources(*PACKAGES, "tests"):
         assert (path.parent / "__init__.py").exists(), f"{path.parent} has no __init__.py"
