@@ -16,6 +16,7 @@ from bench import (
     cleaning,
     consumer_groups,
     first_message,
+    footprint,
     front,
     idle,
     kafka,
@@ -36,6 +37,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "rebalances": rebalances.measure,
     "idle": idle.measure,
     "alone": alone.measure,
+    "footprint": footprint.measure,
     "timers": timers.measure,
     "assignors": assignors.measure,
     "restart": restart.measure,
@@ -60,7 +62,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "scenario", nargs="*", choices=[*SCENARIOS, []], help=f"of {', '.join(SCENARIOS)}; default: all"
     )
-    parser.add_argument("--rounds", type=int, help="figures are medians of so many (3)")
+    parser.add_argument("--rounds", type=int, help="figures are medians of so many (3; beside Kafka 5)")
     parser.add_argument("--quick", action="store_true", help="one short round of everything: about two minutes")
     parser.add_argument("--huge", action="store_true", help="5,000 members, and ten million commits, too")
     parser.add_argument("--scenarios", nargs="+", choices=kafka.SCENARIOS, default=[], help="of the Kafka comparison")
@@ -70,7 +72,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     given = parser.parse_args(arguments)
     options = Options(
-        rounds=given.rounds or (1 if given.quick else 3),
+        rounds=given.rounds or (1 if given.quick else 5 if given.scenario == ["kafka"] else 3),
         seconds=0.3 if given.quick else 1.0,
         quick=given.quick,
         huge=given.huge,

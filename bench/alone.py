@@ -1,6 +1,7 @@
 """A node by itself, without sockets and a disk: `python -m bench alone`. Microseconds of the processor a request, the
-least and the median of many rounds. A round is one request of each connection, and one flush; a commit's sync is left
-out. Bytes go in as Kafka's clients send them, and each request must be answered once.
+least and the median of many rounds. A round is one request of each connection, read in one turn of the loop and served
+in one step, and one flush; a commit's sync is left out. Bytes go in as Kafka's clients send them, and each request must
+be answered once.
 
 To compare two builds, run it in each by turns.
 """
@@ -66,7 +67,9 @@ class Rig:
         while not self.node.is_loaded:
             self._step(Woke())
         self._ask(CreateTopics((CreatableTopic(_TOPIC, _PARTITIONS),)), CreateTopicsReply)
-        self.members = [self._join(number) for number in range(CONNECTIONS)]
+        self.members = [self.join(number) for number in range(CONNECTIONS)]
+        for number in range(CONNECTIONS):
+            self.open(number)
 
     def _moment(self) -> Moment:
         return Moment(self._now_ms, 1_700_000_000_000 + self._now_ms)
@@ -93,14 +96,32 @@ class Rig:
         assert isinstance(reply, kind), reply
         return reply
 
-    def _join(self, number: int) -> tuple[str, JoinGroupReply]:
+    def open(self, number: int) -> None:
+        """Open a connection of Kafka's protocol."""
+        self._step(Opened(number, "kafka", f"127.0.{number >> 8 & 255}.{number & 255}", peer_port=40_000 + number))
+
+    def send(self, number: int, frame: bytes) -> None:
+        """Send a request on the connection, to be answered at once or by a flush."""
+        answered = self._answered
+        self._step(Received(number, frame))
+        assert self._answered == answered + 1, "no reply"
+
+    def settle(self) -> None:
+        """Write to files what the logs have in memory; the second checkpoint ends what the first has begun."""
+        store = self.node.core.store
+        for _ in range(2):
+            if (job := store.begin_checkpoint(force=True)) is not None:
+                job.run(self._disk)
+                store.finish_checkpoint(job)
+
+    def join(self, number: int) -> tuple[str, JoinGroupReply]:
+        """Make a group with one member."""
         group_id, offer = f"group-{number:04}", JoinProtocol("range", b"")
         join = JoinGroup(group_id, _SESSION_MS, "", "consumer", (offer,), _SESSION_MS, wants_member_id_first=False)
         joined = self._ask(join, JoinGroupReply)
         given = (SyncGroupAssignment(joined.member_id, b"all"),)
         sync = SyncGroup(group_id, joined.generation_id, joined.member_id, None, "consumer", "range", given)
         assert not self._ask(sync, SyncGroupReply).error_code
-        self._step(Opened(number, "kafka", "127.0.0.1"))
         return group_id, joined
 
     def round(self, frames: Sequence[bytearray]) -> float:
@@ -110,10 +131,8 @@ class Rig:
             frame[_NUMBER_AT] = self._now_ms.to_bytes(4, "big")
         events = [Received(number, bytes(frame)) for number, frame in enumerate(frames)]
         moment, step = self._moment(), self.node.step
-        effects = []
         began = time.thread_time_ns()
-        for event in events:
-            effects += step(event, moment)
+        effects = self.node.step_many(events, moment)
         took_ns = time.thread_time_ns() - began
         sent = sum(isinstance(one, Send) for one in effects)
         while (flush := next((one for one in effects if isinstance(one, Flush)), None)) is not None:
@@ -139,7 +158,7 @@ def measure(options: Options) -> list[Sheet]:
         gc.collect()
         gc.disable()  # the daemon has it look rarely, and never through what stays
         try:
-            for name, frames in _requests(rig.members).items():
+            for name, frames in requests_of(rig.members).items():
                 took = [rig.round(frames) for _ in range(rounds)]
                 rows.append((name, min(took), median(took)))
         finally:
@@ -147,7 +166,9 @@ def measure(options: Options) -> list[Sheet]:
     return [Sheet("The node alone", ("request", "least us", "median us"), rows)]
 
 
-def _requests(members: Sequence[tuple[str, JoinGroupReply]]) -> dict[str, list[bytearray]]:
+def requests_of(members: Sequence[tuple[str, JoinGroupReply]]) -> dict[str, list[bytearray]]:
+    """Frames of each kind of request, one for each member."""
+
     def frames(version: int, messages: Sequence[Message]) -> list[bytearray]:
         return [bytearray(encode_request(one, version, 0, "bench")) for one in messages]
 

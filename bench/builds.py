@@ -1,12 +1,17 @@
-"""Programs for the comparison, built outside the tree and kept under the user's cache: the load generator, Apache
-Kafka's jars, franz-go's kfake."""
+"""Programs for the comparison, built outside the tree and kept under the user's cache: the load generator, musterd in
+both of its builds, Apache Kafka's jars, franz-go's kfake."""
 
 import os
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
+import hatch_build
+
 _HERE = Path(__file__).parent
+_ROOT = _HERE.parent
 _BUILD_S = 900.0
 
 _SPARK_JARS = (
@@ -69,6 +74,40 @@ def kfake(*, may_fetch: bool) -> Path:
     elif not built.exists():
         raise NotHere("kfake is not built yet: `python -m bench kafka` does")
     return built
+
+
+def pure_tree() -> Path:
+    """A copy of the sources, without the libraries that may lie beside them here."""
+    return _copy_of_sources("pure")
+
+
+def compiled_tree() -> Path:
+    """A copy of the sources, compiled unless it is already. Raises NotHere."""
+    if why := hatch_build.impossible():
+        raise NotHere(f"nothing can be compiled: {why}")
+    tree = _copy_of_sources("compiled")
+    _run([sys.executable, "hatch_build.py", "compile"], tree)
+    return tree
+
+
+def _copy_of_sources(name: str) -> Path:
+    """Bring a copy up to date. Files that did not change stay, so that libraries made from them are not older."""
+    tree = _cache() / name
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    found = [path for package in packages for path in (_ROOT / package).rglob("*")]
+    wanted = [path for path in found if path.is_file() and path.suffix not in {".pyc", ".so"}]
+    wanted += [_ROOT / "pyproject.toml", _ROOT / "hatch_build.py"]
+    for source in wanted:
+        copy = tree / source.relative_to(_ROOT)
+        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+    kept = {tree / source.relative_to(_ROOT) for source in wanted}
+    for copy in [path for package in packages for path in (tree / package).rglob("*.py")]:
+        if copy not in kept:
+            copy.unlink()
+    return tree
 
 
 def _cache() -> Path:

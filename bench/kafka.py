@@ -1,11 +1,14 @@
-"""The Kafka dialect, beside Apache Kafka and franz-go's kfake: what a request, a rebalance and an idle member cost.
+"""The Kafka dialect in both builds, beside Apache Kafka and franz-go's kfake: what a request, a rebalance and an idle
+member cost.
 
 `groupload.c` makes the load and checks every answer; the server's processor time comes from the scheduler's counters.
-The servers take turns test by test, so that what else the machine does meets them all. Kafka is asked everything once
-before anything is measured: its machine code is made while it runs.
+The servers take turns test by test, so that what else the machine does meets them all. Each is asked everything before
+anything is measured, all for the same time: Kafka's machine code is made while it runs.
 """
 
 import json
+import os
+import resource
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -14,7 +17,7 @@ from typing import Any, NamedTuple
 
 from bench import builds, peers
 from bench.builds import NotHere
-from bench.peers import OFFSETS_TOPIC, RECORDS_TOPIC, TOPICS, Peer
+from bench.peers import COMPILED, KAFKA, KFAKE, OFFSETS_TOPIC, PURE, RECORDS_TOPIC, TOPICS, Peer
 from bench.processes import scratch
 from bench.report import Options, Sheet, Value, median
 
@@ -23,32 +26,37 @@ IDLE_MEMBERS = 1_000
 DELAY_MS = 500
 _RUN_S = 120.0
 _PATIENCE = 20
+_WARM_UP_S, _WARM_UP_QUICK_S = 20.0, 0.3
+"""Time for which each server is asked each request before anything is measured."""
 
 
 class Test(NamedTuple):
-    """Requests of one kind. `goal`: the most that musterd's processor time may be of Kafka's."""
+    """Requests of one kind. `goal` and `compiled_goal`: the most that the processor time of musterd's pure and of its
+    compiled build may be of Kafka's."""
 
     scenario: str
     name: str
     connections: int
     arguments: tuple[str, ...]
     goal: float
+    compiled_goal: float
 
 
 _OFFSETS = ("--topic", OFFSETS_TOPIC, "--groups", str(GROUPS))
 _RECORDS = ("--topic", RECORDS_TOPIC, "--partitions", str(TOPICS[RECORDS_TOPIC]))
 REQUESTS = (
-    Test("heartbeat", "Heartbeat", 50, _OFFSETS, 0.65),
-    Test("heartbeat", "Heartbeat", 500, _OFFSETS, 0.65),
-    Test("commit", "OffsetCommit, 1 partition", 50, _OFFSETS, 0.7),
-    Test("commit", "OffsetCommit, 1 partition", 500, _OFFSETS, 0.7),
-    Test("commit", "OffsetCommit, 10 partitions", 50, (*_OFFSETS, "--partitions", "10"), 0.7),
-    Test("commit", "OffsetCommit, 10 partitions", 500, (*_OFFSETS, "--partitions", "10"), 0.7),
-    Test("fetch_offsets", "OffsetFetch, 1 partition", 50, _OFFSETS, 0.6),
-    Test("produce", "Produce, 1 MiB", 4, _RECORDS, 2.0),
-    Test("fetch", "Fetch, 1 MiB", 4, _RECORDS, 2.0),
+    Test("heartbeat", "Heartbeat", 50, _OFFSETS, 0.45, 0.4),
+    Test("heartbeat", "Heartbeat", 500, _OFFSETS, 0.6, 0.5),
+    Test("commit", "OffsetCommit, 1 partition", 50, _OFFSETS, 0.65, 0.5),
+    Test("commit", "OffsetCommit, 1 partition", 500, _OFFSETS, 0.8, 0.6),
+    Test("commit", "OffsetCommit, 10 partitions", 50, (*_OFFSETS, "--partitions", "10"), 0.6, 0.5),
+    Test("commit", "OffsetCommit, 10 partitions", 500, (*_OFFSETS, "--partitions", "10"), 0.6, 0.5),
+    Test("fetch_offsets", "OffsetFetch, 1 partition", 50, _OFFSETS, 0.6, 0.5),
+    Test("produce", "Produce, 1 MiB", 4, _RECORDS, 2.0, 2.0),
+    Test("fetch", "Fetch, 1 MiB", 4, _RECORDS, 2.0, 2.0),
 )
-REBALANCES = (10, 100, 1_000)
+REBALANCES: Mapping[int, tuple[float, float]] = {10: (1.5, 1.2), 100: (1.5, 1.2), 1_000: (1.1, 0.9)}
+"""Sizes of groups, and the goals of both builds for the time of a rebalance."""
 
 Answers = dict[tuple[str, str], list[dict[str, Any]]]
 """Results of groupload, by test and server."""
@@ -111,6 +119,7 @@ def measure(options: Options) -> list[Sheet]:
     except NotHere as reason:
         return [Sheet("The Kafka dialect: skipped", ("why",), [(str(reason),)])]
     wanted = options.only or SCENARIOS
+    others = _Others()
     with ExitStack() as stack:
         folder = stack.enter_context(scratch())
         servers, absent = _start(stack, folder, options)
@@ -125,11 +134,46 @@ def measure(options: Options) -> list[Sheet]:
         if "first" in wanted:
             sheets.append(_first_assignment(generator, folder, options))
         sheets[0].notes += (*absent, *bench.notes)
+    sheets[0].notes += (others.seen(),)
     return sheets
 
 
+class _Others:
+    """Processor time of all that runs on the machine meanwhile, but of this process and its children."""
+
+    def __init__(self) -> None:
+        self._load = os.getloadavg()[0]
+        self._began = _machine_s()
+        self._own = _own_s()
+
+    def seen(self) -> str:
+        """Say it, once all children have ended."""
+        busy, total = _machine_s()
+        share = (busy - self._began[0] - (_own_s() - self._own)) / max(total - self._began[1], 0.01)
+        load = f"load {self._load:.1f} before and {os.getloadavg()[0]:.1f} at the end"
+        return f"What else ran took {max(share, 0.0):.0%} of the machine's processors ({load})."
+
+
+def _machine_s() -> tuple[float, float]:
+    """Seconds of all processors since the start of the machine: those at work, and all."""
+    user, nice, system, idle, waiting, *rest = (int(each) for each in Path("/proc/stat").read_text().split()[1:9])
+    busy = user + nice + system + sum(rest)
+    a_second = os.sysconf("SC_CLK_TCK")
+    return busy / a_second, (busy + idle + waiting) / a_second
+
+
+def _own_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def _start(stack: ExitStack, folder: Path, options: Options) -> tuple[list[Peer], list[str]]:
-    servers, absent = [stack.enter_context(peers.musterd(folder))], []
+    servers, absent = [stack.enter_context(peers.musterd(folder, tree=builds.pure_tree()))], []
+    try:
+        tree = builds.compiled_tree()
+        servers.append(stack.enter_context(peers.musterd(folder, name=COMPILED, tree=tree)))
+    except NotHere as reason:
+        absent.append(f"Left out: {reason}.")
     for start in (peers.apache_kafka, peers.kfake):
         try:
             servers.append(stack.enter_context(start(folder, may_fetch=options.may_fetch)))
@@ -139,17 +183,16 @@ def _start(stack: ExitStack, folder: Path, options: Options) -> tuple[list[Peer]
 
 
 def _warm_up(bench: Bench, server: Peer, tests: Sequence[Test]) -> None:
-    """Until the server's coordinators are there; and Kafka's code is compiled."""
+    """Ask until the server's coordinators are there, then everything that will be measured."""
     for _ in range(_PATIENCE):
         with suppress(Failed):
             _load(bench, server, REQUESTS[1], 0.1)
             break
-    if server.name == "Kafka":
-        for test in tests:
-            with suppress(Failed):
-                _load(bench, server, test, 0.3 if bench.options.quick else 2.0)
+    for test in tests:
         with suppress(Failed):
-            _rebalance(bench, server, "100")
+            _load(bench, server, test, _WARM_UP_QUICK_S if bench.options.quick else _WARM_UP_S)
+    with suppress(Failed):
+        _rebalance(bench, server, "100")
 
 
 # ------------------------------------------------------------------------------------------------------------ requests
@@ -169,9 +212,10 @@ def _requests(bench: Bench, tests: Sequence[Test]) -> list[Sheet]:
     return [
         Sheet(
             "The Kafka dialect: requests, one outstanding on each connection",
-            (*columns, "musterd / Kafka", "goal"),
+            (*columns, *_RATIOS),
             rows,
             (
+                _BUILDS,
                 "CPU us: microseconds of the server's processors a request. musterd's commits and records are on disk",
                 "(one fdatasync for all that wait) when they are answered; Kafka's and kfake's are in memory.",
             ),
@@ -184,12 +228,18 @@ def _request_row(bench: Bench, test: Test) -> tuple[Value, ...]:
     found = bench.in_turn(key, bench.options.rounds, lambda server: _load(bench, server, test, bench.options.seconds))
     cpu = _medians(bench, found, key, lambda answer: answer["server_us_per_req"])
     a_second = _medians(bench, found, key, lambda answer: answer["rps"])
-    return (test.name, test.connections, *cpu.values(), *a_second.values(), _ratio(cpu), test.goal)
+    return (
+        test.name,
+        test.connections,
+        *cpu.values(),
+        *a_second.values(),
+        *_ratios(cpu, test.goal, test.compiled_goal),
+    )
 
 
 def _load(bench: Bench, server: Peer, test: Test, seconds: float) -> dict[str, Any]:
     warm_up = 0.3
-    if server.name == "kfake" and test.scenario == "produce":
+    if server.name == KFAKE and test.scenario == "produce":
         seconds, warm_up = seconds / 4, 0.05
     arguments = ["--conns", str(test.connections), "--seconds", str(seconds), "--warmup", str(warm_up)]
     return bench.ask(server, test.scenario, *arguments, *test.arguments)
@@ -203,9 +253,17 @@ def _medians(
     return {name: median([figure(answer) for answer in answers]) if answers else None for name, answers in of.items()}
 
 
-def _ratio(values: Mapping[str, float | None]) -> float | None:
-    ours, kafkas = values.get("musterd"), values.get("Kafka")
-    return ours / kafkas if ours is not None and kafkas else None
+_RATIOS = (f"{PURE} / {KAFKA}", "goal", f"{COMPILED} / {KAFKA}", "goal")
+_BUILDS = f"{PURE}: the pure build; {COMPILED}: musterd with its hot path compiled by mypyc."
+
+
+def _ratios(values: Mapping[str, float | None], goal: Value, compiled_goal: Value) -> tuple[Value, ...]:
+    """The columns of `_RATIOS`."""
+    kafkas = values.get(KAFKA)
+    pure, compiled = (
+        ours / kafkas if ours is not None and kafkas else None for ours in map(values.get, (PURE, COMPILED))
+    )
+    return pure, goal, compiled, compiled_goal
 
 
 # ------------------------------------------------------------------------------------------------- groups, idle, memory
@@ -213,20 +271,21 @@ def _ratio(values: Mapping[str, float | None]) -> float | None:
 
 def _rebalances(bench: Bench) -> Iterator[Sheet]:
     names = [server.name for server in bench.servers]
-    rows = [_rebalance_row(bench, str(size)) for size in REBALANCES]
+    rows = [_rebalance_row(bench, size, goals) for size, goals in REBALANCES.items()]
     yield Sheet(
         "The Kafka dialect: one member is added to a group that stands",
-        ("members", *(f"{n}: ms" for n in names), *(f"{n}: CPU ms" for n in names), "musterd / Kafka", "goal"),
+        ("members", *(f"{n}: ms" for n in names), *(f"{n}: CPU ms" for n in names), *_RATIOS),
         rows,
         ("Milliseconds from the last JoinGroup sent to the last assignment received; musterd's are on disk by then.",),
     )
 
 
-def _rebalance_row(bench: Bench, size: str) -> tuple[Value, ...]:
+def _rebalance_row(bench: Bench, members: int, goals: tuple[float, float]) -> tuple[Value, ...]:
+    size = str(members)
     found = bench.in_turn(size, bench.options.rounds + 1, lambda server: _rebalance(bench, server, size))
     took = _medians(bench, found, size, lambda answer: answer["add"]["coordinator_ms"])
     cpu = _medians(bench, found, size, lambda answer: answer["add"]["server_cpu_s"] * 1e3)
-    return (int(size), *took.values(), *cpu.values(), _ratio(took), 1.0)
+    return (members, *took.values(), *cpu.values(), *_ratios(took, *goals))
 
 
 def _rebalance(bench: Bench, server: Peer, size: str) -> dict[str, Any]:
@@ -241,12 +300,12 @@ def _idle(bench: Bench) -> Iterator[Sheet]:
     share = _medians(bench, found, "idle", lambda answer: answer["server_cpu_pct"])
     beat = _medians(bench, found, "idle", lambda answer: answer["server_us_per_hb"])
     rows: list[tuple[Value, ...]] = [
-        ("CPU %", *share.values(), _ratio(share), 1 / 3),
-        ("CPU us a heartbeat", *beat.values(), _ratio(beat), None),
+        ("CPU %", *share.values(), *_ratios(share, 0.4, 0.33)),
+        ("CPU us a heartbeat", *beat.values(), *_ratios(beat, None, None)),
     ]
     yield Sheet(
         f"The Kafka dialect: {members:,} idle members, a heartbeat each 3 s, groups of ten",
-        ("", *(server.name for server in bench.servers), "musterd / Kafka", "goal"),
+        ("", *(server.name for server in bench.servers), *_RATIOS),
         rows,
     )
 
@@ -259,8 +318,8 @@ def _memory(bench: Bench) -> Sheet:
     resident: dict[str, float | None] = {server.name: server.resident_bytes() / 1e6 for server in bench.servers}
     return Sheet(
         "The Kafka dialect: resident memory when all that was done, MB",
-        (*resident, "musterd / Kafka", "goal"),
-        [(*resident.values(), _ratio(resident), 0.1)],
+        (*resident, *_RATIOS),
+        [(*resident.values(), *_ratios(resident, 0.1, 0.1))],
     )
 
 

@@ -21,6 +21,8 @@ from protocol.kafka.schemas import create_topics
 from protocol.kafka.writing import writer
 from protocol.messages.topics import CreatableTopic, CreateTopics
 
+PURE, COMPILED, KAFKA, KFAKE = "musterd", "compiled", "Kafka", "kfake"
+"""Names of the servers: musterd in both of its builds, and the others."""
 OFFSETS_TOPIC, RECORDS_TOPIC = "groupload-topic", "groupload-records"
 TOPICS: Mapping[str, int] = {OFFSETS_TOPIC: 128, RECORDS_TOPIC: 8}
 
@@ -60,11 +62,14 @@ class Peer:
 
 
 @contextmanager
-def musterd(folder: Path, settings: Mapping[str, str] = QUICK_GROUPS) -> Iterator[Peer]:
-    with Daemon(folder / "musterd", settings, http=False) as daemon:
+def musterd(
+    folder: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, name: str = PURE, tree: Path | None = None
+) -> Iterator[Peer]:
+    """A daemon of the sources in `tree`; None: of these."""
+    with Daemon(folder / name, settings, http=False, tree=tree) as daemon:
         port = daemon.addresses["kafka"][1]
         make_topics(port)
-        yield Peer("musterd", port, daemon.pid)
+        yield Peer(name, port, daemon.pid)
 
 
 @contextmanager
@@ -88,7 +93,7 @@ def apache_kafka(
         process = subprocess.Popen([*run, *memory, "kafka.Kafka", str(properties)], cwd=home, stdout=log, stderr=log)
     with _ended(process):
         make_topics(port)
-        yield Peer("Kafka", port, process.pid)
+        yield Peer(KAFKA, port, process.pid)
 
 
 @contextmanager
@@ -103,7 +108,7 @@ def kfake(folder: Path, *, may_fetch: bool) -> Iterator[Peer]:
             raise NotHere(f"kfake did not serve; its first line: {line!r}")
         port = int(line.rpartition(":")[2])
         make_topics(port)
-        yield Peer("kfake", port, process.pid)
+        yield Peer(KFAKE, port, process.pid)
 
 
 @contextmanager

@@ -27,10 +27,13 @@ QUICK_GROUPS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 class ServerProcess:
     """A child that prints `ready KIND=HOST:PORT ...` as its first line and serves until SIGTERM."""
 
-    def __init__(self, command: list[str], log: Path = Path(os.devnull)) -> None:
-        """Start the command; its standard error is appended to `log`."""
+    def __init__(self, command: list[str], log: Path = Path(os.devnull), tree: Path | None = None) -> None:
+        """Start the command; its standard error is appended to `log`. `tree` has the sources to run; None: these."""
+        place = None if tree is None else {**os.environ, "PYTHONPATH": str(tree)}
         with log.open("a") as errors:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=tree, env=place
+            )
         self.pid = self.process.pid
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -88,8 +91,15 @@ class ServerProcess:
 class Daemon(ServerProcess):
     """A musterd on free ports."""
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> None:
-        super().__init__(self.command(data_dir, settings, http=http))
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: Mapping[str, str] = QUICK_GROUPS,
+        *,
+        http: bool = True,
+        tree: Path | None = None,
+    ) -> None:
+        super().__init__(self.command(data_dir, settings, http=http), tree=tree)
 
     @staticmethod
     def command(data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> list[str]:

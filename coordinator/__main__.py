@@ -20,7 +20,7 @@ import structlog
 from coordinator import __version__, build_info
 from coordinator.accounts.records import AccountsCorrupt
 from coordinator.config.config import KEYS, Address, Config, ConfigError, load_config
-from coordinator.config.help import asked, help_text
+from coordinator.config.help import CHECK, asked, help_text
 from coordinator.config.keys import LISTENERS
 from coordinator.config.principals import LOOPBACK, NODE_ITSELF
 from coordinator.gateway.gateway import Gateway
@@ -38,6 +38,7 @@ from coordinator.io.ids import RandomIds
 from coordinator.io.jwks import KeyReader
 from coordinator.io.password_checks import PasswordChecks
 from coordinator.io.server import Server, read_clock
+from coordinator.io.service_manager import ServiceManager
 from coordinator.io.tls.from_config import listening_tls
 from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.node.effects import CheckPassword, WriteAudit
@@ -72,8 +73,12 @@ def main() -> None:
     if question is not None:
         print(help_text() if question == "help" else _version())
         return
+    arguments = [argument for argument in sys.argv[1:] if argument != CHECK]
     try:
-        config = load_config(sys.argv[1:], os.environ, lambda path: Path(path).read_bytes())
+        config = load_config(arguments, os.environ, lambda path: Path(path).read_bytes())
+        if CHECK in sys.argv[1:]:
+            _check(config)
+            return
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
     _log_to_stderr()
@@ -81,7 +86,7 @@ def main() -> None:
     for warning in config.warnings:
         log.warning(warning)
     try:
-        _runner()(_serve(config))
+        _runner()(_serve(config, ServiceManager(os.environ)))
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
     except (LogDamaged, TopicsCorrupt, ConfigsCorrupt, AccountsCorrupt) as error:
@@ -93,6 +98,20 @@ def main() -> None:
         sys.exit(_complain(f"cannot serve: {error}", DISK_FAILED))
     except OSError as error:
         sys.exit(_complain(f"cannot serve: {error}", 1))
+
+
+def _check(config: Config) -> None:
+    """Check what a start would refuse and nobody has to listen for: keys, certificates, the data folder's cluster.
+    Raises ConfigError."""
+    for warning in config.warnings:
+        _complain(f"warning: {warning}", 0)
+    listening_tls(config)
+    upstream_tls(config)
+    if config.upstream_servers is None and (
+        problem := ClusterIdentity(Path(config.data_dir)).problem_without_upstream()
+    ):
+        raise ConfigError(problem)
+    print("musterd: the configuration can be served")
 
 
 def _version() -> str:
@@ -186,7 +205,7 @@ def _open(config: Config, disk: OsDisk, identity: ClusterIdentity) -> LogStore:
     return store
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, manager: ServiceManager) -> None:
     config = _within_open_files(config)
     tls, brokers_tls = listening_tls(config), upstream_tls(config)
     identity = ClusterIdentity(Path(config.data_dir))
@@ -222,9 +241,9 @@ async def _serve(config: Config) -> None:
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
         gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
-        _announce(config, bound)
+        _announce(config, bound, manager)
     await stopping.wait()
-    log.info("stopping")
+    _tell_stopping(manager)
     idle.stop()
     if stop_http is not None:
         await stop_http()
@@ -239,7 +258,12 @@ async def _serve(config: Config) -> None:
     log.info("stopped")
 
 
-def _announce(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
+def _tell_stopping(manager: ServiceManager) -> None:
+    log.info("stopping")
+    manager.stopping()
+
+
+def _announce(config: Config, bound: Mapping[str, tuple[str, int]], manager: ServiceManager) -> None:
     """Print the one line of standard output, and log what is served, how."""
     differing = {
         key.name: key.show(value)
@@ -248,6 +272,7 @@ def _announce(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
     }
     listeners = {kind: f"{host}:{port}" for kind, (host, port) in bound.items()}
     log.info("serving", version=_version(), listeners=listeners, settings=differing)
+    manager.ready(", ".join(f"{kind} at {address}" for kind, address in listeners.items()))
     told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
     secured = [kind for kind in bound if config.speaks_tls(kind)]
     print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
@@ -357,6 +382,8 @@ async def _serve_http(
         hosts=_http_hosts(config),
         log_in=server.calls.log_in if config.wants_logins else None,
         has_open_metrics=config.http_metrics_without_login,
+        webhooks=config,
+        count=server.node.core.count,
     )
     return await serve(
         app,

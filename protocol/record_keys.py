@@ -6,7 +6,7 @@ import msgspec
 
 from protocol.record_batch import DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, CorruptBatch, pack_batch
 from protocol.record_compression import compress
-from protocol.record_writing import signed_varint, varint
+from protocol.record_writing import varint
 
 _FAR_MS = 2**62
 
@@ -81,7 +81,7 @@ def join_records(
         times, deltas = list(map(_in_64_bits, times)), list(map(_in_64_bits, deltas))
     pieces: list[bytes] = []
     for record, delta_ms in zip(records, deltas, strict=True):
-        body = b"\0" + signed_varint(delta_ms) + varint(record.offset - first.offset) + record.rest
+        body = b"\0" + varint(delta_ms) + varint(record.offset - first.offset) + record.rest
         pieces += (varint(len(body)), body)
     payload = b"".join(pieces)
     attributes = compression | (LOG_APPEND_TIME if append_time else 0) | (DELETE_HORIZON if has_horizon else 0)

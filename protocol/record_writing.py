@@ -11,18 +11,16 @@ def _zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-_VARINTS = tuple(_zigzag(number) for number in range(2048))  # lengths and deltas are nearly always among these
+class _Varints(dict[int, bytes]):
+    """Numbers encoded as in records: lengths and deltas that are nearly always met, and others made when asked for."""
+
+    def __missing__(self, number: int) -> bytes:
+        return _zigzag(number)
+
+
+varint = _Varints({number: _zigzag(number) for number in range(2048)}).__getitem__
+"""Return a length or delta, of either sign, encoded as in records. It is called for each field of a record."""
 _NULL = _zigzag(-1)
-
-
-def varint(number: int) -> bytes:
-    """Return a length or delta that is not negative, encoded as in records."""
-    return _VARINTS[number] if number < 2048 else _zigzag(number)
-
-
-def signed_varint(number: int) -> bytes:
-    """Return a delta of either sign, encoded as in records."""
-    return _VARINTS[number] if 0 <= number < 2048 else _zigzag(number)
 
 
 def _field(data: bytes | None) -> bytes:

@@ -34,6 +34,7 @@ EDGES = [*PYTEST, "-n", str(2 * CORES), "--no-loadscope-reorder", "tests/edges"]
 FOLDERS = [
     "groups",
     "node",
+    "partition_log",
     "protocol",
     "simulation",
     "http",

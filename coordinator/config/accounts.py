@@ -5,10 +5,9 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from coordinator.config.keys import ParsedText, SaslMechanism, Secret, Wrong, about, is_loopback, whole
 from coordinator.config.principals import parse_rules
+from coordinator.config.webhooks import WebhookConfig
 
 
 class AuthorizerClass(StrEnum):
@@ -72,7 +71,7 @@ class Principals(ParsedText, frozen=True):
         return cls(found)
 
 
-class AccountsConfig(Struct, frozen=True, kw_only=True):
+class AccountsConfig(WebhookConfig, frozen=True, kw_only=True):
     """Accounts' keys of `Config`."""
 
     sasl_enabled_mechanisms: Annotated[

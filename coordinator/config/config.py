@@ -108,6 +108,9 @@ class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
         BackwardCommits,
         about("Commits below the offset before; flagged: noted. A group may have its own value."),
     ] = BackwardCommits.FLAGGED
+    group_offsets_pinned: Annotated[
+        bool, about("Keep offsets and groups from expiring. A group may have its own value.")
+    ] = False
     group_max_metadata_bytes: Annotated[
         int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
     ] = 16 * MIB

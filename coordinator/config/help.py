@@ -13,18 +13,21 @@ from coordinator.config.keys import Addresses, Secret, SecurityProtocol, Unguard
 USAGE: Final = """\
 usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off] [--http HOST:PORT|off]
                [--advertised KIND=HOST:PORT]... [--open-to-network] [--upstream HOST:PORT[,HOST:PORT]...]
-               [--config FILE] [--set KEY=VALUE]... [--help] [--version]
+               [--config FILE] [--set KEY=VALUE]... [--check] [--help] [--version]
        musterd log verify|dump DATA_FOLDER ...     reads a data folder, changes nothing (--help says more)
 
 Coordinates groups of stream readers: membership, partition ownership, durable offsets.
 
 A flag wins over --set, that over the environment (MUSTER_DATA_DIR for data.dir), that over the file (TOML),
-that over the default. When it serves, the first line on standard output is
+that over the default. --check says whether the configuration can be served, and serves nothing.
+
+When it serves, the first line on standard output is
   ready native=HOST:PORT kafka=HOST:PORT http=HOST:PORT
 without those that are off, and with tls=KIND[,KIND...] for those that speak TLS; logs go to standard error. SIGTERM
 drains and ends it.
 """
 
+CHECK: Final = "--check"
 PREFACE: Final = """\
 # musterd --config musterd.toml
 #

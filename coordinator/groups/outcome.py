@@ -1,7 +1,6 @@
 """The outcome of one event of a group: records, replies, notes, operations to watch."""
 
 from collections.abc import Generator, Hashable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from coordinator.clock import Moment
@@ -31,7 +30,6 @@ class Answer(NamedTuple):
     at_once: bool
 
 
-@dataclass(slots=True)
 class Outcome:
     """Result of an action: records first, then everything else. If the records cannot be appended, nothing else
     happens: replies, notes, watches and follow-up events are dropped, and the table gets `AppendFailed` instead.
@@ -40,20 +38,34 @@ class Outcome:
     and cancelling in one step cannot be misordered.
     """
 
-    moment: Moment
-    ids: IdSource
-    records: list[ShardRecord] = field(default_factory=list)
-    replies: list[Answer] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    watched: dict[Hashable, DelayedOperation[Any] | None] = field(default_factory=dict)
-    pushes: list[tuple[int, Message]] = field(default_factory=list)
-    follow_ups: list[Any] = field(default_factory=list)
-    """Follow-up events: events of the same group that go through the table once the records are applied."""
-    work: list[Steps] = field(default_factory=list)
-    """Work in slices that begins once the records are applied."""
-    is_splittable: bool = False
-    """Permission to append the records as several batches if they are too large for one: each part is valid by itself,
-    and the event can come again."""
+    __slots__ = (
+        "follow_ups",
+        "ids",
+        "is_splittable",
+        "moment",
+        "notes",
+        "pushes",
+        "records",
+        "replies",
+        "watched",
+        "work",
+    )
+
+    def __init__(self, moment: Moment, ids: IdSource) -> None:
+        self.moment = moment
+        self.ids = ids
+        self.records: list[ShardRecord] = []
+        self.replies: list[Answer] = []
+        self.notes: list[Note] = []
+        self.watched: dict[Hashable, DelayedOperation[Any] | None] = {}
+        self.pushes: list[tuple[int, Message]] = []
+        self.follow_ups: list[Any] = []
+        """Follow-up events: events of the same group that go through the table once the records are applied."""
+        self.work: list[Steps] = []
+        """Work in slices that begins once the records are applied."""
+        self.is_splittable = False
+        """Permission to append the records as several batches if they are too large for one: each part is valid by
+        itself, and the event can come again."""
 
     def reply(self, ref: RequestRef, reply: Message) -> None:
         """Send the reply when the records it depends on are durable."""

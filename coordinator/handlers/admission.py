@@ -18,6 +18,7 @@ _SHARD_REFUSALS = {
     ShardState.ACTIVE: ErrorCode.NONE,
 }
 
+_NONE = ErrorCode.NONE
 _METADATA_BYTES = attrgetter("counts.metadata_bytes")
 
 
@@ -65,7 +66,9 @@ def admit(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode
 def admit_to_group(shard: Shard, group_id: str) -> ErrorCode:
     """Check that the shard is served here now, and that the group is not being deleted: deletion ends, as
     loading does."""
-    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group_id in shard.deleting else _SHARD_REFUSALS[shard.state]
+    if group_id in shard.deleting:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return _NONE if shard.state is ShardState.ACTIVE else _SHARD_REFUSALS[shard.state]
 
 
 def admit_to_shard(shard: Shard) -> ErrorCode:

@@ -113,5 +113,6 @@ def _alter_group(
     group = core.find(name)[1]
     if refused is None and group is not None:
         group.classic.settings = core.group_configs.of(name)
+        group.shard.expirations.note_change(name)  # it may be pinned no more
         refreshed(core, group, moment)  # members of a client-balanced one hear what is forbidden now
     return refused

@@ -44,7 +44,7 @@ def apply_offsets(core: Core, ref: RequestRef, message: ApplyOffsets, found: Fou
     cause = Cause.OFFSETS_RESET if any(one.offset >= 0 for one in message.changes) else Cause.OFFSETS_DELETED
     note_act(shard, group.classic, client, cause, message.act, message.changes, moment)
     number = core.journal.newest(message.group_id)
-    core.outbox.hold(shard.position_of(message.group_id), ref, ApplyOffsetsReply(number=number))
+    core.outbox.hold_for(message.group_id, ref, ApplyOffsetsReply(number=number))
 
 
 def _refused(core: Core, message: ApplyOffsets) -> ApplyOffsetsReply | None:

@@ -95,6 +95,16 @@ class Connection:
         """Principal in notes; empty without a login."""
         return "" if self.principal == ANONYMOUS else self.principal
 
+    def present_client(self) -> Client:
+        """Return the client as it names itself now: the same object while nothing changes."""
+        client, session = self.client, self.session
+        if client is None or client.client_id != session.client_id or client.software != session.client_software:
+            listener = self.dialect if self.broker is None else f"{self.dialect} of broker {self.broker}"
+            host, port = f"/{self.peer_host}", self.peer_port
+            client = Client(session.client_id, host, port, listener, session.client_software, self.shown_principal)
+            self.client = client
+        return client
+
     def may_heartbeat(self, message: Heartbeat, now_ms: int) -> bool:
         """Return whether this heartbeat was permitted before, and nothing has changed since. Sessions hand out the same
         object for the same bytes."""
@@ -188,15 +198,7 @@ class Core:
     def client(self, connection: int) -> Client:
         """Return the client at the other end of the connection."""
         known = self.connections.get(connection)
-        if known is None:
-            return Client("", "/")
-        client, session = known.client, known.session
-        if client is None or (client.client_id, client.software) != (session.client_id, session.client_software):
-            listener = known.dialect if known.broker is None else f"{known.dialect} of broker {known.broker}"
-            host, port = f"/{known.peer_host}", known.peer_port
-            client = Client(session.client_id, host, port, listener, session.client_software, known.shown_principal)
-            known.client = client
-        return client
+        return Client("", "/") if known is None else known.present_client()
 
     def sender(self, ref: RequestRef) -> Client:
         """Return the client that sent the request; over HTTP, who logged in."""
@@ -209,15 +211,17 @@ class Core:
 
     def committer(self, connection: int, member_id: str, generation_id: int) -> Committer:
         """Return the sender of a commit: the same object for all commits of a member in a generation."""
-        client = self.client(connection)
         found = self.connections.get(connection)
-        known = None if found is None else found.committer
-        if known is None or known.client is not client or known.generation_id != generation_id:
-            known = None
-        if known is None or known.member_id != member_id:
-            known = Committer(member_id, generation_id, client)
-            if found is not None:
-                found.committer = known
+        if found is None:
+            return Committer(member_id, generation_id, self.client(connection))
+        client, known = found.present_client(), found.committer
+        if (
+            known is None
+            or known.client is not client
+            or known.generation_id != generation_id
+            or known.member_id != member_id
+        ):
+            known = found.committer = Committer(member_id, generation_id, client)
         return known
 
     def access_of(self, ref: RequestRef) -> Decisions:

@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, found: Found, moment: Moment) -> None:
     """List the grants as of one instant; answered when they are durable."""
-    shard, group = found
+    group = found.group
     if group is None:
         core.outbox.send(ref, DescribeOwnershipReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         return
@@ -29,4 +29,4 @@ def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, 
         if held.owner is not None and (wanted is None or held.topic in wanted)
     ]
     items.sort(key=lambda item: (item.topic, item.partition))
-    core.outbox.hold(shard.position_of(message.group_id), ref, DescribeOwnershipReply(items=tuple(items)))
+    core.outbox.hold_for(message.group_id, ref, DescribeOwnershipReply(items=tuple(items)))

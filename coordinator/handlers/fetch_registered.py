@@ -88,7 +88,7 @@ def _answer(
             up_to = _end_of(part.records)
             set_in_flight(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
     count_read(core, sum([len(item.records) for item in items]))
-    core.outbox.hold(shard.position_of(message.group_id), ref, FetchRegisteredReply(items=tuple(items)))
+    core.outbox.hold_for(message.group_id, ref, FetchRegisteredReply(items=tuple(items)))
 
 
 def _fetched(key: str, position: int, part: FetchPartitionReply) -> FetchedPartition:

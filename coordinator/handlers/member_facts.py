@@ -4,7 +4,8 @@ from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.delayed import InitialDelayedJoin
-from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers.connection_facts import with_client, with_connection
 from coordinator.handlers.core import Core

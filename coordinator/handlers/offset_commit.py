@@ -50,7 +50,7 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
         and (known := _with_ids(core, message)) is not None
     ):  # The common case: no topic to refuse, and only the write is left.
         shard = found.shard
-        before = present_offsets(shard, known) if is_reset(found, message) else None
+        before = present_offsets(shard, known) if message.generation_id < 0 and is_reset(found, message) else None
         shard.offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
         stored = admit_write(core) or shard.store(found, known, moment)
         shard.offsets.committer = None
@@ -60,7 +60,7 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
             _note(core, ref, found, message, before, moment)
-            core.outbox.hold(shard.position_of(message.group_id), ref, stored)
+            core.outbox.hold_for(message.group_id, ref, stored)
         return
     before = None if found is None or not is_reset(found, message) else _present_of_existing(core, found, message)
     offsets = core.shard_of(message.group_id).offsets

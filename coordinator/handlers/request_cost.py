@@ -47,10 +47,12 @@ class Cost(NamedTuple):
 
     field: str = ""
     named: Callable[[Any], int] = lambda _message: 0
-    listed: Callable[[Core, Any], int] = lambda _core, _message: 0
+    listed: Callable[[Core, Any], int] | None = None
 
     def of(self, core: Core, message: Message) -> int:
-        return 1 + self.named(message) + self.listed(core, message)
+        """Return the cost. Most messages list nothing."""
+        listed = self.listed
+        return 1 + self.named(message) + (0 if listed is None else listed(core, message))
 
     def refusal(self, message: Message, most: int) -> ErrorReply | None:
         """Refuse a request that would take too long for all other clients."""

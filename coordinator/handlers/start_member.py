@@ -1,7 +1,7 @@
 """Answer StartMember."""
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.client_balanced.checks import refuse_forbidden, refuse_identity, refuse_targets
 from coordinator.groups.client_balanced.events import LeaseOverdue, Start
 from coordinator.groups.client_balanced.guards import topics_of

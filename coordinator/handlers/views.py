@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from coordinator import __version__
-from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember
 from coordinator.groups.consumer.target import preferred_assignor

@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from coordinator import __version__
+from coordinator.config.webhooks import WebhookConfig
 from coordinator.http.answers import answer_json, problems_as_json
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
@@ -23,6 +24,7 @@ from coordinator.http.guard import HEADERS, Guard
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
+from coordinator.http.live.webhooks import Webhooks
 from coordinator.http.logins import METRICS, LogIn, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
@@ -89,12 +91,14 @@ def make_app(
     has_open_metrics: bool = False,
     ask_itself: Ask | None = None,
     look_every_s: float = LOOK_EVERY_S,
+    webhooks: WebhookConfig | None = None,
+    count: Count = lambda name: None,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
     With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`, which may
     see everything, groups are looked at for problems though nobody asks; who follows events is told of new ones each
-    `look_every_s`."""
+    `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
     own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
     complaints = Complaints()
@@ -106,7 +110,7 @@ def make_app(
         middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, watch, most_series, has_accounts=log_in is not None)
+    rows = _rows(app, queries, watch, most_series, has_accounts=log_in is not None)
     events = EventPages(queries, feed, is_guarded=log_in is not None)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
     described = app[DOCUMENT] = document(routes, __version__, wants_logins=log_in is not None)
@@ -118,13 +122,15 @@ def make_app(
     if ask_itself is not None:
         app.cleanup_ctx.append(_watching(watch))
     app.cleanup_ctx.append(feed.running)
+    if webhooks is not None and webhooks.webhook_urls.all:
+        app.cleanup_ctx.append(Webhooks(webhooks, feed, count).running)
     app.on_cleanup.append(_closed(complaints))
     app.on_shutdown.append(feed.close)
     return app
 
 
 def _rows(
-    queries: Queries, watch: ProblemWatch, most_series: int, *, has_accounts: bool
+    app: web.Application, queries: Queries, watch: ProblemWatch, most_series: int, *, has_accounts: bool
 ) -> list[tuple[HttpRoute, Handler]]:
     """Return each route with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
@@ -140,10 +146,20 @@ def _rows(
     surgery = SurgeryPages(queries)
     console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), has_accounts=has_accounts)
     rows.append((INDEX, console.index(_page(node, INDEX))))
+    app.cleanup_ctx.append(_compiling(console))
     rows += console.routes()
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
     rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
     return rows
+
+
+def _compiling(console: ConsoleSite) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def compiling(_app: web.Application) -> AsyncIterator[None]:
+        compiled = asyncio.create_task(asyncio.to_thread(console.compile_templates))
+        yield
+        await compiled
+
+    return compiling
 
 
 def _tell_all(complaints: Complaints, feed: Feed, problem: GroupProblem, is_open: bool) -> None:

@@ -30,6 +30,9 @@ from protocol.messages.groups import (
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
+    LeaveGroup,
+    LeaveGroupReply,
+    LeftMember,
     ListedGroup,
     ListGroups,
     ListGroupsReply,
@@ -300,6 +303,12 @@ class Queries:
         reply = await self._answer(message, ApplyOffsetsReply)
         _refuse(reply.error_code)
         return reply
+
+    async def leave(self, message: LeaveGroup) -> tuple[LeftMember, ...]:
+        """Remove members of a group. Raises Problem if the request as a whole is refused."""
+        reply = await self._answer(message, LeaveGroupReply)
+        _refuse(reply.error_code)
+        return reply.members
 
     async def ends(self, keys: Iterable[Key]) -> dict[Key, PartitionEnd]:
         """Return the end offset of each partition; partitions that do not exist are left out. In front of a cluster an

@@ -12,7 +12,7 @@ from coordinator.http.shapes import Json
 from diagnosis.assignments import Key
 from diagnosis.gathering import EARLIEST, LATEST
 from diagnosis.offset_plan import PlannedOffset, Target, changes, make_plan, parse_act_id, reversed_changes
-from protocol.messages.groups import ApplyOffsets, OffsetChange
+from protocol.messages.groups import ApplyOffsets, LeaveGroup, LeavingMember, OffsetChange
 
 _INVALID, _CONFLICT, _NO_SUCH_ACT = 40002, 409, 40403
 
@@ -44,6 +44,15 @@ class ApplyRequest(msgspec.Struct, frozen=True):
 
     plan: list[PlannedOffset]
     act: str = "reset"
+
+
+class EvictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of an eviction: the members with one of these ids, client ids or instance ids. `reason` is noted."""
+
+    member_ids: list[str] = []
+    client_ids: list[str] = []
+    instance_ids: list[str] = []
+    reason: str = "evicted"
 
 
 class SurgeryPages:
@@ -81,6 +90,25 @@ class SurgeryPages:
         if not notes or notes[0].number != number or not notes[0].changes:
             raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no act {number} that changed offsets")
         return await self._apply(group_id, reversed_changes(notes[0].changes), "undo", host)
+
+    async def evict(self, names: Names, body: bytes, host: str) -> Json:
+        """Remove members at once, as if they had left. One that is alive joins again."""
+        wanted = _decode(body, EvictRequest)
+        group = await self._ask.group(names["group"])
+        leaving = {
+            one.member_id: LeavingMember(one.member_id, one.group_instance_id, f"{wanted.reason}, over HTTP by {host}")
+            for one in group.members
+            if one.member_id in wanted.member_ids
+            or one.client_id in wanted.client_ids
+            or (one.group_instance_id is not None and one.group_instance_id in wanted.instance_ids)
+        }
+        if not leaving:
+            raise Problem(_NO_SUCH_ACT, f"group {group.group_id!r} has no such member")
+        left = await self._ask.leave(LeaveGroup(group.group_id, tuple(leaving.values())))
+        members = [
+            {"member_id": one.member_id, "error": one.error_code.name if one.error_code else None} for one in left
+        ]
+        return {"group_id": group.group_id, "members": members}
 
     async def _apply(self, group_id: str, made: tuple[OffsetChange, ...], act: str, host: str) -> Json:
         reply = await self._ask.apply_offsets(ApplyOffsets(group_id, made, act, "http", host))
@@ -150,6 +178,15 @@ SURGERY_ROUTES: Final[tuple[HttpRoute, ...]] = (
         schemas.CHANGED,
         refusals=(404, 409, 413),
         body=ApplyRequest,
+        method="POST",
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/evict",
+        SurgeryPages.evict,
+        "Remove members at once, as if they had left.",
+        schemas.EVICTED,
+        refusals=(404, 413),
+        body=EvictRequest,
         method="POST",
     ),
     HttpRoute(

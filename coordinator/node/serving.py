@@ -7,6 +7,7 @@ A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_cl
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from coordinator.clock import Moment
@@ -26,8 +27,10 @@ from protocol.messages.groups import Heartbeat
 from protocol.messages.node import ErrorReply
 from protocol.session import Request, RequestRef, Session
 
-_CHECKS_A_LIMIT = 16
+_CHECKS_A_LIMIT: Final = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
+_ref: Final = partial(tuple.__new__, RequestRef)
+"""Makes a reference of its two fields, without a call of Python's."""
 
 _MOST_TIMED: Final = 1_000
 """Unanswered requests of a connection whose time is measured."""
@@ -207,24 +210,26 @@ class Serving:
 
     def _serve_request(self, connection: Connection, request: Request, moment: Moment) -> None:
         core = self._core
-        ref = RequestRef(connection.number, request.number)
+        number, message = request
+        kind = type(message)
+        ref = _ref((connection.number, number))
         if self.admit is not None:
-            self.admit(connection, request.message, moment)
+            self.admit(connection, message, moment)
         if connection.session.unanswered > core.config.max_requests_per_connection:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
             core.outbox.send(ref, ErrorReply(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
-        cost_of_kind = COSTS.get(type(request.message), ONE)
-        cost = cost_of_kind.of(core, request.message)
+        cost_of_kind = COSTS.get(kind, ONE)
+        cost = cost_of_kind.of(core, message)
         core.budget.cost -= cost
-        connection.is_heavy = cost > COST_A_STEP and type(request.message) is not Produce
-        if cost > self._most_entries and (refused := cost_of_kind.refusal(request.message, self._most_entries)):
+        connection.is_heavy = cost > COST_A_STEP and kind is not Produce
+        if cost > self._most_entries and (refused := cost_of_kind.refusal(message, self._most_entries)):
             core.outbox.send(ref, refused)
             return
         if connection.began is None or len(connection.began) > _MOST_TIMED:  # some are never answered: acks=0
             connection.began = {}
-        connection.began[request.number] = type(request.message).__name__, moment.monotonic_ms
-        self.handlers[type(request.message)](core, ref, request.message, moment)
+        connection.began[number] = kind.__name__, moment.monotonic_ms
+        self.handlers[kind](core, ref, message, moment)
 
     def pause_or_resume(self, connection: Connection) -> None:
         """Read from the connection, or not: it is throttled, waits for its turn, or has sent more than is answered."""
@@ -250,8 +255,9 @@ class Serving:
             if connection is not None:
                 if message is not last[0] or connection.dialect != last[1]:
                     last, data = (message, connection.dialect), connection.session.encode_push(message)
-                connection.out.append(data)
-                self.touched[number] = connection
+                if data:  # a dialect without pushes has nothing to say
+                    connection.out.append(data)
+                    self.touched[number] = connection
                 budget.sent(len(data))
         for number, connection in self.touched.items():
             self._flush(connection)

@@ -9,6 +9,7 @@ without a clock.
       (that was client-balanced)                      when its last member left   all
     client-balanced, with members                     each offset's commit        of topics that it does not read
     server-driven, with members or without            each offset's commit        of topics that no member subscribes to
+    pinned (`group.offsets.pinned`)                   never                       none
     any other                                         never                       none
 
 A commit that named a retention of its own is deleted at the end of that instead, where the table deletes it at all.
@@ -21,7 +22,7 @@ from collections.abc import Container, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.group import Group, GroupKind
@@ -30,6 +31,7 @@ from coordinator.runtime.offset_table import OffsetTable, Place
 from protocol.consumer_protocol import PROTOCOL_TYPE
 
 _NO_RETENTION = -1
+_NEVER_MS = 2**63 - 1
 _OFFSETS_A_PIECE = 1_000
 
 
@@ -42,6 +44,7 @@ class KeepReason(enum.StrEnum):
     NO_CONSUMERS = "the group has members, and its protocol type does not tell what they read"
     PENDING = "a transaction has an offset pending for the partition"
     HAS_MEMBERS = "the group has members"
+    PINNED = "the group is pinned (group.offsets.pinned)"
     GROUP_PENDING = "a transaction has offsets pending for the group"
 
 
@@ -62,6 +65,8 @@ def is_by_subscription(group: Group) -> bool:
 def rule_of(group: Group, subscriptions: Subscriptions | None = None) -> Rule | KeepReason:
     """Return the line of the table that applies to the group now. `subscriptions`: the subscriptions parsed so far."""
     classic, balanced = group.classic, group.balanced
+    if classic.settings.is_pinned:
+        return KeepReason.PINNED
     if balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
         return Rule(None, frozenset(balanced.on_record.topics))
     if (consumer := group.serving_consumer) is not None:
@@ -102,14 +107,14 @@ def earliest_expiry_ms(group: Group, commits: Sequence[CommittedOffset], retenti
     if group.classic.state is GroupState.EMPTY:
         rule = rule_of(group)
         since_ms = rule.since_ms if isinstance(rule, Rule) else None
-    return min(
-        [
-            commit.expire_timestamp_ms
-            if commit.expire_timestamp_ms != _NO_RETENTION
-            else retention_ms + (commit.commit_timestamp_ms if since_ms is None else since_ms)
-            for commit in commits
-        ]
-    )
+    earliest_ms = _NEVER_MS
+    for commit in commits:
+        at_ms = commit.expire_timestamp_ms
+        if at_ms == _NO_RETENTION:
+            at_ms = retention_ms + (commit.commit_timestamp_ms if since_ms is None else since_ms)
+        if at_ms < earliest_ms:
+            earliest_ms = at_ms
+    return earliest_ms
 
 
 def group_expires_ms(group: Group, offsets: OffsetTable, retention_ms: int) -> Generator[int, None, int | KeepReason]:
@@ -120,6 +125,8 @@ def group_expires_ms(group: Group, offsets: OffsetTable, retention_ms: int) -> G
     if offsets.pending.of(group.group_id):
         return KeepReason.GROUP_PENDING
     rule, last_ms = rule_of(group), 0
+    if rule is KeepReason.PINNED:
+        return rule
     for topic in list(offsets.topics(group.group_id)):
         committed = list(offsets.topics(group.group_id).get(topic, {}).items())
         for start in range(0, len(committed), _OFFSETS_A_PIECE):

@@ -4,7 +4,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.client_balanced import applying
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.consumer.state import ConsumerGroup

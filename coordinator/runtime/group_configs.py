@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS, Config
 from coordinator.config.keys import BackwardCommits, Key, Names
-from coordinator.groups.classic.state import GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
 from coordinator.groups.consumer.state import ConsumerGroupSettings
 from coordinator.runtime.consumer_group_configs import CONSUMER_SETTINGS, refuse_settings, settings_of
 from coordinator.topics.configs import unknown
@@ -41,14 +41,14 @@ _KIND = b"group/"
 _VERSION = b"\x00\x01"
 _INITIAL_DELAY, _MAX_SIZE = "group.initial.rebalance.delay.ms", "group.max.size"
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
-_BACKWARD = "group.offsets.backward"
+_BACKWARD, _PINNED = "group.offsets.backward", "group.offsets.pinned"
 _TOPICS, _FILTERS = "group.forbidden.topics", "group.forbidden.filters"
-_OF_ANY_KIND = (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _BACKWARD, _TOPICS, _FILTERS)
+_OF_ANY_KIND = (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _BACKWARD, _PINNED, _TOPICS, _FILTERS)
 SETTINGS: Mapping[str, Key] = {
     **{name: KEYS[name] for name in _OF_ANY_KIND},
     **CONSUMER_SETTINGS,
 }
-_CONFIG_TYPES = {Names: ConfigType.LIST, BackwardCommits: ConfigType.STRING}
+_CONFIG_TYPES = {Names: ConfigType.LIST, BackwardCommits: ConfigType.STRING, bool: ConfigType.BOOLEAN}
 _LISTS = (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
 
 
@@ -80,6 +80,7 @@ class GroupConfigs:
             max_pending_ids=config.max_pending_ids_per_group,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
             offsets_backward=config.group_offsets_backward,
+            is_pinned=config.group_offsets_pinned,
         )
         self.overrides: dict[str, GroupSettings] = {}
         self._consumer_settings = settings_of(config, {})
@@ -119,6 +120,7 @@ class GroupConfigs:
             min_session_timeout_ms=int(own.get(_MIN_SESSION, common.min_session_timeout_ms)),
             max_session_timeout_ms=int(own.get(_MAX_SESSION, common.max_session_timeout_ms)),
             max_size=int(own.get(_MAX_SIZE, common.max_size)),
+            is_pinned=own[_PINNED] == "true" if _PINNED in own else common.is_pinned,
             offsets_backward=BackwardCommits(own.get(_BACKWARD, common.offsets_backward)),
         )
 
@@ -184,7 +186,8 @@ class GroupConfigs:
                 continue
             own.pop(change.name, None)
             if change.config_operation == ConfigOperation.SET and change.value is not None:
-                own[change.name] = str(SETTINGS[change.name].parse(change.value))
+                key = SETTINGS[change.name]
+                own[change.name] = key.show(key.parse(change.value))
         overridden = self._overridden(own)
         lowest, highest = overridden.min_session_timeout_ms, overridden.max_session_timeout_ms
         if lowest > highest:
@@ -204,7 +207,7 @@ class GroupConfigs:
         return [self._described(name, key, own.get(name)) for name, key in SETTINGS.items()]
 
     def _described(self, name: str, key: Key, own: str | None) -> DescribedConfig:
-        value, default = str(getattr(self._config, key.field)), str(key.default)
+        value, default = key.show(getattr(self._config, key.field)), key.show(key.default)
         of_node = key.field.replace("_", ".")
         synonyms = [ConfigSynonym(of_node, default, ConfigSource.DEFAULT)]
         if value != default:

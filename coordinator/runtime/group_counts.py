@@ -4,7 +4,7 @@ a node with a hundred thousand groups reads none of them."""
 from collections import Counter
 from typing import NamedTuple
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.tallies import GroupTallies
 from coordinator.runtime.group import Group
 
@@ -36,6 +36,17 @@ class GroupCounts:
 
     def count(self, group: Group) -> None:
         """Count the group of the shard as it is now."""
+        known, classic = group.counted, group.classic
+        if (
+            known is not None
+            and known.members == len(classic.members)
+            and known.state == classic.state.title
+            and known.metadata_bytes == classic.metadata_bytes
+            and known.pending_ids == len(classic.pending)
+            and group.balanced is None
+            and group.consumer is None
+        ):
+            return  # most events of a rebalance change none of it
         now = _line(group)
         if now != group.counted:
             self._add(group.counted, -1)

@@ -50,6 +50,10 @@ class Outbox:
             position = self.held[-1][0]
         self.held.append((position, ref, reply))
 
+    def hold_for(self, group_id: str, ref: RequestRef, reply: Message) -> None:
+        """Send the reply when the group's last record is durable."""
+        self.hold(self._positions.get(group_id, 0), ref, reply)
+
     def release(self, durable: int) -> None:
         """Release the replies up to this position: the write-ahead log is durable."""
         self._durable = durable

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
-from coordinator.config.keys import INT_MAX
+from coordinator.config.keys import INT_MAX, BackwardCommits
 from coordinator.groups.classic import applying
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.classic.table import decide
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerGroupSettings
 from coordinator.groups.consumer.topics import NoTopics, TopicImage
@@ -161,7 +162,7 @@ class Shard:
             if at_once:
                 outbox.send(ref, reply)
             else:
-                outbox.hold(outbox.position_of(group_id), ref, reply)
+                outbox.hold_for(group_id, ref, reply)
 
     def run(self, group: Group, event: AnyEvent, moment: Moment, preceding: Sequence[ShardRecord] = ()) -> list[Answer]:
         """Run the event on the group, and follow-up events until nothing changes any more. Return the replies to
@@ -223,7 +224,8 @@ class Shard:
             message = as_simple(message)
         records: list[CommittedOffset] = []
         decided = decide(group.classic, message, moment, records)
-        decided = refuse_backward(group, records, decided)
+        if group.classic.settings.offsets_backward is BackwardCommits.REJECTED:
+            decided = refuse_backward(group, records, decided)
         if not records:
             return decided
         payload = encode_offsets(records, self._tools.max_batch_bytes)

@@ -2,6 +2,7 @@
 the log is durable up to that position, and a load replays what was durable. Where the log is, a shard does not know."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 from partition_log.errors import AppendError, LogDamaged
@@ -56,12 +57,12 @@ class LocalLog:
     """A log of the node's own store, durable by its write-ahead log: positions are those of `LogStore.position`, which
     all logs of the store share."""
 
-    __slots__ = ("_store", "batches_from", "bytes_from", "files", "name", "newest_state_snapshot", "note_damage")
+    __slots__ = ("append", "batches_from", "bytes_from", "files", "name", "newest_state_snapshot", "note_damage")
 
     def __init__(self, store: LogStore, files: PartitionLog) -> None:
         self.files = files
         self.name = files.name
-        self._store = store
+        self.append = partial(store.append, files)
         self.batches_from = files.batches_from
         self.bytes_from = files.bytes_from
         self.newest_state_snapshot = files.newest_state_snapshot
@@ -78,6 +79,3 @@ class LocalLog:
     @property
     def size_bytes(self) -> int:
         return self.files.size_bytes
-
-    def append(self, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
-        return self._store.append(self.files, batch, must_fit=must_fit)

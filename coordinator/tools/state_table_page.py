@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from coordinator.groups.classic import state as classic
+from coordinator.groups.classic import group_states as classic
 from coordinator.groups.classic.table import TABLE as CLASSIC
 from coordinator.groups.client_balanced import state as client_balanced
 from coordinator.groups.client_balanced.table import TABLE as CLIENT_BALANCED

@@ -21,12 +21,15 @@ from muster.cli.asking import (
     not_served,
     partitions_of,
     reaching,
+    servers,
 )
 from muster.cli.ends import ends_of, left_out, oldest
-from muster.cli.operating import exports, surgery
+from muster.cli.operating import exports, listing, pinning, surgery
 from muster.cli.operating.carrying_out import ActRefused
 from muster.cli.operating.member_facts import EPOCH_COLUMNS, VERBOSE_COLUMNS, epoch_row, facts_document, verbose_row
-from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
+from muster.cli.showing import local_time, printable, show_csv, show_facts, show_json, show_table, utc_time
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.dialects import ClientDialect
 from protocol import consumer_protocol, streams_protocol
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import DeletedGroup, DescribedGroup, DescribedMember
@@ -38,15 +41,29 @@ app.command("hand-back")(hand_back.hand_back)
 app.command("reset")(surgery.reset)
 app.command("delete-offsets")(surgery.delete_offsets)
 app.command("evict")(surgery.evict)
+app.command("pin")(pinning.pin)
+app.command("unpin")(pinning.unpin)
 app.command("export")(exports.export)
 app.command("import")(exports.import_)
 
 
 @app.command("list")
-def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+def list_command(
+    ctx: typer.Context,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Members, lag, since when, and what is wrong.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values for spreadsheets.")] = False,
+) -> None:
     """All groups and their states."""
+    if verbose:
+        _list_verbose(ctx, bootstrap, as_json=as_json, as_csv=as_csv)
+        return
     with reaching(ctx, bootstrap) as cluster:
         found = list_groups(cluster)
+    if as_csv:
+        show_csv(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
+        return
     if as_json:
         show_json(
             [
@@ -58,6 +75,16 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
         show_table(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
     else:
         print("There are no groups. One appears with its first member: `muster consume TOPIC --group GROUP`.")
+
+
+def _list_verbose(ctx: typer.Context, bootstrap: str | None, *, as_json: bool, as_csv: bool) -> None:
+    is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
+    with reaching(ctx, bootstrap) as cluster:
+        found = listing.described_groups(cluster, is_musterd=is_musterd)
+    if as_json:
+        show_json(found)
+    else:
+        (show_csv if as_csv else show_table)(listing.COLUMNS, map(listing.row, found))
 
 
 @app.command()

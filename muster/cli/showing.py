@@ -1,5 +1,6 @@
 """The look of answers: tables for people, JSON for scripts."""
 
+import csv
 import json
 import re
 import sys
@@ -33,6 +34,13 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whol
     for row in cells:
         table.add_row(*map(Text, row))
     _show(table)
+
+
+def show_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Lines of comma-separated values, with a header; what is not known is empty."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([["" if cell is None else printable(cell) if cell != "" else "" for cell in row] for row in rows])
 
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:

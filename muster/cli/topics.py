@@ -1,4 +1,4 @@
-"""`muster topics list`, `describe NAME`, `create NAME` and `delete NAME`."""
+"""`muster topics list`, `describe NAME`, `create NAME`, `alter NAME` and `delete NAME`."""
 
 from typing import Annotated
 
@@ -7,18 +7,29 @@ import typer
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, list_topics, reaching_topics, topology
+from muster.cli.asking import AsJson, Bootstrap, Complaint, NotThere, list_topics, reaching_topics, topology
 from muster.cli.ends import ends_of, oldest
-from muster.cli.showing import counted, show_facts, show_json, show_table
+from muster.cli.showing import counted, printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ResourceType,
+)
 from protocol.messages.topics import (
     CreatableTopic,
+    CreatePartitions,
+    CreatePartitionsReply,
     CreateTopics,
     CreateTopicsReply,
     DeletableTopic,
     DeleteTopics,
     DeleteTopicsReply,
+    GrowingTopic,
     TopicConfig,
 )
 
@@ -113,6 +124,45 @@ def _setting(text: str) -> TopicConfig:
     if not is_there:
         raise typer.BadParameter(f"{text!r} has no '=': KEY=VALUE is wanted", param_hint="--config")
     return TopicConfig(key, value)
+
+
+@app.command()
+def alter(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="A setting, as retention.ms=60000; repeatable."),
+    ] = None,
+    resets: Annotated[
+        list[str] | None, typer.Option("--reset", metavar="KEY", help="Back to the default; repeatable.")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="More partitions: how many there are then.")] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Change settings of a topic, or add partitions."""
+    changes = [AlterableConfig(one.name, ConfigOperation.SET, one.value) for one in map(_setting, configs or ())] + [
+        AlterableConfig(key, ConfigOperation.DELETE) for key in resets or ()
+    ]
+    if not changes and partitions is None:
+        raise typer.BadParameter("say what: --config KEY=VALUE, --reset KEY or --partitions N")
+    with reaching_topics(ctx, bootstrap) as cluster:
+        if changes:
+            resource = AlterConfigsResource(ResourceType.TOPIC, name, tuple(changes))
+            asked = expect(IncrementalAlterConfigsReply, cluster.ask(IncrementalAlterConfigs((resource,))))
+            _refuse(name, asked.responses[0].error_code, asked.responses[0].error_message)
+            print(f"Changed {counted(len(changes), 'setting')} of topic {printable(name)}.")
+        if partitions is not None:
+            grown = expect(CreatePartitionsReply, cluster.ask(CreatePartitions((GrowingTopic(name, partitions),))))
+            _refuse(name, grown.results[0].error_code, grown.results[0].error_message)
+            print(f"Topic {printable(name)} has {counted(partitions, 'partition')}.")
+
+
+def _refuse(name: str, code: ErrorCode, why: str | None) -> None:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise NotThere(f"there is no topic {name!r}: see `muster topics list`")
+    if code:
+        raise Refused(code, f"topic {name!r} was not changed: {why or code.name}")
 
 
 @app.command()

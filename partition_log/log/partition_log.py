@@ -102,7 +102,7 @@ class PartitionLog:
             active is None
             or active.size + len(batch) > self.policy.segment_bytes
             or next_offset - active.base_offset > 0x7FFFFFFF
-            or self._is_of_another_time(active, max_timestamp_ms)
+            or (self.policy.segment_ms >= 0 and self._is_of_another_time(active, max_timestamp_ms))
         ):
             active = Segment(self.files, self.folder, base_offset)
             self.segments.add(active)
@@ -117,10 +117,9 @@ class PartitionLog:
         Only a segment that a flush has covered is closed. Kafka closes at most one a request, since a request brings a
         partition one batch; thousands of batches of far apart times in one step must not become as many files.
         """
-        most = self.policy.segment_ms
-        if most < 0 or segment.base_offset >= self.flushed_offset:
+        if segment.base_offset >= self.flushed_offset:
             return False
-        return 0 <= segment.first_ms < timestamp_ms - most
+        return 0 <= segment.first_ms < timestamp_ms - self.policy.segment_ms
 
     def note_producer(self, batch: bytes, base_offset: int) -> None:
         """Note the batch's idempotent producer, if it has one; its header is enough."""

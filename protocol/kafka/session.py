@@ -183,10 +183,11 @@ class KafkaSession:
         self._max_frame_bytes = dialect.max_frame_bytes
         if dialect.logs_in:
             self._max_frame_bytes = min(self._max_frame_bytes, MAX_LOGIN_FRAME_BYTES)
-        self._frames: list[bytes] = []
+        # An idle connection keeps no list for what has not arrived: there are many connections.
+        self._frames: list[bytes] | None = None
         """Whole frames not yet decoded, their length in front, the oldest last."""
         self._waiting_bytes = 0
-        self._chunks: list[bytes | bytearray] = []
+        self._chunks: list[bytes | bytearray] | None = None
         """Parts of an incomplete frame."""
         self._unfinished_bytes = 0
         self._codec: VersionCodec | None = None
@@ -194,7 +195,7 @@ class KafkaSession:
         self._request: Message | None = None
         self._kept_request: _KeptRequest | None = None
         self._kept_reply: _KeptReply | None = None
-        self._own: list[bytes] = []
+        self._own: list[bytes] | None = None
         """The session's own answers, which leave before the next reply."""
 
     def logged_in(self) -> None:
@@ -204,17 +205,18 @@ class KafkaSession:
     # ---------------------------------------------------------------------------------------------------------- framing
 
     def receive_data(self, data: bytes) -> None:
-        if self._chunks:
-            self._put_aside(data)
-            if self._unfinished_bytes < 4 or self._unfinished_bytes < 4 + self._length_of(self._first_four()):
+        chunks = self._chunks
+        if chunks:
+            self._put_aside(chunks, data)
+            if self._unfinished_bytes < 4 or self._unfinished_bytes < 4 + self._length_of(_first_four(chunks)):
                 return
-            data = b"".join(self._chunks)
-            self._chunks = []
+            data = b"".join(chunks)
+            self._chunks = None
             self._unfinished_bytes = 0
         length = len(data)
         if length >= 4 and not self._frames and self._length_of(data) == length - 4:
             # Nearly always one whole frame arrives.
-            self._frames.append(data)
+            self._frames = [data]
             self._waiting_bytes = length
             return
         position = 0
@@ -234,21 +236,14 @@ class KafkaSession:
             self._frames = frames + self._frames if self._frames else frames
             self._waiting_bytes += position
 
-    def _put_aside(self, data: bytes) -> None:
+    def _put_aside(self, chunks: list[bytes | bytearray], data: bytes) -> None:
         """Keep part of a frame. Small parts are joined, since each alone takes twenty times its bytes."""
-        last = self._chunks[-1]
+        last = chunks[-1]
         if len(last) < _CRUMB_BYTES and isinstance(last, bytearray):
             last += data
         else:
-            self._chunks.append(bytearray(data) if len(data) < _CRUMB_BYTES else data)
+            chunks.append(bytearray(data) if len(data) < _CRUMB_BYTES else data)
         self._unfinished_bytes += len(data)
-
-    def _first_four(self) -> bytes | bytearray:
-        first = self._chunks[0]
-        if len(first) < 4:
-            first = self._chunks[0] = b"".join(self._chunks)
-            del self._chunks[1:]
-        return first
 
     def _length_of(self, data: bytes | bytearray, position: int = 0) -> int:
         size: int = _LENGTH(data, position)[0]
@@ -263,6 +258,8 @@ class KafkaSession:
         frames = self._frames
         while frames and self._codec is None:
             frame = frames.pop()
+            if not frames:
+                self._frames = None
             self._waiting_bytes -= len(frame)
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
@@ -276,7 +273,7 @@ class KafkaSession:
                     continue
                 message = codec.read(frame, position)
                 if codec.answers_itself and (own := self._answer(codec, message)) is not None:
-                    self._own.append(codec.frame(number, own))
+                    self._say(codec.frame(number, own))
                     continue
                 self._codec = codec
                 if codec.is_repeated and len(frame) <= _MAX_KEPT_REQUEST_BYTES:
@@ -325,7 +322,7 @@ class KafkaSession:
         itself = ApiVersion(API_VERSIONS, api.request.oldest, api.request.newest)
         oldest = self._dialect.codec(API_VERSIONS, 0)
         assert oldest is not None
-        self._own.append(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
+        self._say(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
 
     def _answer(self, codec: VersionCodec, message: Message) -> Message | None:
         """Return the session's own reply; None if the node must answer."""
@@ -384,11 +381,17 @@ class KafkaSession:
         return b""
 
     def take_data(self) -> bytes:
-        if not self._own:
+        own = self._own
+        if own is None:
             return b""
-        data = b"".join(self._own)
-        self._own.clear()
-        return data
+        self._own = None
+        return b"".join(own)
+
+    def _say(self, data: bytes) -> None:
+        """Send the session's own answer, which leaves before the next reply."""
+        if self._own is None:
+            self._own = []
+        self._own.append(data)
 
     @property
     def unanswered(self) -> int:
@@ -410,3 +413,12 @@ class KafkaSession:
     def is_behind(self) -> bool:
         """True if so many bytes wait behind an unanswered request that no more should be read."""
         return self._codec is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES
+
+
+def _first_four(chunks: list[bytes | bytearray]) -> bytes | bytearray:
+    """Return the first chunk with a frame's length in it; shorter ones are joined."""
+    first = chunks[0]
+    if len(first) < 4:
+        first = chunks[0] = b"".join(chunks)
+        del chunks[1:]
+    return first

@@ -26,6 +26,7 @@ from protocol.messages.acls import (
     ScramCredentialInfo,
     ScramUpsertion,
 )
+from protocol.messages.configs import AlteredConfigs, IncrementalAlterConfigs, IncrementalAlterConfigsReply
 from protocol.messages.data import (
     Fetch,
     FetchPartition,
@@ -104,11 +105,14 @@ from protocol.messages.quotas import (
 )
 from protocol.messages.topics import (
     CreatedTopic,
+    CreatePartitions,
+    CreatePartitionsReply,
     CreateTopics,
     CreateTopicsReply,
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsReply,
+    GrownTopic,
     Metadata,
     MetadataBroker,
     MetadataPartitionReply,
@@ -396,6 +400,27 @@ class FakeNode:
     def CreateTopics(self, message: CreateTopics) -> Message:  # noqa: N802
         self.configs |= {topic.name: {one.name: one.value for one in topic.configs} for topic in message.topics}
         return CreateTopicsReply(tuple(self._create(topic.name, topic.num_partitions) for topic in message.topics))
+
+    def IncrementalAlterConfigs(self, message: IncrementalAlterConfigs) -> Message:  # noqa: N802
+        (one,) = message.resources
+        name, unknown = one.resource_name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if name not in self.topics:
+            return IncrementalAlterConfigsReply((AlteredConfigs(one.resource_type, name, unknown, "no topic"),))
+        own = self.configs.setdefault(name, {})
+        for change in one.configs:
+            if change.value is None:
+                own.pop(change.name, None)
+            else:
+                own[change.name] = change.value
+        return IncrementalAlterConfigsReply((AlteredConfigs(one.resource_type, name),))
+
+    def CreatePartitions(self, message: CreatePartitions) -> Message:  # noqa: N802
+        (topic,) = message.topics
+        if topic.count <= len(self.topics[topic.name]):
+            code = ErrorCode.INVALID_PARTITIONS
+            return CreatePartitionsReply((GrownTopic(topic.name, code, "it has as many already"),))
+        self.make_topic(topic.name, topic.count)
+        return CreatePartitionsReply((GrownTopic(topic.name),))
 
     def DeleteTopics(self, message: DeleteTopics) -> Message:  # noqa: N802
         names = [topic.name or "" for topic in message.topics]

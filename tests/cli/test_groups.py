@@ -26,6 +26,29 @@ def test_groups_are_listed_by_id(shell: Shell, node: FakeNode) -> None:
     }
 
 
+def test_the_long_list_has_members_lag_and_what_is_wrong(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 6)
+    node.groups["a"] = DescribedGroup("a", group_state="Empty")
+    gone = msgspec.structs.replace(
+        node.groups["orders"].members[1], is_connected=False, disconnected_ms=60_000, session_timeout_ms=45_000
+    )
+    node.groups["orders"] = msgspec.structs.replace(
+        node.groups["orders"], members=(node.groups["orders"].members[0], gone)
+    )
+
+    assert [line.split() for line in shell.lines("groups", "list", "--verbose")] == [
+        ["GROUP", "STATE", "TYPE", "MEMBERS", "LAG", "SINCE", "PROBLEM"],
+        ["a", "Empty", "classic", "0", "0", "-", "-"],
+        ["orders", "Stable", "classic", "2", "0", "100", "s", "ago", "silent_member"],
+    ]
+    assert shell.lines("groups", "list", "--verbose", "--csv")[1:] == [
+        "a,Empty,classic,0,0,,",
+        "orders,Stable,classic,2,0,100 s ago,silent_member",
+    ]
+    assert shell.json("groups", "list", "--verbose")[1]["problems"] == ["silent_member"]
+    assert shell.lines("groups", "list", "--csv")[0] == "GROUP,STATE,PROTOCOL TYPE"
+
+
 def test_no_groups_are_an_empty_document_and_a_sentence(shell: Shell, node: FakeNode) -> None:
     node.groups.clear()
 

@@ -214,6 +214,19 @@ def test_without_from_beginning_what_is_old_stays_unseen(shell: Shell, node: Fak
     assert shell.lines("consume", "t", "--timeout", "0") == []
 
 
+def test_a_topic_is_altered_and_grown(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("t", 2)
+    node.configs["t"] = {"cleanup.policy": "compact"}
+
+    command = ("topics", "alter", "t", "--config", "retention.ms=60000", "--reset", "cleanup.policy")
+    assert shell.lines(*command, "--partitions", "5") == ["Changed 2 settings of topic t.", "Topic t has 5 partitions."]
+
+    assert (node.configs["t"], len(node.topics["t"])) == ({"retention.ms": "60000"}, 5)
+    assert "it has as many already" in shell.complaint("topics", "alter", "t", "--partitions", "5", code=4)
+    assert "there is no topic 'u'" in shell.complaint("topics", "alter", "u", "--reset", "a.b", code=3)
+    assert "say what" in shell.complaint("topics", "alter", "t", code=2)
+
+
 def test_scripts_get_an_object_a_line(shell: Shell, node: FakeNode) -> None:
     node.make_topic("t", 1)
     shell.run("produce", "t", "--key-separator", ":", typed=b"k:\xc3\xa9\nk:\xff\n")

@@ -11,7 +11,8 @@ from unittest.mock import patch
 from coordinator.clock import Moment
 from coordinator.groups.classic import applying
 from coordinator.groups.classic.events import Client, GroupEvent, Leave, Sync, joined
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.classic.table import answer
 from coordinator.handlers.offset_commit import refused_topics
 from coordinator.records.records import TransactionEnded

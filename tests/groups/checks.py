@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.handlers.core import Core

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coordinator.groups.classic.events import DeleteOffsets
-from coordinator.groups.classic.state import MAY_BECOME, GroupSettings, GroupState
+from coordinator.groups.classic.group_states import MAY_BECOME, GroupSettings, GroupState
 from partition_log.errors import AppendError
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (

@@ -2,7 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.groups.classic.election import elect_leader, elect_protocol, elect_protocol_if
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, Member
+from coordinator.groups.classic.group_states import GroupSettings
+from coordinator.groups.classic.state import ClassicGroup, Member
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, rule_of
 from coordinator.runtime.group import Group

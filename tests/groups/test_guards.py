@@ -1,6 +1,7 @@
 import pytest
 
 from coordinator.groups.classic.events import Client, JoinAgain, JoinFirst, JoinPending, Sync
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.guards import (
     has_room,
     is_current_generation,
@@ -11,7 +12,7 @@ from coordinator.groups.classic.guards import (
     names_no_instance,
     protocols_agree,
 )
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, JoinProtocol, SyncGroup
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit

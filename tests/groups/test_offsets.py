@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import DeleteOffsets
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.offsets import commit, delete_unsubscribed
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.outcome import Outcome
 from coordinator.records.codec import decode, encode

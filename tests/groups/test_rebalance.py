@@ -6,9 +6,10 @@ from coordinator.clock import Moment
 from coordinator.groups.classic import actions, static
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, InitialDelayedJoin
 from coordinator.groups.classic.events import Client, GroupEvent, ReplaceStatic
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import begin_rebalance, complete_join, rebalance_timeout_ms, restart_session
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import MemberReplaced
 from protocol.errors import ErrorCode

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.config.config import Config
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from protocol.messages.groups import JoinGroup, JoinProtocol, SyncGroup, SyncGroupAssignment
 from protocol.messages.node import Hello
 from tests.transcripts.rig import Link, Rig

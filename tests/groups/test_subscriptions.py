@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coordinator.groups.classic import subscriptions
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState, Member
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscriptions, names_of
 from protocol.consumer_protocol import Subscription, TopicPartitions, decode_subscription, encode_subscription
 from protocol.errors import ProtocolViolation

@@ -29,7 +29,8 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
     Unloaded,
 )
-from coordinator.groups.classic.state import MAY_BECOME, ClassicGroup, GroupSettings, GroupState
+from coordinator.groups.classic.group_states import MAY_BECOME, GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.classic.table import TABLE, answer, decide, handle
 from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome

@@ -96,3 +96,20 @@ async def test_each_target_is_understood(
     clinic.ask(OPERATOR, commit({0: 2}, "other"))
     plan = await post(client, "/v1/groups/g/offsets/plan", {**target, "topics": {"orders": [0]}})
     assert [one["offset"] for one in plan["plan"]] == [expected], "the log is empty: all become its start"
+
+
+async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, Any], clinic: Clinic) -> None:
+    for number in range(3):
+        clinic.member("live", f"app-{number}", "10.0.0.1", instance_id="box" if number == 2 else None)
+    clinic.run(8_000)
+    ids = [one.member_id for one in clinic.members]
+
+    done = await post(client, "/v1/groups/live/evict", {"client_ids": ["app-1"], "instance_ids": ["box"]})
+
+    assert done == {"group_id": "live", "members": [{"member_id": one, "error": None} for one in ids[1:]]}
+    (reply,) = clinic.ask(OPERATOR, ListAudit())
+    (note,) = [one.note for one in reply.notes if one.note.act == "evict"]  # type: ignore[attr-defined]
+    assert "evicted, over HTTP by 127.0.0.1" in note.detail
+    assert "no such member" in (await post(client, "/v1/groups/live/evict", {"member_ids": ["?"]}, 404))["message"]
+    await post(client, "/v1/groups/nobody/evict", {"member_ids": ["?"]}, 404)
+    await post(client, "/v1/groups/live/evict", {"members": ["?"]}, 400)

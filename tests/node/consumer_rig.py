@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.node.events import Stopping
 from coordinator.runtime.group import Group
 from protocol.consumer_protocol import (

@@ -16,6 +16,8 @@ from tests.groups.checks import CountingIds
 from tests.simulation.disk import SimDisk
 
 WALL_MS = 1_700_000_000_000
+NO_ROOM = 0
+"""The answer of a write-ahead log that has no room for a frame."""
 LIMITS = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.groups.classic.state import GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loading
 from coordinator.runtime.outbox import Outbox

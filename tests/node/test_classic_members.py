@@ -7,7 +7,6 @@ import pytest
 
 from coordinator.config.keys import MigrationPolicy
 from coordinator.node.events import Lost
-from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import (
@@ -19,6 +18,7 @@ from protocol.messages.groups import (
     RebalanceStarted,
 )
 from tests.node.consumer_rig import Rig
+from tests.node.desk import NO_ROOM
 
 UNKNOWN, ILLEGAL, INCONSISTENT, REJOIN, FENCED_INSTANCE = 25, 22, 23, 27, 82
 
@@ -278,7 +278,7 @@ def test_a_member_that_cannot_be_removed_is_removed_later(monkeypatch: pytest.Mo
     rig.join("A", "T")
     rig.classic_join("c", rebalance_timeout_ms=2_000)
     with monkeypatch.context() as patched:
-        patched.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         rig.desk.wait(2_000)
         rig.desk.wait(900)
         assert rig.classic_join("d").error_code is ErrorCode.NOT_COORDINATOR

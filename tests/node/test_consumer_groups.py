@@ -15,7 +15,6 @@ from coordinator.records.consumer_records import AssignmentRecord, ConsumerKey, 
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.group import GroupKind
 from coordinator.runtime.topic_image import EmbeddedTopicImage
-from partition_log.store.log_store import AppendError, LogStore
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ErrorCode
 from protocol.kafka.session import KafkaDialect
@@ -47,7 +46,7 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics
 from tests.node.consumer_rig import Rig, told
-from tests.node.desk import Desk
+from tests.node.desk import NO_ROOM, Desk
 
 
 def test_the_api_is_refused_unless_the_configuration_has_it() -> None:
@@ -338,7 +337,7 @@ def test_a_target_in_slices_is_begun_again_after_the_disk_was_full(monkeypatch: 
     rig.desk.ask_inside(ConsumerGroupHeartbeat("g", "A", 0, **joining))
     group = rig.desk.node.core.directory["g"]
     with monkeypatch.context() as patch:
-        patch.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        patch.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         rig.desk.wake_until_idle()
     assert group.consumer is not None
     assert (group.consumer.computing, group.consumer.targets, group.consumer.target_epoch) == (None, {}, 1)

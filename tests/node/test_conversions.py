@@ -13,7 +13,6 @@ from coordinator.runtime.group import GroupKind
 from coordinator.runtime.kinds.conversions import to_classic
 from coordinator.runtime.kinds.kind_records import as_simple
 from coordinator.runtime.shard import Shard
-from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribeGroups,
@@ -26,6 +25,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.node.consumer_rig import Rig, decoded, encoded
+from tests.node.desk import NO_ROOM
 
 UNKNOWN, ILLEGAL, REJOIN = 25, 22, 27
 _NUMBERS = {"ConsumerGroupRecord": 3, "ConsumerMemberRecord": 5, "TargetRecord": 6, "MemberTargetRecord": 7}
@@ -192,7 +192,7 @@ def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> Non
 def test_an_upgrade_that_the_log_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = classic_pair()
     with monkeypatch.context() as patched:
-        patched.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert rig.join("A", "T").error_code is ErrorCode.NOT_COORDINATOR
     assert rig.heartbeat(rig.ids["c1"], 1) == 0
     assert rig.sync(rig.ids["c1"], 1) == (0, {"T": (0, 1)})
@@ -340,7 +340,7 @@ def test_an_empty_group_that_the_log_refuses_to_convert_stays(monkeypatch: pytes
     rig.join("A", "T")
     rig.beat("A", -1)
     with monkeypatch.context() as patched:
-        patched.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert to_classic(rig.group.shard, rig.group, Moment(0, 0)) is ErrorCode.NOT_COORDINATOR
     assert rig.describe().group_state == "Empty"
 

@@ -4,20 +4,19 @@ from typing import Any
 
 import pytest
 
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.node.events import Woke
 from coordinator.runtime import expiry_rules
 from coordinator.runtime import shard as shard_module
 from coordinator.runtime.expiry_schedule import NEXT_PASS_MS
 from coordinator.tasks import expiration
 from coordinator.tasks.expiration import BATCH_PLACES, SLICE_WORK
-from partition_log.store.log_store import AppendError
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinGroup, JoinProtocol, ListNotes, ListNotesReply, SyncGroup
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.groups.checks import check_same
-from tests.node.desk import Desk
+from tests.node.desk import NO_ROOM, Desk
 
 WEEK_MS = 7 * 86_400_000
 MINUTE_MS = 60_000
@@ -180,13 +179,13 @@ def test_a_log_that_refuses_in_the_middle_leaves_the_rest_to_the_next_run_and_te
     desk = desk_with()
     desk.make_topic(partitions=1_200)
     commit(desk, "large", range(1_200))
-    append, refusals = desk.store.append, [None, AppendError.DISK_FULL]
+    append, refusals = desk.store._wal_append, [False, True]
 
-    def refusing(log, batch, **options):  # type: ignore[no-untyped-def]
-        refused = refusals.pop(0) if log.name.startswith("__consumer_offsets") and refusals else None
-        return refused or append(log, batch, **options)
+    def refusing(name: bytes, batch: bytes) -> int:
+        is_refused = b"__consumer_offsets" in name and bool(refusals) and refusals.pop(0)
+        return NO_ROOM if is_refused else append(name, batch)
 
-    monkeypatch.setattr(desk.store, "append", refusing)
+    monkeypatch.setattr(desk.store, "_wal_append", refusing)
     desk.now_ms += WEEK_MS
     desk.wait(MINUTE_MS)
     finish(desk)
@@ -259,13 +258,13 @@ def test_what_earlier_slices_took_is_told_though_the_groups_own_tombstone_is_ref
     desk.make_topic(partitions=BATCH_PLACES)
     monkeypatch.setattr(expiration, "BATCH_PLACES", 250)
     commit(desk, "g", range(500))
-    append, refusals = desk.store.append, [None, None, AppendError.DISK_FULL]
+    append, refusals = desk.store._wal_append, [False, False, True]
 
-    def refusing(log, batch, **options):  # type: ignore[no-untyped-def]
-        refused = refusals.pop(0) if log.name.startswith("__consumer_offsets") and refusals else None
-        return refused or append(log, batch, **options)
+    def refusing(name: bytes, batch: bytes) -> int:
+        is_refused = b"__consumer_offsets" in name and bool(refusals) and refusals.pop(0)
+        return NO_ROOM if is_refused else append(name, batch)
 
-    monkeypatch.setattr(desk.store, "append", refusing)
+    monkeypatch.setattr(desk.store, "_wal_append", refusing)
     desk.now_ms += WEEK_MS + MINUTE_MS
     finish(desk)
 

@@ -3,14 +3,12 @@
 
 from collections.abc import Mapping
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from coordinator.clock import Moment
 from coordinator.node.effects import Send
 from coordinator.node.events import Received, Stopping
-from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import (
@@ -34,7 +32,7 @@ from protocol.messages.ownership import (
 )
 from protocol.streams_protocol import encode_streams_assignment
 from tests.groups.checks import check_kinds
-from tests.node.desk import Desk
+from tests.node.desk import NO_ROOM, Desk
 from tests.protocol.native import call, values_in
 from tests.simulation.disk import SimDisk
 
@@ -380,9 +378,10 @@ def test_an_owner_that_is_no_member_gets_a_full_lease_after_a_crash(two: Streams
     assert again.owners() == {}
 
 
-def test_what_the_log_has_no_room_for_ends_when_it_has(two: Streams) -> None:
+def test_what_the_log_has_no_room_for_ends_when_it_has(two: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     two.epochs(2, {2: 0})
-    with patch.object(LogStore, "append", return_value=AppendError.DISK_FULL):
+    with monkeypatch.context() as full:
+        full.setattr(two.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         two.ask(2, LeaveGroup("g", (LeavingMember(two.members[2]),)))
         two.desk.wait(500)
         assert 2 in two.owners()

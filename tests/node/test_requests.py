@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.handlers import find_coordinator, offset_commit
 from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_group, list_group

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.groups.classic import subscriptions
 from coordinator.groups.classic.subscriptions import names_of
-from coordinator.handlers import list_groups
+from coordinator.handlers import delete_groups, list_groups
 from coordinator.handlers.delete_groups import BATCH_OFFSETS
 from coordinator.handlers.table import COSTS
 from coordinator.handlers.views import list_group
@@ -322,7 +322,7 @@ def test_a_full_disk_ends_a_deletion_and_the_group_serves_with_the_rest() -> Non
 
 def test_a_deletion_waits_for_the_disk_and_lists_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = with_offsets(3_000)
-    monkeypatch.setattr(desk.store, "should_wait", lambda _size: True)
+    monkeypatch.setattr(delete_groups, "_must_wait", lambda _core: True)
     desk.step(Call(DELETE, DeleteGroups(("g",))))
     assert held(desk) == 3_000
     assert not desk.node.core.slices.is_ready, "nothing to do before the disk has done something"

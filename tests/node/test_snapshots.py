@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
 from coordinator.records.codec import encode
 from coordinator.records.records import (
     BalancedMember,

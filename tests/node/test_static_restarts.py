@@ -3,7 +3,8 @@
 from typing import Any
 
 from coordinator.groups.classic import applying
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.node.events import Call, Stopping
 from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
 from partition_log.store.log_store import StoreLimits

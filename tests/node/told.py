@@ -289,18 +289,13 @@ class Told:
         self.disk.copied = None
         self.desk = ToldDesk(self.disk, LIMITS, **SETTINGS)
         self.desk.told = self
-        append, remove = self.desk.store.append, self.desk.store.remove
+        append = self.desk.store._wal_append
 
-        def noted(what: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*arguments: Any, **named: Any) -> Any:
-                self._note()
-                return what(*arguments, **named)
+        def noted(name: bytes, batch: bytes) -> int:
+            self._note()
+            return append(name, batch)
 
-            return call
-
-        self.desk.store.append = noted(append)  # type: ignore[method-assign]
-        self.desk.store.remove = noted(remove)  # type: ignore[method-assign]
-        self.desk.node.core.store.append = self.desk.store.append  # type: ignore[method-assign]
+        self.desk.store._wal_append = noted
         self.disk.copied = self._copied
 
     def _stop(self) -> None:

@@ -14,7 +14,7 @@ from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite, Swap
 from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import Record, decode_batch, encode_batch, pack_batch, read_header
-from protocol.record_writing import signed_varint
+from protocol.record_writing import varint
 from tests.enumerations import share_of
 from tests.partition_log.stories import contents, flush, mount, work
 from tests.simulation.disk import SimDisk
@@ -471,13 +471,13 @@ def test_whatever_time_a_producer_has_written_cleaning_goes_on(retention_ms: int
     disk = SimDisk()
     store = open_log(disk, Compact(segment_bytes=1_000, delete_retention_ms=retention_ms))
     bodies = [
-        b"\0" + signed_varint(delta) + signed_varint(place) + b"\2" + key + value + b"\0"
+        b"\0" + varint(delta) + varint(place) + b"\2" + key + value + b"\0"
         for place, (delta, key, value) in enumerate(
             [(delta_ms, b"a", b"\1"), (0, b"b", b"\2x"), (delta_ms, b"c", b"\2x")]
         )
     ]
     batch = pack_batch(
-        b"".join(signed_varint(len(body)) + body for body in bodies),
+        b"".join(varint(len(body)) + body for body in bodies),
         base_offset=0,
         attributes=0,
         last_offset_delta=2,

@@ -5,8 +5,9 @@ compare.
 from collections import defaultdict
 from typing import Any
 
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.node.node import AnyNode
 from membership.topic_partition import TopicPartition
 from protocol.consumer_protocol import decode_assignment

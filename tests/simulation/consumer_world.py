@@ -17,7 +17,8 @@ from msgspec import structs
 
 from coordinator.config.config import Config
 from coordinator.config.keys import MigrationPolicy
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.consumer import target
 from coordinator.groups.consumer.state import ConsumerGroup
 from protocol.consumer_protocol import decode_assignment

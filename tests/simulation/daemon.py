@@ -6,9 +6,9 @@ from random import Random
 from coordinator.active_clock import ActiveClock
 from coordinator.node.events import Call, Stopping, Woke
 from coordinator.node.node import AnyNode, Node
+from coordinator.runtime.shard_log import ShardLog
 from partition_log.disk.disk import is_disk_full
 from partition_log.errors import LogDamaged, SyncFailed
-from partition_log.log.partition_log import PartitionLog
 from partition_log.store.jobs import FlushJob
 from partition_log.store.log_store import Appended, AppendError, LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -194,8 +194,9 @@ class Daemon(Process):
         # A clock of its own for each life: what is kept of an older one is of no use.
         self._booted_ms, self._monotonic_ms = self._clock.now_ms, self._random.randrange(10**9)
         self._active = ActiveClock(self._monotonic_ms, self._stalled)
-        self._watch_appends(store)
         node = self._make_node(store, SimIds(self._random))
+        for shard in node.core.shards:
+            self._watch_appends(shard.log)
         self._checkers.heartbeats.watch(node, lambda: self._clock.now_ms)
         return node
 
@@ -211,16 +212,16 @@ class Daemon(Process):
             except SyncFailed:  # an older failure: a disk tells it once for each file
                 disk.kill()
 
-    def _watch_appends(self, store: LogStore) -> None:
-        append, seen = store.append, self._seen
+    def _watch_appends(self, log: ShardLog) -> None:
+        append, seen = log.append, self._seen
 
-        def watched(log: PartitionLog, batch: bytes, **how: bool) -> Appended | AppendError:
-            appended = append(log, batch, **how)
+        def watched(batch: bytes, **how: bool) -> Appended | AppendError:
+            appended = append(batch, **how)
             if isinstance(appended, AppendError):
                 seen.add(f"appends refused: {appended.name}")
             return appended
 
-        store.append = watched  # type: ignore[method-assign]
+        log.append = watched  # type: ignore[method-assign]
 
     def _serve(self, node: AnyNode) -> None:
         self.node = node

@@ -3,7 +3,7 @@
 from typing import Any
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import GroupSettings, GroupState
+from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.node.node import AnyNode
 from coordinator.runtime.group import Group
 from coordinator.runtime.journal import Journal

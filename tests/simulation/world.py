@@ -10,7 +10,8 @@ from collections.abc import Callable
 from random import Random
 
 from coordinator.config.config import Config
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.node.events import Opened
 from coordinator.runtime.group import Group
 from tests.simulation.bounds import compare_at_rest, compare_sizes

@@ -19,7 +19,7 @@ from protocol.record_batch import (
     encode_batch,
     read_header,
 )
-from protocol.record_writing import signed_varint
+from protocol.record_writing import varint
 from pyspark_muster import decode as decode_module
 from pyspark_muster import source
 from pyspark_muster.decode import SCHEMA, WITH_HEADERS, decode_range
@@ -144,19 +144,19 @@ def test_headers_become_lists_as_the_record_by_record_reader_has_them(
 
 
 def _record(number: int, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> bytes:
-    body = b"\0\0" + signed_varint(number) + _field(None) + _field(value) + signed_varint(len(headers))
+    body = b"\0\0" + varint(number) + _field(None) + _field(value) + varint(len(headers))
     body += b"".join(_field(key.encode()) + _field(content) for key, content in headers)
-    return signed_varint(len(body)) + body
+    return varint(len(body)) + body
 
 
 def _field(content: bytes | None) -> bytes:
-    return signed_varint(-1) if content is None else signed_varint(len(content)) + content
+    return varint(-1) if content is None else varint(len(content)) + content
 
 
 def test_headers_beyond_their_record_are_refused() -> None:
-    for count, tail in ((-1, b""), (1, signed_varint(100) + b"h")):
-        body = b"\0\0\0" + signed_varint(-1) + signed_varint(1) + b"v" + signed_varint(count) + tail
-        batch = with_attributes(encode_batch([(None, b"v")], timestamp_ms=0), 0, signed_varint(len(body)) + body)
+    for count, tail in ((-1, b""), (1, varint(100) + b"h")):
+        body = b"\0\0\0" + varint(-1) + varint(1) + b"v" + varint(count) + tail
+        batch = with_attributes(encode_batch([(None, b"v")], timestamp_ms=0), 0, varint(len(body)) + body)
         with pytest.raises(CorruptBatch):
             list(decode_range(opened([batch]), "flights", 3, 0, 1, with_headers=True))
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.config.config import Config
-from coordinator.groups.classic.state import GroupState
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.runtime.shard import ShardState
 from partition_log.errors import AppendError
 from protocol.errors import ErrorCode

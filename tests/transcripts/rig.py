@@ -13,7 +13,8 @@ from coordinator.config.config import Config
 from coordinator.groups.classic import applying
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.node.effects import Close, Effect, Flush, LogError, LogNote, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
@@ -26,8 +27,8 @@ from coordinator.runtime.kinds.group_kinds import handle
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
+from coordinator.runtime.shard_log import ShardLog
 from partition_log.errors import AppendError
-from partition_log.log.partition_log import PartitionLog
 from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -251,7 +252,8 @@ class Rig:
         enter(patch.object(applying, "apply", self._telling_state(applying.apply)))
         enter(patch.object(ClassicGroup, "become", self._counting_rebalances(ClassicGroup.become)))
         self._listen_to_purgatory(node.core.purgatory)
-        self._listen_to_store(node.core.store)
+        for shard in node.core.shards:
+            self._listen_to_log(shard.log)
         add = node.core.journal.add
 
         def added(note: Note) -> Note | None:
@@ -322,17 +324,16 @@ class Rig:
         enter(patch.object(purgatory, "check_and_complete", notified))
         enter(patch.object(purgatory, "pop_overdue", came_due))
 
-    def _listen_to_store(self, store: LogStore) -> None:
-        append = store.append
+    def _listen_to_log(self, log: ShardLog) -> None:
+        append = log.append
 
-        def appended(log: PartitionLog, batch: bytes, **options: Any) -> Any:
-            offsets_log = log.name.startswith("__consumer_offsets")
-            if offsets_log and self.fails is not None:
+        def appended(batch: bytes, **options: Any) -> Any:
+            if self.fails is not None:
                 failed, self.fails = self.fails, None
                 self._tell(f"append fails: {failed.name}")
                 return failed
-            result = append(log, batch, **options)
-            if offsets_log and not self._quiet:
+            result = append(batch, **options)
+            if not self._quiet:
                 header = read_header(batch)
                 pending = f", pending of producer {header.producer_id}" if header.is_transactional else ""
                 for entry in decode_batch(batch):
@@ -342,7 +343,7 @@ class Rig:
                         self._tell(lines.record(decode(entry.key, entry.value)) + pending)
             return result
 
-        self._patches.enter_context(patch.object(store, "append", appended))
+        self._patches.enter_context(patch.object(log, "append", appended))
 
     def append_unlisted(self, group_id: str, pairs: list[tuple[bytes, bytes | None]]) -> None:
         """Put records into the log that the group's shard reads when it starts."""

@@ -17,6 +17,7 @@ from coordinator.groups.classic.events import (
     Sync,
     SyncOverdue,
 )
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, departure, note, origin_of_client
 from coordinator.groups.classic.rebalance import (
     begin_rebalance,
@@ -31,7 +32,7 @@ from coordinator.groups.classic.rebalance import (
     stable_record,
     watch_session,
 )
-from coordinator.groups.classic.state import NEW_MEMBER_TIMEOUT_MS, ClassicGroup, GroupState, Member, PendingId
+from coordinator.groups.classic.state import NEW_MEMBER_TIMEOUT_MS, ClassicGroup, Member, PendingId
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from protocol.errors import ErrorCode

@@ -21,10 +21,11 @@ from coordinator.groups.classic.events import (
     Sync,
     Unloaded,
 )
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_end_of_ownership
 from coordinator.groups.classic.rebalance import begin_rebalance, fail_assignment, park, restart_session
-from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey

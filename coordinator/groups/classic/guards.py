@@ -3,7 +3,8 @@
 from operator import attrgetter
 
 from coordinator.groups.classic.events import Claim, Identified, Joining, JoinPending, Sync
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit

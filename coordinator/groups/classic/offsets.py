@@ -5,8 +5,9 @@ from collections.abc import Set as AbstractSet
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, GroupDeleted, RetentionDue
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, NoteFacts, counted, note, origin_of_client
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.keys import MemberKey
@@ -29,8 +30,16 @@ from protocol.messages.topics import NO_TOPIC_ID
 _NO_RETENTION = -1
 _TOPICS_A_NOTE = 10
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
-_STORED = tuple(OffsetCommitPartitionReply(index) for index in range(1_024))
-"""Replies for nearly every partition, made once."""
+
+
+class _StoredReplies(dict[int, OffsetCommitPartitionReply]):
+    """Replies to stored offsets by partition: those of nearly every partition, and others made when asked for."""
+
+    def __missing__(self, index: int) -> OffsetCommitPartitionReply:
+        return OffsetCommitPartitionReply(index)
+
+
+_STORED = _StoredReplies({index: OffsetCommitPartitionReply(index) for index in range(1_024)})
 
 
 def commit(
@@ -76,7 +85,7 @@ def commit(
                     topic_id,
                 )
             )
-            results.append(_stored(index))
+            results.append(_STORED[index])
         topics.append(OffsetCommitTopicReply(name, tuple(results)))
     return OffsetCommitReply(tuple(topics))
 
@@ -100,7 +109,7 @@ def commit_in_transaction(
             records.append(
                 CommittedOffset(group_id, topic.name, index, offset, epoch, metadata, wall_ms, topic_id=topic_id)
             )
-            results.append(_stored(index))
+            results.append(_STORED[index])
         topics.append(OffsetCommitTopicReply(topic.name, tuple(results)))
     return TxnOffsetCommitReply(tuple(topics))
 
@@ -113,10 +122,6 @@ def _is_owned_by_another(owners: Owners, request: OffsetCommit, topic: str, part
         return not owners.is_held_by(key, request.member_id, part.owner_epoch)
     held = owners.get(key)
     return held is not None and request.generation_id >= 0 and not owners.is_held_by(key, request.member_id, held.epoch)
-
-
-def _stored(index: int) -> OffsetCommitPartitionReply:
-    return _STORED[index] if 0 <= index < 1_024 else OffsetCommitPartitionReply(index)
 
 
 def is_too_long(metadata: str, limit: int) -> bool:

@@ -17,9 +17,10 @@ from coordinator.groups.classic.delayed import (
 )
 from coordinator.groups.classic.election import elect_leader, elect_protocol
 from coordinator.groups.classic.events import Joining
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, NoteFacts, counted, departure, note
 from coordinator.groups.classic.owning import departed
-from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata, MemberRecord

@@ -4,15 +4,11 @@ Hard state is the content of a `GroupMetadata` record (docs/spec/group-protocol.
 applied. Everything else is soft: a crash loses it, and members send it again.
 """
 
-import enum
 from dataclasses import dataclass, field
-from typing import Self
 
-import msgspec
-
-from coordinator.config.keys import BackwardCommits
 from coordinator.groups.classic.delayed import DelayedHeartbeat, PhaseOperation
 from coordinator.groups.classic.events import Client
+from coordinator.groups.classic.group_states import MAY_BECOME, GroupSettings, GroupState
 from coordinator.groups.ownership import Owners
 from coordinator.records.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
@@ -21,47 +17,6 @@ from protocol.session import RequestRef
 NEW_MEMBER_TIMEOUT_MS = 300_000
 """Longest time a member may stay in its first join phase, whatever its session timeout
 (docs/spec/group-protocol.md#1.7)."""
-
-
-class GroupState(enum.IntEnum):
-    """The five states. The value is the index of the state's cell in a row of the table."""
-
-    title: str
-    """Kafka's name of the state."""
-
-    def __new__(cls, index: int, title: str) -> Self:
-        state = int.__new__(cls, index)
-        state._value_, state.title = index, title
-        return state
-
-    EMPTY = 0, "Empty"
-    PREPARING = 1, "PreparingRebalance"
-    COMPLETING = 2, "CompletingRebalance"
-    STABLE = 3, "Stable"
-    DEAD = 4, "Dead"
-
-
-MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
-    GroupState.PREPARING: frozenset({GroupState.COMPLETING, GroupState.EMPTY, GroupState.DEAD}),
-    GroupState.COMPLETING: frozenset({GroupState.STABLE, GroupState.PREPARING, GroupState.DEAD}),
-    GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
-    GroupState.DEAD: frozenset({GroupState.DEAD}),
-}
-"""Allowed transitions (docs/spec/group-protocol.md#1.2). Asserted by `become`; `apply` takes the state from the record
-instead."""
-
-
-class GroupSettings(msgspec.Struct, frozen=True, gc=False):
-    """Configuration of classic groups (docs/spec/group-protocol.md#7.1)."""
-
-    initial_rebalance_delay_ms: int = 3_000
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    max_size: int = 2_147_483_647
-    max_pending_ids: int = 10_000
-    offset_metadata_max_bytes: int = 4_096
-    offsets_backward: BackwardCommits = BackwardCommits.FLAGGED
 
 
 class PendingId:

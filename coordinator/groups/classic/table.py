@@ -31,6 +31,7 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
     Unloaded,
 )
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.guards import (
     has_room,
     is_current_generation,
@@ -42,7 +43,7 @@ from coordinator.groups.classic.guards import (
     protocols_agree,
 )
 from coordinator.groups.classic.rows import append_only_on, on, read_only_on
-from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Row, StateTable, ignore, reject, unless

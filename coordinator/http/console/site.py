@@ -70,6 +70,11 @@ class ConsoleSite:
             (ASSET, self._asset),
         ]
 
+    def compile_templates(self) -> None:
+        """Compile all templates, which takes longer than a step of the loop should: for a thread."""
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)
+
     def index(self, otherwise: Handler) -> Handler:
         """Make the handler of `/`: the console for browsers, `otherwise` for other clients."""
         shown = self._shown("groups.html", self._pages.groups)

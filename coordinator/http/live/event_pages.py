@@ -6,10 +6,11 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from coordinator.http.live.event_log import Cursor, LiveEvent, parse_cursor
+from coordinator.http.live.event_log import Cursor, EventLog, LiveEvent, parse_cursor
 from coordinator.http.live.feed import Feed
 from coordinator.http.queries import Problem, Queries
 from coordinator.http.routing.route import BAD_PARAMETER, HttpRoute, Parameter
+from coordinator.http.shapes import Json
 
 MEDIA: Final = "text/event-stream"
 HEARTBEAT_S: Final = 15.0
@@ -71,7 +72,7 @@ class EventPages:
         if is_gap:  # what is missing was dropped, or was another process's: ask for the overview
             await answer.write(f"event: gap\nid: {self._feed.events.cursor()}\ndata: {{}}\n\n".encode())
         for event in wanted:
-            await answer.write(_written(event, self._feed.events.cursor(event.number)))
+            await answer.write(_written(event, self._feed.events))
         return self._feed.events.cursor(events[-1].number if events else None)
 
     async def _wait(self, answer: web.StreamResponse) -> None:
@@ -87,7 +88,12 @@ def _is_wanted(event: LiveEvent, request: web.Request) -> bool:
     return query.get("group") in (None, event.group_id) and query.get("type") in (None, event.type)
 
 
-def _written(event: LiveEvent, cursor: Cursor) -> bytes:
-    body = {"id": str(cursor), "type": event.type, "group_id": event.group_id, "wall_ms": event.wall_ms}
-    data = msgspec.json.encode({**body, event.type.partition(".")[0]: event.body})
-    return b"event: %s\nid: %s\ndata: %s\n\n" % (event.type.encode(), str(cursor).encode(), data)
+def event_body(event: LiveEvent, events: EventLog) -> Json:
+    """Return an event as JSON, with its id."""
+    head = {"id": str(events.cursor(event.number)), "type": event.type, "group_id": event.group_id}
+    return {**head, "wall_ms": event.wall_ms, event.type.partition(".")[0]: event.body}
+
+
+def _written(event: LiveEvent, events: EventLog) -> bytes:
+    body = event_body(event, events)
+    return b"event: %s\nid: %s\ndata: %s\n\n" % (event.type.encode(), body["id"].encode(), msgspec.json.encode(body))

@@ -41,16 +41,10 @@ def several(items: Schema) -> Json:
 
 
 def with_nulls(title: str, kind: type[msgspec.Struct], without: tuple[str, ...] = (), /, **more: Schema) -> Json:
-    """Return the schema of a message as a page shows it: numbers may be null, since what is unknown is null; the fields
-    `without` are left out, `more` are added."""
+    """Return the schema of a message as a page shows it: what is unknown is null; the fields `without`
+    are left out, `more` are added."""
     own = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")[1][kind.__name__]
-    fields = {
-        name: {"type": ["integer", "null"]}
-        if one.get("type") == "integer"
-        else {k: v for k, v in one.items() if k != "default"}
-        for name, one in own["properties"].items()
-        if name not in without
-    }
+    fields = {name: _or_null(one) for name, one in own["properties"].items() if name not in without}
     return record(title, tuple(fields), is_open=True, **{**fields, **more})
 
 
@@ -176,3 +170,6 @@ READINESS: Final = record(
     upstream=record("Upstream", ("why",), reachable=TRUTH, age_ms=WHOLE, why=TEXT),
 )
 INDEX: Final = record("Index", service=TEXT, paths=TEXTS)
+EVICTED: Final = record(
+    "Evicted", group_id=TEXT, members=several(record("EvictedMember", member_id=TEXT, error=TEXT_OR_NULL))
+)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coordinator.config.keys import BackwardCommits
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.offsets import is_too_long
-from coordinator.groups.classic.state import GroupState
 from coordinator.groups.consumer import applying
 from coordinator.groups.consumer.offsets import Part, refuse_commit, refuse_transactional_commit
 from coordinator.groups.consumer.record_builders import group_tombstones
@@ -75,10 +74,8 @@ def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> Erro
 
 
 def refuse_backward(group: Group, records: list[CommittedOffset], reply: Message | ErrorCode) -> Message | ErrorCode:
-    """Take the records that go back out of a commit, where the group refuses them, and refuse their partitions in its
-    reply."""
-    is_refused = group.classic.settings.offsets_backward is BackwardCommits.REJECTED
-    if not is_refused or not isinstance(reply, OffsetCommitReply | TxnOffsetCommitReply):
+    """Take the records that go back out of a commit, and refuse their partitions in its reply."""
+    if not isinstance(reply, OffsetCommitReply | TxnOffsetCommitReply):
         return reply
     back = group.shard.offsets.going_back(records)
     if not back:

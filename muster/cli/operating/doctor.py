@@ -68,8 +68,7 @@ def doctor(
     is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
     with reaching(ctx, bootstrap) as cluster:
         group_ids = [one.group_id for one in list_groups(cluster)] if group is None else [group]
-        known = _known(cluster, () if group is None else (group,), is_musterd=is_musterd)
-        evidence = gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
+        known, evidence = gathered(cluster, group_ids, () if group is None else (group,), is_musterd=is_musterd)
         if not is_musterd and look_s and gathering.needs_second_look(evidence):
             evidence = _second_look(cluster, group_ids, known, evidence, look_s)
     found = gathering.problems(evidence, known)
@@ -81,6 +80,14 @@ def doctor(
         _show(found, known.now_ms, len(evidence))
     if found:
         raise typer.Exit(PROBLEMS)
+
+
+def gathered(
+    cluster: ClusterClient, group_ids: list[str], refused_by: tuple[str, ...] = (), *, is_musterd: bool
+) -> tuple[gathering.Known, list[Evidence]]:
+    """Look at the groups once. `refused_by`: the groups whose refusals count, all if there are none."""
+    known = _known(cluster, refused_by, is_musterd=is_musterd)
+    return known, gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
 
 
 def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bool) -> gathering.Known:

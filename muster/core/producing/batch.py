@@ -7,13 +7,13 @@ import msgspec
 
 from protocol.record_batch import HEADER_BYTES, pack_batch
 from protocol.record_compression import Compression, compress
-from protocol.record_writing import signed_varint, varint
+from protocol.record_writing import varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 _OVERHEAD_BYTES = 21  # of a record, at most: five numbers, and what counts its bytes
 _HEADER_OVERHEAD_BYTES = 10
-_NULL = signed_varint(-1)
+_NULL = varint(-1)
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -125,7 +125,7 @@ def _payload(records: list[Pending], base_ms: int) -> bytes:
         body = b"".join(
             (
                 b"\0",
-                signed_varint(record.timestamp_ms - base_ms),
+                varint(record.timestamp_ms - base_ms),
                 varint(delta),
                 _NULL if key is None else varint(len(key)) + key,
                 _NULL if value is None else varint(len(value)) + value,

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings
+from coordinator.groups.classic.group_states import GroupSettings
+from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.client_balanced import members, registering, reporting
 from coordinator.groups.client_balanced.applying import apply, undo
 from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets

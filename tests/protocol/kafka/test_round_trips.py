@@ -215,7 +215,7 @@ def test_an_error_that_nobody_has_named_yet_keeps_its_number() -> None:
 
 
 @given(st.integers(0, 2**31 - 1))
-def test_an_unsigned_varint_is_read_as_it_was_written(value: int) -> None:
+def test_an_unvarint_is_read_as_it_was_written(value: int) -> None:
     data = write_uvarint(value)
     assert read_uvarint(b"x" + data + b"x", 1) == (value, 1 + len(data))
 

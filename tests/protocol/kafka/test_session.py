@@ -347,7 +347,7 @@ def test_a_session_that_has_answered_keeps_no_bytes() -> None:
     session.next_request()
     session.encode_reply(1, FetchReply())
     kept: list[Any] = [getattr(session, name) for name in ("_frames", "_chunks", "_own")]
-    assert kept == [[], [], []] and session._request is None and session._kept_request is None
+    assert kept == [None, None, None] and session._request is None and session._kept_request is None
 
 
 def commits_answered(*codes: ErrorCode) -> OffsetCommitReply:

@@ -1,0 +1,46 @@
+"""EDGE: tells the service manager how we are: ready, alive, stopping (systemd's sd_notify(3)). Nobody is told without
+`NOTIFY_SOCKET` in the environment."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+
+
+class ServiceManager:
+    """The other end of `NOTIFY_SOCKET`. While it has a watchdog (`WATCHDOG_USEC`), it is told twice in that time that
+    the event loop turns."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        watchdog = environment.get("WATCHDOG_USEC", "")
+        self._every_s = int(watchdog) / 2_000_000 if watchdog.isascii() and watchdog.isdigit() else 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def ready(self, status: str) -> None:
+        """Say that we serve; from now on say that we live."""
+        self._tell(f"READY=1\nSTATUS={status}")
+        if self._address and self._every_s > 0:
+            self._live()
+
+    def stopping(self) -> None:
+        """Say that we stop. Stopping may take long, so the watchdog is still told that we live."""
+        self._tell("STOPPING=1\nSTATUS=stopping")
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _live(self) -> None:
+        self._tell("WATCHDOG=1")
+        self._timer = asyncio.get_running_loop().call_later(self._every_s, self._live)
+
+    def _tell(self, message: str) -> None:
+        """Send the message. A manager that does not listen is no reason not to serve."""
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(message.encode(), self._address)
