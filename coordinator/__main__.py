@@ -34,6 +34,7 @@ from coordinator.io.audit_file import AuditFile
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
 from coordinator.io.ids import RandomIds
+from coordinator.io.jwks import KeyReader
 from coordinator.io.password_checks import PasswordChecks
 from coordinator.io.server import Server, read_clock
 from coordinator.io.tls.from_config import listening_tls
@@ -200,7 +201,7 @@ async def _serve(config: Config) -> None:
     node = kind(config, store, RandomIds(), addresses, read_clock())
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
-    checks = _accounts(config, server, node.core)
+    stop_accounts = _accounts(config, server, node.core)
     audit = _audit(config, server)
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
@@ -228,7 +229,7 @@ async def _serve(config: Config) -> None:
         await stop_http()
     if beside is not None:
         await beside.stop()
-    checks.stop()
+    stop_accounts()
     await server.stop()
     if audit is not None:
         audit.finish()
@@ -244,12 +245,33 @@ def _announce(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
     print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
 
 
-def _accounts(config: Config, server: Server, core: Core) -> PasswordChecks:
-    """Make the first user, if there is none, and have passwords checked beside the loop."""
+def _accounts(config: Config, server: Server, core: Core) -> Callable[[], None]:
+    """Make the first user, if there is none, and have passwords and tokens checked beside the loop. Return what ends
+    that."""
     checks = PasswordChecks(server.happen)
     server.carry_out(CheckPassword, checks.check)
     _make_administrator(config, core)
-    return checks
+    keys = _token_keys(config, core)
+
+    def stop() -> None:
+        checks.stop()
+        if keys is not None:
+            keys.stop()
+
+    return stop
+
+
+def _token_keys(config: Config, core: Core) -> KeyReader | None:
+    """Read the keys that tokens are checked by, if they are a login. Raises ConfigError."""
+    if core.tokens is None:
+        return None
+    keys = KeyReader(config, core.tokens)
+    try:
+        keys.start()
+    except ValueError as error:
+        url = config.sasl_oauthbearer_jwks_endpoint_url
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url = {url}: {error}") from None
+    return keys
 
 
 def _audit(config: Config, server: Server) -> AuditFile | None:

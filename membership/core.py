@@ -36,6 +36,7 @@ from membership.events import (
     Replied,
     Subscribed,
     SubscribedToPattern,
+    SubscribedToRegex,
     TimePassed,
 )
 from membership.member import GroupProtocol, MemberSettings, MemberState, SentCall, State, Timer
@@ -120,6 +121,10 @@ TABLE = {row.event: row.cells for row in (
         unjoined=subscription.subscribe_to_pattern, releasing=subscription.subscribe_to_pattern,
         joining=subscription.subscribe_to_pattern, syncing=subscription.subscribe_to_pattern,
         steady=subscription.subscribe_to_pattern, leaving=nothing),
+    on(SubscribedToRegex)(
+        unjoined=subscription.refuse_regex, releasing=subscription.refuse_regex,
+        joining=subscription.refuse_regex, syncing=subscription.refuse_regex,
+        steady=subscription.refuse_regex, leaving=nothing),
     on(AssignedByHand)(
         unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
         steady=nothing, leaving=nothing),

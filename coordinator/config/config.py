@@ -9,12 +9,11 @@ text, the sample file and the checks are made from the `Meta` beside a field.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Annotated, Any
 
 from msgspec import structs
 
-from coordinator.config.accounts import check_accounts
+from coordinator.config.accounts import check_accounts, token_warnings
 from coordinator.config.consumer_groups import ConsumerGroupConfig, check_consumer_groups
 from coordinator.config.keys import (
     INT_MAX,
@@ -30,6 +29,7 @@ from coordinator.config.keys import (
     UnguardedKinds,
     UpstreamOffsets,
     about,
+    is_loopback,
     keys_of,
     whole,
 )
@@ -357,7 +357,9 @@ def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_f
     values: dict[str, Any] = {KEYS[name].field: value for name, (value, _) in chosen.items()}
     config = Config(**values, warnings=warnings_for(given, KEYS))
     _check_together(config, {name: source for name, (_, source) in chosen.items()})
-    return structs.replace(config, warnings=config.warnings + security_warnings(config) + _idle(config, chosen))
+    return structs.replace(
+        config, warnings=config.warnings + security_warnings(config) + token_warnings(config) + _idle(config, chosen)
+    )
 
 
 def _idle(config: Config, chosen: Iterable[str]) -> tuple[str, ...]:
@@ -380,7 +382,7 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
 
     for key, address in (("native", config.native), ("kafka", config.kafka), ("http", config.http)):
-        is_open = address is not None and not _is_loopback(address.host) and not config.is_closed(key)
+        is_open = address is not None and not is_loopback(address.host) and not config.is_closed(key)
         if is_open and not config.open_to_network:
             raise wrong(
                 key,
@@ -404,12 +406,3 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     check_accounts(config, chosen, wrong, is_beside=config.upstream_servers is not None)
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name may resolve to anything

@@ -4,6 +4,7 @@ text."""
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
 
@@ -388,3 +389,13 @@ def _key(field: str, default: Any, hint: Any) -> Key | None:
     section = (meta.extra or {}).get("section")
     lowest, highest = (None if bound is None else int(bound) for bound in (meta.ge, meta.le))
     return Key(field.replace("_", "."), field, bare, default, meta.description, section, lowest, highest)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether the host is this machine, whatever names resolve to."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may resolve to anything

@@ -9,6 +9,7 @@ from sortedcontainers import SortedDict
 from coordinator.accounts.accounts import Accounts
 from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Decisions
+from coordinator.accounts.oauth import TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS
@@ -136,6 +137,8 @@ class Core:
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
+    tokens: TokenVerifier | None = None
+    """Check of tokens of an identity provider; None if they are no login."""
     audit: AuditTrail = field(default_factory=AuditTrail)
     balancing: BalancingPass = field(default_factory=BalancingPass)
     deletions: Deletions = field(default_factory=Deletions)

@@ -11,6 +11,7 @@ from sortedcontainers import SortedDict
 from coordinator.accounts.accounts import Accounts
 from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Authorizer
+from coordinator.accounts.oauth import TokenSettings, TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
@@ -61,6 +62,20 @@ def authorizer_from(config: Config) -> Authorizer:
         is_on=config.authorizer_class_name is not None,
         super_users=config.super_users.all | {NODE_ITSELF},
         allow_if_no_acl=config.allow_everyone_if_no_acl_found,
+    )
+
+
+def tokens_from(config: Config) -> TokenVerifier | None:
+    """Build the check of tokens that the configuration asks for, without keys."""
+    if not config.accepts_tokens:
+        return None
+    return TokenVerifier(
+        TokenSettings(
+            config.sasl_oauthbearer_expected_audience.all,
+            config.sasl_oauthbearer_expected_issuer,
+            config.sasl_oauthbearer_clock_skew_seconds,
+            config.sasl_oauthbearer_sub_claim_name,
+        )
     )
 
 
@@ -140,6 +155,7 @@ def make_core(
         ),
         own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy), accounts.log),
         accounts=accounts,
+        tokens=tokens_from(config),
         audit=AuditTrail(is_on=config.audit_log_location is not None),
         anonymous=accounts.authorizer.of(ANONYMOUS, LOOPBACK),
         expiry=Expiry(

@@ -5,7 +5,7 @@ from typing import Literal, dataclass_transform
 
 import msgspec
 
-from coordinator.accounts.plain import PasswordCheck
+from coordinator.accounts.sasl import LoginCheck
 from partition_log.store.log_store import CheckpointJob, FlushJob
 from protocol.messages import Message
 
@@ -56,7 +56,7 @@ class CheckPassword(Effect):
     """Run the job off the loop, and apart from the disk's; comes back as `PasswordChecked`."""
 
     check_id: int
-    job: PasswordCheck
+    job: LoginCheck
 
 
 class WriteAudit(Effect):

@@ -4,7 +4,7 @@ from typing import Final
 
 from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.plain import PasswordCheck
-from coordinator.accounts.sasl import SaslLogin
+from coordinator.accounts.sasl import LoginCheck, SaslLogin
 from coordinator.accounts.scram import LoginRejected
 from coordinator.clock import Moment
 from coordinator.handlers.core import INTERNAL, Core
@@ -33,7 +33,7 @@ class HttpLogins:
             return
         sasl = SaslLogin(_PLAIN, self._core.accounts)
 
-        def checked(job: PasswordCheck, later: Moment) -> None:
+        def checked(job: LoginCheck, later: Moment) -> None:
             try:
                 sasl.checked(job)
             except LoginRejected as failed:

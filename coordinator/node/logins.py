@@ -14,8 +14,8 @@ import msgspec
 
 from coordinator.accounts.accounts import Accounts
 from coordinator.accounts.audit import AuditEvent
-from coordinator.accounts.plain import PasswordCheck
-from coordinator.accounts.sasl import Challenge, LoggedIn, SaslLogin
+from coordinator.accounts.oauth import INVALID_TOKEN, OAUTHBEARER
+from coordinator.accounts.sasl import Challenge, LoggedIn, LoginCheck, SaslLogin
 from coordinator.accounts.scram import LoginRejected
 from coordinator.clock import Moment
 from coordinator.config.config import Config
@@ -89,7 +89,7 @@ def _said(state: _State, reply: SaslAuthenticateReply) -> Message:
     )
 
 
-Checked = Callable[[PasswordCheck, Moment], None]
+Checked = Callable[[LoginCheck, Moment], None]
 """Called once a password was checked."""
 
 
@@ -223,12 +223,12 @@ class Logins:
             state.received_ms = now_ms
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         state.stage, state.began_ms = Stage.EXCHANGE, now_ms
-        state.sasl = SaslLogin(mechanism, self._accounts)
+        state.sasl = SaslLogin(mechanism, self._accounts, self._core.tokens, moment.wall_ms)
         return ErrorCode.NONE
 
     def _go_on(self, state: _State, ref: RequestRef, token: bytes, moment: Moment) -> None:
         """Take the client's next token."""
-        core, sasl = self._core, state.sasl
+        sasl = state.sasl
         assert sasl is not None
         state.received_ms, state.ref = moment.monotonic_ms, ref
         if not state.mechanism and self.is_limited(state.connection.peer_host, moment):
@@ -241,20 +241,25 @@ class Logins:
         except LoginRejected as failed:
             self._fail(state, str(failed), moment)
             return
-        if isinstance(answer, PasswordCheck):
-            self._check(state, answer, moment)
-        elif isinstance(answer, Challenge):
-            core.outbox.send(ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
+        if isinstance(answer, Challenge | LoggedIn):
+            self._answer(state, answer, moment)
         else:
-            self._finish(state, answer, moment)
+            self._check(state, answer, moment)
 
-    def _check(self, state: _State, check: PasswordCheck, moment: Moment) -> None:
+    def _answer(self, state: _State, answer: Challenge | LoggedIn, moment: Moment) -> None:
+        if isinstance(answer, LoggedIn):
+            self._finish(state, answer, moment)
+        else:
+            state.stage = Stage.EXCHANGE
+            self._core.outbox.send(state.ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
+
+    def _check(self, state: _State, check: LoginCheck, moment: Moment) -> None:
         if self.run(check, lambda job, later: self._checked(state, job, later)):
             state.stage = Stage.CHECKING
         else:
             self._refuse(state, state.ref, None, f"{_MOST_CHECKS} other passwords wait to be checked", moment)
 
-    def run(self, check: PasswordCheck, then: Checked) -> bool:
+    def run(self, check: LoginCheck, then: Checked) -> bool:
         """Have a password checked outside the loop; false if too many wait."""
         if len(self._checks) >= _MOST_CHECKS:
             return False
@@ -267,14 +272,18 @@ class Logins:
         """End the login whose password was checked."""
         self._checks.pop(event.check_id)(event.job, moment)
 
-    def _checked(self, state: _State, job: PasswordCheck, moment: Moment) -> None:
+    def _checked(self, state: _State, job: LoginCheck, moment: Moment) -> None:
         if state.connection.number not in self._states:
             return  # the client did not wait
         assert state.sasl is not None
         try:
-            self._finish(state, state.sasl.checked(job), moment)
+            answer = state.sasl.checked(job)
         except LoginRejected as failed:
             self._fail(state, str(failed), moment)
+            return
+        if state.sasl.refusal:  # it counts, whether the client hears of it or not
+            self._failed.add(state.connection.peer_host, moment.monotonic_ms)
+        self._answer(state, answer, moment)
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
@@ -288,6 +297,9 @@ class Logins:
         connection.principal, connection.client = done.principal, None
         connection.access = self._accounts.authorizer.of(done.principal, connection.peer_host)
         lifetime_ms = self._lifetime_ms
+        if done.expires_ms is not None:
+            left_ms = max(1, done.expires_ms - moment.wall_ms)
+            lifetime_ms = min(lifetime_ms, left_ms) if lifetime_ms else left_ms
         connection.session_ends_ms = moment.monotonic_ms + lifetime_ms if lifetime_ms else NEVER_MS
         if isinstance(connection.session, KafkaSession | NativeSession):
             connection.session.logged_in()
@@ -300,11 +312,14 @@ class Logins:
     def _fail(self, state: _State, why: str, moment: Moment) -> None:
         sasl = state.sasl
         assert sasl is not None
-        self._failed.add(state.connection.peer_host, moment.monotonic_ms)
+        if not sasl.refusal:
+            self._failed.add(state.connection.peer_host, moment.monotonic_ms)
         name = "authentication" if not state.mechanism else "re-authentication"
         sentence = (
             f"Authentication failed during {name} due to invalid credentials with SASL mechanism {sasl.mechanism}"
         )
+        if sasl.mechanism == OAUTHBEARER:
+            sentence = INVALID_TOKEN.decode()
         reply = _said(state, SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, sentence))
         self._refuse(state, state.ref, reply, why, moment)
 

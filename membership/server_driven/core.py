@@ -18,6 +18,7 @@ from membership.events import (
     Released,
     Subscribed,
     SubscribedToPattern,
+    SubscribedToRegex,
 )
 from membership.member import MemberState, State
 from membership.replies import (
@@ -32,7 +33,7 @@ from membership.replies import (
     ReleaseAnswered,
     SessionTimedOut,
 )
-from membership.server_driven import commits, heartbeats, polls, reconciliation
+from membership.server_driven import commits, heartbeats, polls, reconciliation, subscribing
 from membership.server_driven.state import ServerDrivenState
 from protocol.messages.consumer_groups import AssignmentChanged
 from protocol.messages.groups import NO_GENERATION, CoordinatorMoved, MemberRemoved, RebalanceStarted
@@ -54,12 +55,16 @@ TABLE = {row.event: row.cells for row in (
         unjoined=polls.let_go, releasing=polls.join_when_released, joining=polls.let_go, syncing=nothing,
         steady=polls.let_go, leaving=polls.depart),
     on(Subscribed)(
-        unjoined=subscription.subscribe, releasing=subscription.subscribe, joining=subscription.subscribe,
-        syncing=nothing, steady=subscription.subscribe, leaving=nothing),
+        unjoined=subscribing.subscribe, releasing=subscribing.subscribe, joining=subscribing.subscribe,
+        syncing=nothing, steady=subscribing.subscribe, leaving=nothing),
     on(SubscribedToPattern)(
-        unjoined=subscription.subscribe_to_pattern, releasing=subscription.subscribe_to_pattern,
-        joining=subscription.subscribe_to_pattern, syncing=nothing,
-        steady=subscription.subscribe_to_pattern, leaving=nothing),
+        unjoined=subscribing.subscribe_to_pattern, releasing=subscribing.subscribe_to_pattern,
+        joining=subscribing.subscribe_to_pattern, syncing=nothing,
+        steady=subscribing.subscribe_to_pattern, leaving=nothing),
+    on(SubscribedToRegex)(
+        unjoined=subscribing.subscribe_to_regex, releasing=subscribing.subscribe_to_regex,
+        joining=subscribing.subscribe_to_regex, syncing=nothing,
+        steady=subscribing.subscribe_to_regex, leaving=nothing),
     on(AssignedByHand)(
         unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
         steady=nothing, leaving=nothing),
@@ -124,8 +129,8 @@ class ServerDrivenMembership(Membership):
         if m.releasing or m.is_by_hand:
             return False
         if m.state is State.UNJOINED:
-            return bool(m.topics or m.held)
-        return m.state is State.STEADY and not m.topics and m.pattern is None
+            return bool(m.topics or m.regex or m.held)
+        return m.state is State.STEADY and not m.is_subscribed
 
     @property
     def rejoins_next(self) -> bool:
@@ -137,4 +142,4 @@ class ServerDrivenMembership(Membership):
         """True if the member has taken the assignment that it was told last, for the topics that it wants."""
         m = self._member
         has_share = m.last_generation_id != NO_GENERATION and not m.unnamed and not m.releasing
-        return m.state is State.STEADY and has_share and m.told_topics == m.topics
+        return m.state is State.STEADY and has_share and m.is_subscription_told

@@ -18,7 +18,7 @@ def start(m: ServerDrivenState, event: Polled) -> None:
     if m.held:
         m.state = State.RELEASING
         m.lose()
-    elif m.topics:
+    elif m.topics or m.regex:
         _join(m)
     look_before_joining(m)
 
@@ -32,7 +32,7 @@ def _join(m: ServerDrivenState) -> None:
 def poll(m: ServerDrivenState, event: Polled) -> None:
     """Note the poll of a member. One that subscribes to nothing any more leaves."""
     note_poll(m, event)
-    if m.topics or m.releasing or m.pattern is not None:
+    if m.is_subscribed or m.releasing:
         return
     if m.held:
         m.revoke(m.held)
@@ -51,7 +51,7 @@ def let_go(m: ServerDrivenState, _event: Released) -> None:
     """Report what is left, then take what the coordinator gives."""
     m.released()
     if m.state is State.STEADY:
-        if not m.topics and m.pattern is None and not m.held:
+        if not m.is_subscribed and not m.held:
             _withdraw(m)
             return
         report(m)
@@ -60,7 +60,7 @@ def let_go(m: ServerDrivenState, _event: Released) -> None:
 
 def join_when_released(m: ServerDrivenState, _event: Released) -> None:
     m.released()
-    if m.topics:
+    if m.topics or m.regex:
         _join(m)
     else:
         m.unjoin()
