@@ -19,6 +19,7 @@ from coordinator.groups.consumer.events import TopicFilter
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.budget import Budget
 from coordinator.handlers.closed_connections import ClosedConnections
+from coordinator.handlers.timings import Timings
 from coordinator.placement import Placement
 from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
@@ -83,6 +84,8 @@ class Connection:
     """Time at which its login expires."""
     has_ended: bool = False
     """True if the client has shut down its sending side: the connection closes when all requests are answered."""
+    began: dict[int, tuple[str, int]] | None = None
+    """APIs of its requests that are not answered, and when they were read, by the request's number."""
 
     @property
     def shown_principal(self) -> str:
@@ -148,6 +151,7 @@ class Core:
     callers: dict[int, Decisions] = field(default_factory=dict)
     """Decisions on requests from inside the process for which somebody logged in, by the id of the call."""
     refusals: RefusedRequests = field(default_factory=RefusedRequests)
+    timings: Timings = field(default_factory=Timings)
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)

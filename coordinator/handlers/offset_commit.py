@@ -27,6 +27,13 @@ from protocol.messages.offsets import (
 from protocol.session import RequestRef
 
 _HIGHEST_EPOCH = 2**15 - 1
+_FENCED = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+)
+"""Errors of a member that is none any more."""
 
 Topics = Sequence[OffsetCommitTopic | TxnOffsetCommitTopic]
 Errors = Mapping[tuple[str, int], ErrorCode]
@@ -48,6 +55,8 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
         stored = admit_write(core) or shard.store(found, known, moment)
         shard.offsets.committer = None
         if isinstance(stored, ErrorCode):
+            if stored in _FENCED:
+                core.journal.tallies.of(message.group_id).fenced_commits += 1
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
             _note(core, ref, found, message, before, moment)

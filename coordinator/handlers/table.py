@@ -46,6 +46,7 @@ from coordinator.handlers import (
     list_offsets,
     list_refusals,
     list_suspects,
+    measure,
     member_heartbeat,
     metadata,
     offset_commit,
@@ -113,7 +114,7 @@ from protocol.messages.groups import (
     ListSuspects,
     SyncGroup,
 )
-from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
+from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator, Measure
 from protocol.messages.offsets import (
     DescribeExpiry,
     EndTransaction,
@@ -347,6 +348,7 @@ APIS: tuple[Api, ...] = (
         is_internal=True,
     ),
     Api(ListSuspects, None, cost.ONE, list_suspects.list_suspects, Path.SLICED, is_internal=True),
+    Api(Measure, None, cost.ONE, measure.measure, Path.SLICED, is_internal=True),
     Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )
 

@@ -18,6 +18,7 @@ from coordinator.http.answers import answer_json, problems_as_json
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.logins import METRICS, LogIn, logged_in
@@ -291,8 +292,10 @@ async def _yield_to_loop() -> None:
 
 
 def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler:
+    history = EndHistory()
+
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(queries, most_series, watch, _yield_to_loop)
+        measured = await measure(queries, most_series, watch, _yield_to_loop, history)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

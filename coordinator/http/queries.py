@@ -41,7 +41,7 @@ from protocol.messages.groups import (
     ListSuspectsReply,
     RefusedRequest,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
+from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply, Measure, MeasureReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -240,9 +240,9 @@ class Queries:
         _refuse(reply.error_code)
         return reply
 
-    async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, Commit]]:
+    async def commits(self, group_ids: Sequence[str], *, with_origins: bool = True) -> dict[str, dict[Key, Commit]]:
         """Return committed offsets of each group with their times; groups whose reply is an error are left out."""
-        return await self._fetch_offsets(group_ids, commits_of, with_origins=True)
+        return await self._fetch_offsets(group_ids, commits_of, with_origins=with_origins)
 
     async def _fetch_offsets(
         self,
@@ -280,6 +280,10 @@ class Queries:
     async def refusals(self, group_ids: Sequence[str]) -> Sequence[RefusedRequest]:
         """Return the clients refused lately, in these groups or in all."""
         return (await self._answer(ListRefusals(tuple(group_ids)), ListRefusalsReply)).refusals
+
+    async def measured(self, groups: int) -> MeasureReply:
+        """Return counts by group and distributions of durations."""
+        return await self._answer(Measure(groups), MeasureReply)
 
     async def suspects(self, since_ms: int) -> ListSuspectsReply:
         """Return the groups worth a doctor's look since a wall time."""

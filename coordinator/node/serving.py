@@ -7,6 +7,7 @@ A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_cl
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.handlers.budget import COST_A_STEP
@@ -27,6 +28,9 @@ from protocol.session import Request, RequestRef, Session
 
 _CHECKS_A_LIMIT = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
+
+_MOST_TIMED: Final = 1_000
+"""Unanswered requests of a connection whose time is measured."""
 
 
 class Serving:
@@ -207,6 +211,9 @@ class Serving:
         if cost > self._most_entries and (refused := cost_of_kind.refusal(request.message, self._most_entries)):
             core.outbox.send(ref, refused)
             return
+        if connection.began is None or len(connection.began) > _MOST_TIMED:  # some are never answered: acks=0
+            connection.began = {}
+        connection.began[request.number] = type(request.message).__name__, moment.monotonic_ms
         self.handlers[type(request.message)](core, ref, request.message, moment)
 
     def _pause_or_resume(self, connection: Connection) -> None:
@@ -257,6 +264,8 @@ class Serving:
             return 0
         if (connection := self._core.connections.get(ref.connection)) is None:
             return 0
+        if connection.began and (began := connection.began.pop(ref.number, None)) is not None:
+            self._core.timings.answered(began[0], moment.monotonic_ms - began[1])
         data = connection.session.encode_reply(ref.number, reply)
         connection.out.append(data)
         self.touched[ref.connection] = connection

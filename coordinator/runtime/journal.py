@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from coordinator.groups.tallies import GroupTallies
 from coordinator.records.records import Note
 from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNotesReply
 
@@ -55,6 +56,7 @@ class Journal:
         self._count = 0
         self._bytes = 0
         self.rebalances: dict[str, int] = {}
+        self.tallies = GroupTallies()
         self.on_act: Callable[[Note], None] | None = None
         """Called with each new note of an act."""
 
@@ -62,6 +64,7 @@ class Journal:
         """Number the note and keep it. Return the note to append to the notes log; None for a mere repetition, which
         only raises the count of the note before it. When the count has doubled, that note becomes the newest again, so
         that a client that reads on from a number sees it."""
+        self.tallies.noted(note)
         if note.kind == "rebalance":
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)

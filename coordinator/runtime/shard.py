@@ -47,6 +47,7 @@ from coordinator.runtime.kinds.kind_records import (
     end_on_record,
     refuse_backward,
     refuse_member,
+    state_changed,
 )
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
@@ -145,6 +146,7 @@ class Shard:
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self._tools = tools
         self.new_consumer = partial(new_consumer, tools)
+        self.tallies = tools.journal.tallies
 
     # --- the write rule ---
 
@@ -168,7 +170,7 @@ class Shard:
         events: deque[AnyEvent] = deque((event,))
         run = _Run(moment, events, [])
         classic = group.classic
-        before = classic.state
+        before, since_ms = classic.state, classic.state_since_ms
         for _ in range(_SETTLE_ROUNDS):
             while events:
                 if self._step(group, events.popleft(), run, preceding):
@@ -182,7 +184,7 @@ class Shard:
                 if present is not None:
                     self.counts.count(present)
                     if classic.state is not before:
-                        self.expirations.note_change(group.group_id)
+                        state_changed(self, group.group_id, before, run.moment.wall_ms - since_ms)
                 return run.answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 

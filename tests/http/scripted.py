@@ -24,7 +24,7 @@ from protocol.messages.groups import (
     ListSuspects,
     ListSuspectsReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply
+from protocol.messages.node import DescribeNode, DescribeNodeReply, Measure, MeasureReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -122,6 +122,7 @@ class ScriptedCoordinator:
         """Ages of ends that the cluster's brokers told; a partition without an end is unknown."""
         self.notes = {"orders": NOTES}
         self.expiring = EXPIRING
+        self.measured = MeasureReply()
         self.suspects: list[str] = []
         """Groups that the node says are worth a look."""
         self.answers: dict[type[Message], Any] = {}
@@ -239,6 +240,7 @@ _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     DescribeGroups: ScriptedCoordinator._describe,
     ListGroups: ScriptedCoordinator._list,
     ListNotes: ScriptedCoordinator._list_notes,
+    Measure: lambda coordinator, _: coordinator.measured,
     ListSuspects: ScriptedCoordinator._suspects,
     ListRefusals: ScriptedCoordinator._refusals,
     DescribeExpiry: ScriptedCoordinator._expiry,
