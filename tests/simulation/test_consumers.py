@@ -14,6 +14,8 @@ MARKS = (
     *("consumer: heartbeat UNKNOWN_MEMBER_ID", "consumer: heartbeat UNRELEASED_INSTANCE_ID"),
     *("consumer sessions that were over by the member's clock", "pushes: AssignmentChanged"),
     *("power failures", "daemons killed", "stops"),
+    *("classic: assignments", "fleets that changed their protocol", "groups that ended as classic ones"),
+    *("notes: group upgraded", "notes: group downgraded", "classic: Heartbeat REBALANCE_IN_PROGRESS"),
     *("notes: session expired", "notes: static member replaced", "notes: regular expression resolved"),
 )
 """Marks that a share of the worlds must have reached."""
