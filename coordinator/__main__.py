@@ -19,8 +19,9 @@ import structlog
 
 from coordinator import __version__, build_info
 from coordinator.accounts.records import AccountsCorrupt
-from coordinator.config.config import Address, Config, ConfigError, load_config
+from coordinator.config.config import KEYS, Address, Config, ConfigError, load_config
 from coordinator.config.help import asked, help_text
+from coordinator.config.keys import LISTENERS
 from coordinator.config.principals import LOOPBACK, NODE_ITSELF
 from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
@@ -239,7 +240,14 @@ async def _serve(config: Config) -> None:
 
 
 def _announce(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
-    """Print the one line of standard output."""
+    """Print the one line of standard output, and log what is served, how."""
+    differing = {
+        key.name: key.show(value)
+        for key in KEYS.values()
+        if (value := getattr(config, key.field)) != key.default and key.name not in LISTENERS
+    }
+    listeners = {kind: f"{host}:{port}" for kind, (host, port) in bound.items()}
+    log.info("serving", version=_version(), listeners=listeners, settings=differing)
     told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
     secured = [kind for kind in bound if config.speaks_tls(kind)]
     print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)

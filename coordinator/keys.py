@@ -106,6 +106,12 @@ class LoginKey(msgspec.Struct, frozen=True, gc=False):
     call: int = -1
 
 
+class ThrottleKey(msgspec.Struct, frozen=True, gc=False):
+    """End of the time for which nothing is read from the connection."""
+
+    connection: int
+
+
 OperationKey = (
     PhaseKey
     | MemberKey
@@ -122,4 +128,5 @@ OperationKey = (
     | TaskKey
     | UpstreamKey
     | LoginKey
+    | ThrottleKey
 )

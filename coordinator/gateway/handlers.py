@@ -32,6 +32,7 @@ from protocol.messages.offsets import (
     OffsetDelete,
     OffsetFetch,
 )
+from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
@@ -69,6 +70,8 @@ _OF_ACCOUNTS: Final[tuple[type[Message], ...]] = (
     DeleteAcls,
     DescribeUserScramCredentials,
     AlterUserScramCredentials,
+    DescribeClientQuotas,
+    AlterClientQuotas,
 )
 REJECTED: dict[type[Message], Handler] = {
     **dict.fromkeys(_OF_BROKERS, reject),

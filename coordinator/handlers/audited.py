@@ -12,6 +12,7 @@ from coordinator.accounts.permission import Permission
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.clock import Moment
 from coordinator.groups.classic.notes import Cause
+from coordinator.handlers.alter_client_quotas import entity_of
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.describe_acls import matching
 from coordinator.records.records import Note
@@ -26,6 +27,7 @@ from protocol.messages.acls import (
     ScramUpsertion,
 )
 from protocol.messages.configs import AlterConfigs, IncrementalAlterConfigs, ResourceType
+from protocol.messages.quotas import AlterClientQuotas
 from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics
 from protocol.session import RequestRef
 
@@ -183,6 +185,16 @@ def _credentials(core: Core, message: AlterUserScramCredentials) -> Facts:
     return found
 
 
+def _quotas(core: Core, message: AlterClientQuotas) -> Facts:
+    found: Facts = {}
+    for entry in message.entries:
+        entity = entity_of(entry)
+        names = " and ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
+        for key, value in core.accounts.quotas.limits.get(entity, {}).items():
+            found[f"limit of {names}, {key}"] = Fact(value, value)
+    return found
+
+
 def _topics(core: Core, message: CreateTopics | CreatePartitions | DeleteTopics) -> Facts:
     found: Facts = {}
     for one in message.topics:
@@ -211,6 +223,7 @@ FACTS: Final[Mapping[type[Message], Callable[[Core, Any], Facts]]] = {
     CreateAcls: _created_acls,
     DeleteAcls: _deleted_acls,
     AlterUserScramCredentials: _credentials,
+    AlterClientQuotas: _quotas,
     CreateTopics: _topics,
     CreatePartitions: _topics,
     DeleteTopics: _topics,

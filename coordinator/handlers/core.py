@@ -82,6 +82,9 @@ class Connection:
     permitted_epoch: int = -1
     session_ends_ms: int = NEVER_MS
     """Time at which its login expires."""
+    is_throttled: bool = False
+    """True if nothing is read and served until `throttled_until_ms`: it used more than its limits."""
+    throttled_until_ms: int = 0
     has_ended: bool = False
     """True if the client has shut down its sending side: the connection closes when all requests are answered."""
     began: dict[int, tuple[str, int]] | None = None

@@ -17,6 +17,8 @@ from coordinator import __version__
 from coordinator.http.answers import answer_json, problems_as_json
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
+from coordinator.http.console.pages import ConsolePages
+from coordinator.http.console.site import ConsoleSite
 from coordinator.http.guard import HEADERS, Guard
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
@@ -35,6 +37,7 @@ from coordinator.http.shapes import Json
 from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
 from coordinator.http.topics import TOPIC_ROUTES, TopicPages
 from coordinator.http.watch import ProblemWatch
+from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
 from diagnosis.problem import GroupProblem
@@ -94,7 +97,8 @@ def make_app(
     `look_every_s`."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
     own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
-    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(feed, *told))
+    complaints = Complaints()
+    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told))
     feed = Feed(own_queries, watch, time.time_ns() // 1_000_000, look_every_s)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if log_in is not None:
@@ -102,7 +106,7 @@ def make_app(
         middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, watch, most_series)
+    rows = _rows(queries, watch, most_series, has_accounts=log_in is not None)
     events = EventPages(queries, feed, is_guarded=log_in is not None)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
     described = app[DOCUMENT] = document(routes, __version__, wants_logins=log_in is not None)
@@ -114,15 +118,18 @@ def make_app(
     if ask_itself is not None:
         app.cleanup_ctx.append(_watching(watch))
     app.cleanup_ctx.append(feed.running)
+    app.on_cleanup.append(_closed(complaints))
     app.on_shutdown.append(feed.close)
     return app
 
 
-def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple[HttpRoute, Handler]]:
+def _rows(
+    queries: Queries, watch: ProblemWatch, most_series: int, *, has_accounts: bool
+) -> list[tuple[HttpRoute, Handler]]:
     """Return each route with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
-        (node, (INDEX, *NODE_ROUTES)),
+        (node, NODE_ROUTES),
         (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
         (Pages(queries), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
@@ -131,23 +138,34 @@ def _rows(queries: Queries, watch: ProblemWatch, most_series: int) -> list[tuple
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
     surgery = SurgeryPages(queries)
+    console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), has_accounts=has_accounts)
+    rows.append((INDEX, console.index(_page(node, INDEX))))
+    rows += console.routes()
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
     rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
     return rows
 
 
-def _tell_all(feed: Feed, problem: GroupProblem, is_open: bool) -> None:
-    tell_problem(problem, is_open)
+def _tell_all(complaints: Complaints, feed: Feed, problem: GroupProblem, is_open: bool) -> None:
+    tell_problem(complaints, problem, is_open)
     feed.tell_problem(problem, is_open)
 
 
-def tell_problem(problem: GroupProblem, is_open: bool) -> None:
-    """Log a problem that opened or closed."""
-    told = {"group": problem.group_id, "kind": problem.kind.value, "client": problem.client_id}
+def tell_problem(complaints: Complaints, problem: GroupProblem, is_open: bool) -> None:
+    """Log a problem that opened or closed: of each kind one line a second."""
+    told: dict[str, Any] = {"group": problem.group_id, "client": problem.client_id, "host": problem.client_host}
     if is_open:
-        log.warning("problem opened", **told, host=problem.client_host, sentence=problem.sentence)
+        kind = problem.kind.value
+        complaints.tell("problem opened", kind, level="warning", **told, sentence=problem.sentence)
     else:
-        log.info("problem closed", **told, host=problem.client_host)
+        complaints.tell("problem closed", problem.kind.value, **told)
+
+
+def _closed(complaints: Complaints) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_app: web.Application) -> None:
+        complaints.close()
+
+    return close
 
 
 def _watching(watch: ProblemWatch) -> Callable[[web.Application], AsyncIterator[None]]:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from coordinator.http.overview import LIST_PARAMETERS
 from coordinator.http.queries import Queries
 from coordinator.http.routing import schemas
+from coordinator.http.routing.openapi import HTML
 from coordinator.http.routing.route import HttpRoute, Names
 from coordinator.http.shapes import Json
 
@@ -47,7 +49,14 @@ class NodePages:
         return (200 if ready else 503), body
 
 
-INDEX: Final = HttpRoute("/", NodePages.index, "All paths; for a browser, the console.", schemas.INDEX)
+INDEX: Final = HttpRoute(
+    "/",
+    NodePages.index,
+    "All paths; for a browser, the console's list of groups, which alone has parameters.",
+    schemas.INDEX,
+    LIST_PARAMETERS,
+    more_media=(HTML,),
+)
 NODE_ROUTES: Final = (
     HttpRoute("/healthz", NodePages.healthz, "Whether the process lives.", schemas.HEALTH, is_open=True),
     HttpRoute(

@@ -22,7 +22,7 @@ from coordinator.io.loop_lag import LoopLag
 from coordinator.io.patient_disk import patient
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
-from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
+from coordinator.node.effects import Close, Effect, Flush, LogError, LogNote, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import AnyNode
 from partition_log.disk.disk import Disk
@@ -157,6 +157,7 @@ class Server:
             Flush: self._flush,
             RunJob: self._run_job,
             LogError: self._log_error,
+            LogNote: lambda effect: self.complaints.tell(effect.kind, effect.cause, **effect.details),
             Return: self.calls.answer,
         }
 
@@ -369,7 +370,10 @@ class Server:
             self._check_backlog()
 
     def _log_error(self, effect: LogError) -> None:
-        getattr(log, effect.level)(effect.sentence)
+        if effect.kind:
+            self.complaints.tell(effect.kind, effect.sentence)
+        else:
+            getattr(log, effect.level)(effect.sentence)
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)

@@ -1,7 +1,7 @@
 """Effects: requests of the node to the edge, carried out in the order given. The result of one, if any, returns as an
 event of `events.py`."""
 
-from typing import Literal, dataclass_transform
+from typing import Any, Literal, dataclass_transform
 
 import msgspec
 
@@ -66,10 +66,20 @@ class WriteAudit(Effect):
 
 
 class LogError(Effect):
-    """A message for the operator. An error needs a person; an information says that it no longer does."""
+    """A message for the operator. An error needs a person; an information says that it no longer does. `kind`, if any,
+    names the kind of which a second has one line."""
 
     sentence: str
     level: Literal["error", "info"] = "error"
+    kind: str = ""
+
+
+class LogNote(Effect):
+    """A line of the log about a group: one a second of each `kind` and cause."""
+
+    kind: str
+    cause: str
+    details: dict[str, Any]
 
 
 class Return(Effect):

@@ -135,6 +135,8 @@ class Logins:
         self._checks: dict[int, Checked] = {}
         self._next_check = 0
         self._failed = FailedLogins()
+        self.on_login: Callable[[Connection, Moment], None] = lambda _connection, _moment: None
+        """Called after each login of a connection."""
 
     def take_part(self, serving: Serving) -> None:
         """Ask connections for a login before their requests are served."""
@@ -303,6 +305,7 @@ class Logins:
         connection.session_ends_ms = moment.monotonic_ms + lifetime_ms if lifetime_ms else NEVER_MS
         if isinstance(connection.session, KafkaSession | NativeSession):
             connection.session.logged_in()
+        self.on_login(connection, moment)
         self._core.count("logins")
         fields = {**sender(self._core, state.ref), "mechanism": state.mechanism}
         self._core.audit.tell(AuditEvent.LOGIN, moment, fields)
@@ -350,7 +353,7 @@ class Logins:
         self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
             shown = f" as {user[:200]!r}" if user else ""
-            self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info"))
+            self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
         deadline_ms = max(received_ms + self._delay_ms, moment.monotonic_ms)
         due = LoginRefusalDue(ref.connection, ref, reply)
         self._core.purgatory.try_complete_else_watch(DelayedLoginRefusal(due, deadline_ms))

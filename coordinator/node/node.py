@@ -45,7 +45,9 @@ from coordinator.node.events import (
 from coordinator.node.http_logins import HttpLogins
 from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership
+from coordinator.node.note_lines import tell_note
 from coordinator.node.serving import Serving
+from coordinator.node.throttling import ThrottleOver, Throttling
 from coordinator.node.unloading import unload
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.snapshot import to_keep
@@ -106,6 +108,7 @@ class Node:
         self.loads = core.loads
         self.logins = Logins(core, self.serving, self.effects)
         core.journal.on_act = partial(tell_act, core)
+        core.journal.on_note = partial(tell_note, self.effects)
         self.serving.handlers = audited(self.serving.handlers)
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:
@@ -114,6 +117,8 @@ class Node:
             LocalAuthorization(core).take_part(self.serving)
         if config.wants_logins:
             self.logins.take_part(self.serving)
+        self.throttling = Throttling(core, self.serving)
+        self.logins.on_login = self.throttling.logged_in
         self.handlers: dict[type[Event], Handle] = {
             Received: self.serving.received,
             Woke: self._woke,
@@ -139,6 +144,7 @@ class Node:
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             SessionOverdue: self._session_overdue,
             LoginRefusalDue: self.logins.refuse,
+            ThrottleOver: self.throttling.over,
         }
         """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
         self._woken_fetches = WokenFetches()

@@ -50,6 +50,8 @@ class Serving:
         """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
         """Turns each reply into the one that is sent; None: it is sent later."""
+        self.on_reply: Callable[[Connection, Message, Moment], Message] | None = None
+        """Turns each reply to a client into the one that is encoded."""
         self.guards: Callable[[int | None], bool] = lambda _broker: False
         """Returns true if heartbeats of a connection on this broker's listener need its permission."""
         self.touched: dict[int, Connection] = {}
@@ -123,7 +125,7 @@ class Serving:
                 return
         if connection.is_heavy and connection.session.buffered_bytes:
             self.waiting.setdefault(connection.number, connection)
-            self._pause_or_resume(connection)
+            self.pause_or_resume(connection)
         else:
             self.serve(connection, moment)
 
@@ -154,7 +156,10 @@ class Serving:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget
         try:
-            while budget.cost > 0 and (request := session.next_request()) is not None:
+            while budget.cost > 0 and not connection.is_throttled:
+                request = session.next_request()
+                if request is None:
+                    break
                 number, message = request
                 if type(message) is Heartbeat and (
                     not connection.is_guarded or connection.may_heartbeat(message, now_ms)
@@ -174,9 +179,9 @@ class Serving:
             return
         if self.waiting:
             self.waiting.pop(connection.number, None)
-        if budget.cost <= 0 and session.buffered_bytes:
+        if budget.cost <= 0 and session.buffered_bytes and not connection.is_throttled:
             self.waiting[connection.number] = connection  # behind the other connections
-        self._pause_or_resume(connection)
+        self.pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
         """Serve the connections that wait for their turn, as far as the step's budget goes."""
@@ -188,12 +193,17 @@ class Serving:
 
     def keeps_waiting(self, number: int) -> bool:
         """Return true if a reply of the connection is held until the disk has its record, or if requests of it wait
-        behind one that this node, the disk or a broker has not answered: heartbeats may be among them."""
+        behind one that this node, the disk or a broker has not answered, or are not read: heartbeats may be among
+        them."""
         connection = self._core.connections.get(number)
         if connection is None:
             return False
         session = connection.session
-        return session.has_waiting_request or (bool(self._core.outbox.held) and session.unanswered > 0)
+        return (
+            connection.is_throttled
+            or session.has_waiting_request
+            or (bool(self._core.outbox.held) and session.unanswered > 0)
+        )
 
     def _serve_request(self, connection: Connection, request: Request, moment: Moment) -> None:
         core = self._core
@@ -216,9 +226,10 @@ class Serving:
         connection.began[request.number] = type(request.message).__name__, moment.monotonic_ms
         self.handlers[type(request.message)](core, ref, request.message, moment)
 
-    def _pause_or_resume(self, connection: Connection) -> None:
+    def pause_or_resume(self, connection: Connection) -> None:
+        """Read from the connection, or not: it is throttled, waits for its turn, or has sent more than is answered."""
         number = connection.number
-        should_pause = number in self.waiting or connection.session.is_behind
+        should_pause = connection.is_throttled or number in self.waiting or connection.session.is_behind
         if should_pause != connection.is_paused:
             connection.is_paused = should_pause
             self._effects.append(Pause(number) if should_pause else Resume(number))
@@ -264,6 +275,8 @@ class Serving:
             return 0
         if (connection := self._core.connections.get(ref.connection)) is None:
             return 0
+        if self.on_reply is not None:
+            reply = self.on_reply(connection, reply, moment)
         if connection.began and (began := connection.began.pop(ref.number, None)) is not None:
             self._core.timings.answered(began[0], moment.monotonic_ms - began[1])
         data = connection.session.encode_reply(ref.number, reply)

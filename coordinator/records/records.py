@@ -28,9 +28,9 @@ class MemberRecord(msgspec.Struct, frozen=True, gc=False):
     assignment: bytes
 
 
-REBALANCE_AFTER_LOAD_MS: Final = -1
+REBALANCE_AFTER_LOAD_MS: Final = -2
 """State timestamp of a group whose members have not joined again since it was converted: were it loaded as Stable, some
-would wait for ever for what they are assigned. Kafka reads it as unknown."""
+would wait for ever for what they are assigned. It is not -1, the unknown time of a record of version 0."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):

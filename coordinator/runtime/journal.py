@@ -57,6 +57,8 @@ class Journal:
         self._bytes = 0
         self.rebalances: dict[str, int] = {}
         self.tallies = GroupTallies()
+        self.on_note: Callable[[Note], None] | None = None
+        """Called with each new note that repeats none, or whose count has doubled."""
         self.on_act: Callable[[Note], None] | None = None
         """Called with each new note of an act."""
 
@@ -81,6 +83,8 @@ class Journal:
                 return None
         note = replace(note, number=kept.next_number)
         self._append(kept, note, at)
+        if self.on_note is not None:
+            self.on_note(note)
         if note.act and self.on_act is not None:
             self.on_act(note)
         return note

@@ -141,12 +141,11 @@ class Shard:
         self.loaded_records = 0
         self.snapshot_end = -1
         """End of the snapshot from which the shard was loaded; -1: no usable one."""
-        self.counts = GroupCounts()
+        self.counts = GroupCounts(tools.journal.tallies)
         self.deleting: set[str] = set()
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self._tools = tools
         self.new_consumer = partial(new_consumer, tools)
-        self.tallies = tools.journal.tallies
 
     # --- the write rule ---
 
@@ -237,8 +236,7 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        failed = self._write_of(group.group_id, batch)
-        if failed is not None:
+        if (failed := self._write_of(group.group_id, batch)) is not None:
             return failed
         self._apply_offsets(records, producer_id, group)
         return decided
@@ -415,7 +413,7 @@ class Shard:
             groups.clear()
         self.offsets = OffsetTable()
         self.expirations = ExpirySchedule()
-        self.counts = GroupCounts()
+        self.counts = GroupCounts(self._tools.journal.tallies)
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:

@@ -231,7 +231,7 @@ def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
 
 def check_counts(shard: Shard) -> None:
     """Check that the kept counts of groups equal a new count."""
-    counts, anew = shard.counts, GroupCounts()
+    counts, anew = shard.counts, GroupCounts(shard.counts.tallies)
     for group in shard.groups.values():
         kept, group.counted = group.counted, None
         anew.count(group)

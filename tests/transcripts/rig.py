@@ -15,7 +15,7 @@ from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
 from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.groups.outcome import Outcome
-from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
+from coordinator.node.effects import Close, Effect, Flush, LogError, LogNote, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import Node
 from coordinator.records.codec import decode, decode_marker
@@ -224,6 +224,8 @@ class Rig:
                 self._links.pop(effect.connection, None)
             case LogError():
                 self._tell(effect.sentence)
+            case LogNote():
+                pass  # the notes themselves are told
             case Return():
                 if not self._quiet:
                     self._answered(-1, None, effect.reply)

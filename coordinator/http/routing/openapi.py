@@ -12,6 +12,7 @@ from coordinator.http.shapes import Json
 
 PROBLEM_MEDIA: Final = "application/problem+json"
 """Content type of errors (RFC 9457)."""
+HTML: Final = "text/html"
 _OF_EVERY_PATH: Final = (400, 403, 421, 500, 503, 504)
 _OF_LOGINS: Final = (401, 429)
 _REF: Final = "#/components/schemas/{name}"
@@ -106,9 +107,12 @@ def _query_parameters(route: HttpRoute) -> list[Json]:
 
 def _responses(route: HttpRoute, components: "_Components", wants_logins: bool) -> Json:
     content = {route.media: {"schema": components.hoisted(route.answer)}}
+    content |= {media: {"schema": {"type": "string"}} for media in route.more_media}
     found: Json = {str(route.status): {"description": HTTPStatus(route.status).phrase, "content": content}}
     statuses = {*_OF_EVERY_PATH, *route.refusals, *(_OF_LOGINS if wants_logins and not route.is_open else ())}
     problem = {PROBLEM_MEDIA: {"schema": components.hoisted(PROBLEM)}}
+    if HTML in (route.media, *route.more_media):
+        problem[HTML] = {"schema": {"type": "string"}}
     for status in sorted(statuses):
         found[str(status)] = {"description": HTTPStatus(status).phrase, "content": dict(problem)}
     for status, schema in route.also.items():

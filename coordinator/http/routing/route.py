@@ -75,6 +75,8 @@ class HttpRoute(msgspec.Struct, frozen=True):
     also: Mapping[int, Schema] = {}
     """Other statuses that it answers in its own words."""
     media: str = "application/json"
+    more_media: tuple[str, ...] = ()
+    """Other content types of the same answer, as texts."""
     is_open: bool = False
     """Served under any host name and without a login."""
 

@@ -43,7 +43,7 @@ def apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) 
 def state_changed(shard: "Shard", group_id: str, before: GroupState, lasted_ms: int) -> None:
     """Note that the group is in another state than `before`, in which it was for so long."""
     shard.expirations.note_change(group_id)
-    shard.tallies.lasted(group_id, before.title, lasted_ms)
+    shard.counts.tallies.lasted(group_id, before.title, lasted_ms)
 
 
 def end_on_record(group: Group, records: list[ShardRecord]) -> None:
