@@ -8,7 +8,7 @@ import pytest
 from tests.enumerations import share_of
 from tests.simulation.consumer_world import ConsumerWorld
 
-SEEDS, SHARES = share_of(36), share_of(3)
+SEEDS, SHARES = share_of(48), share_of(3)
 MARKS = (
     *("consumer: assignments", "consumers killed", "consumer: commit NONE"),
     *("consumer: heartbeat UNKNOWN_MEMBER_ID", "consumer: heartbeat UNRELEASED_INSTANCE_ID"),
