@@ -12,6 +12,7 @@ from coordinator.handlers.connection_facts import with_client, with_connection
 from coordinator.handlers.core import Core
 from coordinator.handlers.views import encode_partitions
 from coordinator.keys import RevocationKey
+from coordinator.records.consumer_records import ConsumerMemberRecord
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 _REVOKE = "revoke"
@@ -41,7 +42,7 @@ def with_consumer_facts(core: Core, group: ConsumerGroup, described: DescribedGr
 
 def _revoking(core: Core, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> _Revoking | None:
     """Return what the member has to give up. A member is told by its next heartbeat, and then has its rebalance
-    timeout."""
+    timeout: a classic one to join again, from when it was told so first."""
     watched = core.purgatory.get(RevocationKey(group.group_id, member.member_id))
     now_ms, current = moment.monotonic_ms, member.current
     if isinstance(watched, DelayedRevocation):
@@ -57,6 +58,10 @@ def _revoking(core: Core, group: ConsumerGroup, member: ConsumerMember, moment: 
     partitions = {topic_id: epochs for topic_id, epochs in excess.items() if epochs}
     if not partitions:
         return None
+    if member.rejoin_until_ms >= 0:
+        left_ms = member.rejoin_until_ms - now_ms
+        told_ms = max(member.subscription.rebalance_timeout_ms, 0) - left_ms
+        return _Revoking(member.member_id, partitions, max(0, told_ms), max(0, left_ms), True)
     since_ms = max(0, moment.wall_ms - group.target_timestamp_ms)
     return _Revoking(member.member_id, partitions, since_ms, max(0, member.deadline_ms - now_ms), False)
 
@@ -73,7 +78,7 @@ def _with_facts(
         session_left_ms=max(0, member.deadline_ms - now_ms),
         heard_ago_ms=-1 if member.connection < 0 else max(0, now_ms - member.deadline_ms + timeout_ms),
         topics=group.subscribed_by(member),
-        protocols=(line.server_assignor,) if line.server_assignor else (),
+        protocols=_protocols(line),
         member_epoch=member.current.epoch,
         target_assignment=encode_partitions(group, group.targets.get(member.member_id, {})),
     )
@@ -83,6 +88,13 @@ def _with_facts(
     if member.connection in core.connections:
         known = with_client(known, core.client(member.connection))
     return with_connection(core, member.connection, known, now_ms)
+
+
+def _protocols(line: ConsumerMemberRecord) -> tuple[str, ...]:
+    """Return the assignor that the member asks the coordinator for, or those that a classic one brings."""
+    if line.classic is not None:
+        return tuple([name for name, _ in line.classic.protocols])
+    return (line.server_assignor,) if line.server_assignor else ()
 
 
 def _phase(revoking: list[_Revoking]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from coordinator.groups.consumer.events import (
 )
 from coordinator.groups.consumer.guards import refuse_invalid
 from coordinator.groups.table import Refusal
-from coordinator.handlers.admission import Found, admit, admit_bytes, admit_operation, admit_write
+from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.handlers.core import Core
-from coordinator.runtime.group import GroupKind
+from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_consumer
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
@@ -33,24 +33,25 @@ _KINDS = {JOINING: ConsumerJoin, LEAVING: ConsumerLeave, LEAVING_FOR_NOW: Consum
 
 def admit_heartbeat(core: Core, message: ConsumerGroupHeartbeat) -> Found | Message:
     """Admit a ConsumerGroupHeartbeat: by itself first, whatever the group."""
-    refused = _refuse(core, message)
-    return Found(*core.find(message.group_id)) if refused is None else refuse_heartbeat(*refused)
+    found = Found(*core.find(message.group_id))
+    refused = _refuse(core, message, found)
+    return found if refused is None else refuse_heartbeat(*refused)
 
 
-def _refuse(core: Core, message: ConsumerGroupHeartbeat) -> Refusal | None:
+def _refuse(core: Core, message: ConsumerGroupHeartbeat, found: Found) -> Refusal | None:
     if "consumer" not in core.config.group_coordinator_rebalance_protocols.all:
         return Refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer")
     if invalid := refuse_invalid(message, core.group_configs.consumer_settings(message.group_id).assignors):
         return invalid
     if len(message.group_id) > LONGEST_GROUP_ID:
         return Refusal(ErrorCode.INVALID_GROUP_ID)
-    refused = admit(core, message.group_id) or admit_write(core)
+    refused = admit_to_group(found.shard, message.group_id) or admit_write(core)
     if not refused and message.member_epoch >= JOINING:
-        refused = _admit_metadata(core, message)
+        refused = _admit_metadata(core, message, found.group)
     return Refusal(refused) if refused else None
 
 
-def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat) -> ErrorCode:
+def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat, group: Group | None) -> ErrorCode:
     """Check the limits of memory, of requests that bring something to keep."""
     texts = (*(message.subscribed_topic_names or ()), message.subscribed_topic_regex, message.rack_id)
     added = sum([len(text) for text in texts if text])
@@ -60,7 +61,6 @@ def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat) -> ErrorCode:
             return refused
     if not added:
         return ErrorCode.NONE
-    group = core.find(message.group_id)[1]
     held = 0 if group is None or group.consumer is None else group.consumer.metadata_bytes
     return admit_bytes(core, held, added)
 

@@ -379,8 +379,7 @@ class Shard:
         return group
 
     def remove(self, group_id: str, successor: Group | None = None) -> None:
-        """Remove the group; its committed offsets and its ownership registry stay. `successor`: the group in its place,
-        if it is converted."""
+        """Remove the group; its offsets and its ownership registry stay. `successor`: the group in its place."""
         group, owners = self.groups.pop(group_id, None), None
         if group is not None:
             group.end()

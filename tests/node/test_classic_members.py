@@ -10,6 +10,7 @@ from coordinator.node.events import Lost
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import (
+    DescribeGroups,
     Heartbeat,
     HeartbeatReply,
     JoinProtocol,
@@ -17,7 +18,7 @@ from protocol.messages.groups import (
     ListAudit,
     RebalanceStarted,
 )
-from tests.node.consumer_rig import Rig
+from tests.node.consumer_rig import Rig, decoded
 from tests.node.desk import NO_ROOM
 
 UNKNOWN, ILLEGAL, INCONSISTENT, REJOIN, FENCED_INSTANCE = 25, 22, 23, 27, 82
@@ -257,6 +258,29 @@ def test_classic_members_outlive_a_restart(is_clean: bool) -> None:
     assert rig.heartbeat("c", 3) == 0
     rig.desk.wait(10_000)
     assert rig.heartbeat("c", 3) == UNKNOWN
+
+
+def test_the_classic_member_that_everybody_waits_for_is_named() -> None:
+    rig = Rig()
+    rig.join("A")
+    rig.classic_join("c")
+    rig.sync("c", 2)
+    rig.join("B", "T")
+
+    def shown() -> Any:
+        return rig.ask(DescribeGroups(("g",), with_facts=True)).groups[0]
+
+    rig.desk.wait(1_000)
+    assert (shown().phase, shown().waiting_for, shown().limited_by) == ("revoke", ("c",), ""), "it was not told yet"
+    assert rig.heartbeat("c", 2) == REJOIN
+    rig.desk.wait(3_000)
+    described = shown()
+    assert (described.phase_ms, described.phase_left_ms, described.limited_by) == (3_000, 17_000, "c")
+    member = next(one for one in described.members if one.member_id == "c")
+    assert (member.protocols, member.revoking_ms) == (("range",), 3_000)
+    assert decoded(member.pending_revocation) == {"T": (2, 3)}
+    rig.classic_join("c")
+    assert shown().phase == ""
 
 
 def test_a_heartbeat_that_moves_nothing_writes_nothing_and_news_are_pushed() -> None:

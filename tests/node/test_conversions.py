@@ -178,6 +178,11 @@ def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> Non
     rig.form_classic({"c1": {}}, protocols=(JoinProtocol("range", b"\0"),))
     assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
+    rig = Rig()
+    rig.form_classic({"c1": {}})
+    rig.group.classic.members[rig.ids["c1"]].assignment = encoded({"T": (0,)}, b"")
+    assert rig.join("A", "T").error_code is ErrorCode.NONE, "empty user data, as of librdkafka, is none"
+
     for assignment in (encoded({"T": (0,)}, b"data"), b"\0\0\0"):
         rig = Rig()
         rig.ask_aside(rig.join_group(), 300)

@@ -109,7 +109,7 @@ def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] 
             one = _read(classic, member)
         except ProtocolViolation as error:
             return _refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
-        if one.assignment.user_data is not None:
+        if one.assignment.user_data:  # librdkafka's assignors send an empty one
             return _refuse(group, "has classic members with an assignor that sends data of its own")
         read.append(one)
     return read

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,66 @@ def test_static_members_come_back_and_patterns_see_new_topics(daemon: Daemon) ->
         static.close()
         again = Reader(stack, daemon, group_instance_id="i")
         assert reaches(10, [again, other], kept, held)
+
+
+def test_a_fleet_changes_its_protocol_and_back_while_it_reads(daemon: Daemon) -> None:
+    producer = Producer({"bootstrap.servers": _address(daemon)})
+    admin = AdminClient({"bootstrap.servers": _address(daemon)})
+    classic = {"group_protocol": "classic", "session_timeout_ms": 6_000, "heartbeat_interval_ms": 300}
+    written: set[bytes] = set()
+    read: list[Reader] = []
+
+    def write() -> None:
+        for number in range(8):
+            value = b"%d" % (len(written))
+            written.add(value)
+            producer.produce("orders", value, partition=number % 4)
+        producer.flush()
+
+    def all_is_read(*polled: Reader) -> bool:
+        def holds() -> bool:
+            for one in polled:
+                one.poll()
+            return written == {value for one in read for value in one.got}
+
+        return within(60, holds)
+
+    def shared_by_three() -> bool:
+        shares = [one.partitions for one in read if one.poll()]
+        return sorted(map(len, shares)) == [1, 1, 2] and sorted(chain.from_iterable(shares)) == ALL
+
+    def kind() -> ConsumerGroupType:
+        (listed,) = admin.list_consumer_groups().result().valid
+        return ConsumerGroupType(listed.type)
+
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> Reader:
+            read.append(Reader(stack, daemon, **settings))
+            return read[-1]
+
+        old, older = start(**classic), start(**classic)
+        assert reaches(60, [old, older], [0, 1], [2, 3])
+        write()
+        assert all_is_read(old, older)
+        assert kind() is ConsumerGroupType.CLASSIC
+        old.commit()
+        new = start()
+        assert within(60, shared_by_three)
+        assert kind() is ConsumerGroupType.CONSUMER
+        write()
+        assert all_is_read(old, older, new)
+        old.close()
+        older.close()
+        assert reaches(60, [new], ALL)
+        write()
+        assert all_is_read(new)
+        new.commit()
+        again = start(**classic)
+        assert reaches(60, [new, again], [0, 1], [2, 3])
+        new.close()
+        assert reaches(60, [again], ALL)
+        assert kind() is ConsumerGroupType.CLASSIC
+        write()
+        assert all_is_read(again)
+        assert set(again.got) <= written and again.committed() != [-1001] * 4
