@@ -19,8 +19,10 @@ import structlog
 
 from coordinator import __version__, build_info
 from coordinator.accounts.records import AccountsCorrupt
-from coordinator.config.config import Address, Config, ConfigError, load_config
+from coordinator.config.config import KEYS, Address, Config, ConfigError, load_config
 from coordinator.config.help import asked, help_text
+from coordinator.config.keys import LISTENERS
+from coordinator.config.principals import LOOPBACK, NODE_ITSELF
 from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
 from coordinator.gateway.io.security import upstream_login, upstream_tls
@@ -29,14 +31,16 @@ from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
 from coordinator.handlers.core import Core
+from coordinator.io.audit_file import AuditFile
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
 from coordinator.io.ids import RandomIds
+from coordinator.io.jwks import KeyReader
 from coordinator.io.password_checks import PasswordChecks
 from coordinator.io.server import Server, read_clock
 from coordinator.io.tls.from_config import listening_tls
 from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
-from coordinator.node.effects import CheckPassword
+from coordinator.node.effects import CheckPassword, WriteAudit
 from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
@@ -198,7 +202,8 @@ async def _serve(config: Config) -> None:
     node = kind(config, store, RandomIds(), addresses, read_clock())
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
-    checks = _accounts(config, server, node.core)
+    stop_accounts = _accounts(config, server, node.core)
+    audit = _audit(config, server)
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
     idle.watch()
@@ -225,26 +230,74 @@ async def _serve(config: Config) -> None:
         await stop_http()
     if beside is not None:
         await beside.stop()
-    checks.stop()
+    stop_accounts()
     await server.stop()
+    if audit is not None:
+        audit.finish()
     if store.snapshots_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
 
 
 def _announce(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
-    """Print the one line of standard output."""
+    """Print the one line of standard output, and log what is served, how."""
+    differing = {
+        key.name: key.show(value)
+        for key in KEYS.values()
+        if (value := getattr(config, key.field)) != key.default and key.name not in LISTENERS
+    }
+    listeners = {kind: f"{host}:{port}" for kind, (host, port) in bound.items()}
+    log.info("serving", version=_version(), listeners=listeners, settings=differing)
     told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
     secured = [kind for kind in bound if config.speaks_tls(kind)]
     print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
 
 
-def _accounts(config: Config, server: Server, core: Core) -> PasswordChecks:
-    """Make the first user, if there is none, and have passwords checked beside the loop."""
+def _accounts(config: Config, server: Server, core: Core) -> Callable[[], None]:
+    """Make the first user, if there is none, and have passwords and tokens checked beside the loop. Return what ends
+    that."""
     checks = PasswordChecks(server.happen)
     server.carry_out(CheckPassword, checks.check)
     _make_administrator(config, core)
-    return checks
+    keys = _token_keys(config, core)
+
+    def stop() -> None:
+        checks.stop()
+        if keys is not None:
+            keys.stop()
+
+    return stop
+
+
+def _token_keys(config: Config, core: Core) -> KeyReader | None:
+    """Read the keys that tokens are checked by, if they are a login. Raises ConfigError."""
+    if core.tokens is None:
+        return None
+    keys = KeyReader(config, core.tokens)
+    try:
+        keys.start()
+    except ValueError as error:
+        url = config.sasl_oauthbearer_jwks_endpoint_url
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url = {url}: {error}") from None
+    return keys
+
+
+def _audit(config: Config, server: Server) -> AuditFile | None:
+    """Open the audit log, if there is to be one. Raises ConfigError."""
+    path = config.audit_log_location
+    if path is None:
+        return None
+
+    def lost(count: int, why: str) -> None:
+        server.node.core.count("audit_lines_lost", count)
+        server.complaints.tell("lines of the audit log are lost", why, level="warning")
+
+    try:
+        audit = AuditFile(path, config.audit_log_max_bytes, config.audit_log_max_backups, lost)
+    except OSError as error:
+        raise ConfigError(f"audit.log.location = {path}: {error.strerror or error}") from None
+    server.carry_out(WriteAudit, audit.write)
+    return audit
 
 
 def _make_administrator(config: Config, core: Core) -> None:
@@ -294,8 +347,12 @@ async def _serve_http(
     def ask(message: Message, caller: Caller | None) -> Awaitable[Message]:
         return server.calls.ask(message, *(caller or ()))
 
+    def ask_itself(message: Message) -> Awaitable[Message]:
+        return server.calls.ask(message, NODE_ITSELF, LOOPBACK)
+
     app = make_app(
         of_caller(ask),
+        ask_itself=ask_itself,
         most_series=config.http_metrics_max_series,
         hosts=_http_hosts(config),
         log_in=server.calls.log_in if config.wants_logins else None,

@@ -48,6 +48,20 @@ class RevocationKey(msgspec.Struct, frozen=True, gc=False):
     member_id: str
 
 
+class RejoinKey(msgspec.Struct, frozen=True, gc=False):
+    """Time in which a classic member of a consumer group, told to, must join again."""
+
+    group_id: str
+    member_id: str
+
+
+class FirstSyncKey(msgspec.Struct, frozen=True, gc=False):
+    """Time in which a classic member of a consumer group that joined must sync."""
+
+    group_id: str
+    member_id: str
+
+
 class FetchKey(msgspec.Struct, frozen=True, gc=False):
     """A delayed fetch: the request of this number on the connection."""
 
@@ -92,6 +106,12 @@ class LoginKey(msgspec.Struct, frozen=True, gc=False):
     call: int = -1
 
 
+class ThrottleKey(msgspec.Struct, frozen=True, gc=False):
+    """End of the time for which nothing is read from the connection."""
+
+    connection: int
+
+
 OperationKey = (
     PhaseKey
     | MemberKey
@@ -99,6 +119,8 @@ OperationKey = (
     | BalancedLeaseKey
     | ConsumerSessionKey
     | RevocationKey
+    | RejoinKey
+    | FirstSyncKey
     | FetchKey
     | ProduceKey
     | FlushKey
@@ -106,4 +128,5 @@ OperationKey = (
     | TaskKey
     | UpstreamKey
     | LoginKey
+    | ThrottleKey
 )

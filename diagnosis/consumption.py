@@ -21,6 +21,33 @@ EXPIRES_MS: Final = 86_400_000
 _NAMED: Final = 3
 
 
+def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
+    """Owned partitions whose records wait, and for which the same offset is committed again and again. One problem a
+    member."""
+    if not _is_stable_for(evidence, OVERDUE_MS):
+        return
+    lines = {(one.topic, one.partition): one for one in evidence.progress if _has_stalled(one, evidence.now_ms)}
+    for member in evidence.group.members:
+        own = [lines[key] for key in assigned_partitions(evidence.group, member) if key in lines]
+        if own:
+            names = _names([(one.topic, one.partition) for one in own])
+            problem = GroupProblem(
+                Kind.CONSUMPTION_STALLED,
+                evidence.group.group_id,
+                f"{people.client_of(member)} commits for {names} and does not get on: the same offset as before, "
+                f"{sum(one.lag for one in own)} records wait, the first for more than {people.duration(OVERDUE_MS)}",
+                partitions=len(own),
+                records=sum(one.lag for one in own),
+                command=f"muster groups describe {evidence.group.group_id} --verbose",
+            )
+            yield blame(problem, member)
+
+
+def _has_stalled(one: Progress, now_ms: int) -> bool:
+    is_fresh = one.committed_ms is not None and now_ms - one.committed_ms < OVERDUE_MS
+    return is_fresh and one.is_overdue and one.lag > 0 and one.previous == one.committed
+
+
 def stopped(evidence: Evidence) -> Iterator[GroupProblem]:
     """Owned partitions whose records wait, and for which nothing was committed for long. One problem a member."""
     if not _is_stable_for(evidence, OVERDUE_MS):

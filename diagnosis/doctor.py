@@ -15,6 +15,7 @@ RULES: Final[tuple[Rule, ...]] = (
     loops.loops,
     loops.refused,
     consumption.stopped,
+    consumption.stalled,
     consumption.rewound,
     consumption.out_of_range,
     consumption.unowned,

@@ -1,10 +1,11 @@
-"""Gathering of evidence, as questions and answers: a generator yields the questions, and its driver asks the servers.
+"""Gathering of evidence: from whoever can be asked.
 
-So the daemon's pages, which may not block, and the command gather the same."""
+So the daemon's pages, which may not block, and the command, which blocks, gather the same: those who are asked are
+coroutines, and `at_once` runs the gathering where each of them answers without a wait."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
 from protocol.messages.groups import DescribedGroup, ListedNote, RefusedRequest
 from protocol.messages.offsets import OffsetFetchGroupReply
 
+T = TypeVar("T")
 NOTES_A_GROUP: Final = 100
 GROUPS_A_SLICE: Final = 100
 EARLIEST: Final = -2
@@ -22,47 +24,33 @@ LATEST: Final = -1
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
-class Describe(NamedTuple):
-    """Wants `list[DescribedGroup]` with facts, without groups that are gone."""
-
-    group_ids: Sequence[str]
-
-
-class Commits(NamedTuple):
-    """Wants `dict[str, dict[Key, Commit]]`, by group."""
-
-    group_ids: Sequence[str]
-
-
 class Commit(NamedTuple):
-    """A committed offset; `at_ms` is None if the server does not tell its time."""
+    """A committed offset; `at_ms` is None if the server does not tell its time, `previous`, the offset before, if it
+    does not know it."""
 
     offset: int
     at_ms: int | None
+    previous: int | None = None
 
 
-class Offsets(NamedTuple):
-    """Wants `dict[Key, int]`: for each partition the first offset at or after the time, -1 if no record is so late.
-    Partitions of which nothing is known are left out."""
+class EvidenceSource(Protocol):
+    """The servers that evidence is gathered from."""
 
-    keys: Sequence[Key]
-    timestamp: int
+    async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
+        """Return the groups with facts, without those that are gone."""
 
+    async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, Commit]]:
+        """Return committed offsets by group."""
 
-class Notes(NamedTuple):
-    """Wants `tuple[ListedNote, ...]`: the newest notes of the group."""
+    async def offsets_at(self, keys: Sequence[Key], timestamp: int) -> dict[Key, int]:
+        """Return for each partition the first offset at or after the time, -1 if no record is so late. Partitions of
+        which nothing is known are left out."""
 
-    group_id: str
+    async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
+        """Return the newest notes of the group, `NOTES_A_GROUP` at most."""
 
-
-class FirstExpiry(NamedTuple):
-    """Wants an int: the wall time at which the first offset of the group expires, -1 if none does."""
-
-    group_id: str
-
-
-Question = Describe | Commits | Offsets | Notes | FirstExpiry
-Gathering = Generator[Question, Any, list[Evidence]]
+    async def first_expiry(self, group_id: str) -> int:
+        """Return the wall time at which the first offset of the group expires, -1 if none does."""
 
 
 class Known(NamedTuple):
@@ -74,42 +62,53 @@ class Known(NamedTuple):
     tells_all: bool = True
 
 
-def gather(group_ids: Iterable[str], known: Known) -> Gathering:
+def at_once(gathered: Coroutine[Any, Any, T]) -> T:
+    """Run what asks servers that answer without a wait, and return its result."""
+    try:
+        gathered.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("a server was waited for")
+
+
+async def gather(source: EvidenceSource, group_ids: Iterable[str], known: Known) -> list[Evidence]:
     """Gather the evidence about these groups, some at a time."""
-    wanted, found = list(group_ids), []
+    wanted = list(group_ids)
+    found: list[Evidence] = []
     for start in range(0, len(wanted), GROUPS_A_SLICE):
-        found += yield from _gather(wanted[start : start + GROUPS_A_SLICE], known)
+        found += await _gather(source, wanted[start : start + GROUPS_A_SLICE], known)
     return found
 
 
-def _gather(group_ids: list[str], known: Known) -> Gathering:
-    described: list[DescribedGroup] = yield Describe(group_ids)
-    commits: dict[str, dict[Key, Commit]] = yield Commits([group.group_id for group in described])
+async def _gather(source: EvidenceSource, group_ids: list[str], known: Known) -> list[Evidence]:
+    described = await source.describe(group_ids)
+    commits = await source.commits([group.group_id for group in described])
     keys = {group.group_id: _keys(group, commits.get(group.group_id, {}), known.counts) for group in described}
     every = sorted({key for some in keys.values() for key in some})
-    ends: dict[Key, int] = (yield Offsets(every, LATEST)) if every else {}
-    begins: dict[Key, int] = (yield Offsets(every, EARLIEST)) if every else {}
+    ends = await source.offsets_at(every, LATEST) if every else {}
+    begins = await source.offsets_at(every, EARLIEST) if every else {}
     found = []
     for group in described:
         own = commits.get(group.group_id, {})
         lines = tuple(_progress(key, own.get(key), begins, ends) for key in keys[group.group_id])
         notes: tuple[ListedNote, ...] = ()
         if known.tells_all and _has_recent_notes(group, known.now_ms, own):
-            notes = yield Notes(group.group_id)
+            notes = await source.notes(group.group_id)
         expires_ms = -1
         if known.tells_all and own and group.group_state == "Empty":
-            expires_ms = yield FirstExpiry(group.group_id)
+            expires_ms = await source.first_expiry(group.group_id)
         refusals = tuple(one for one in known.refusals if one.group_id == group.group_id)
         found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms))
-    return (yield from _with_overdue(found, known.now_ms))
+    return await _with_overdue(source, found, known.now_ms)
 
 
-def _with_overdue(found: list[Evidence], now_ms: int) -> Gathering:
+async def _with_overdue(source: EvidenceSource, found: list[Evidence], now_ms: int) -> list[Evidence]:
     """Look up whether records wait for too long, for partitions whose readers have not committed for as long."""
     suspects = sorted({(one.topic, one.partition) for evidence in found for one in _suspects(evidence)})
     if not suspects:
         return found
-    first: dict[Key, int] = yield Offsets(suspects, now_ms - OVERDUE_MS)
+    first = await source.offsets_at(suspects, now_ms - OVERDUE_MS)
     return [replace(evidence, progress=tuple(_overdue(one, first) for one in evidence.progress)) for evidence in found]
 
 
@@ -119,7 +118,12 @@ def _suspects(evidence: Evidence) -> Iterable[Progress]:
     return (
         one
         for one in evidence.progress
-        if one.lag and (one.committed_ms is None or evidence.now_ms - one.committed_ms >= OVERDUE_MS)
+        if one.lag
+        and (
+            one.committed_ms is None
+            or evidence.now_ms - one.committed_ms >= OVERDUE_MS
+            or one.previous == one.committed
+        )
     )
 
 
@@ -151,8 +155,10 @@ def _keys(group: DescribedGroup, committed: Iterable[Key], counts: Mapping[str, 
 
 
 def _progress(key: Key, commit: Commit | None, begins: Mapping[Key, int], ends: Mapping[Key, int]) -> Progress:
-    offset, at_ms = (None, None) if commit is None else (commit.offset, commit.at_ms)
-    return Progress(*key, offset, begins.get(key), ends.get(key), at_ms)
+    begin, end = begins.get(key), ends.get(key)
+    if commit is None:
+        return Progress(*key, None, begin, end)
+    return Progress(*key, commit.offset, begin, end, commit.at_ms, previous=commit.previous)
 
 
 def needs_second_look(found: Iterable[Evidence]) -> bool:
@@ -198,14 +204,16 @@ def problems_of_absent(group_ids: Iterable[str], known: Known) -> list[GroupProb
 
 def commits_of(reply: OffsetFetchGroupReply) -> dict[Key, Commit]:
     """Return the committed offsets with the times of their commits."""
-    return {
-        (topic.name, part.partition_index): Commit(
-            part.committed_offset, part.commit_timestamp_ms if part.commit_timestamp_ms >= 0 else None
-        )
-        for topic in reply.topics
-        for part in topic.partitions
-        if not part.error_code and part.committed_offset >= 0
-    }
+    found = {}
+    for topic in reply.topics:
+        before = {one.partition_index: one.previous_offset for one in topic.origins}
+        for part in topic.partitions:
+            if not part.error_code and part.committed_offset >= 0:
+                index, at_ms = part.partition_index, part.commit_timestamp_ms
+                found[topic.name, index] = Commit(
+                    part.committed_offset, at_ms if at_ms >= 0 else None, before.get(index)
+                )
+    return found
 
 
 def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:

@@ -21,6 +21,7 @@ class Kind(enum.StrEnum):
     SILENT_MEMBER = "silent_member"
     JOIN_REFUSED = "join_refused"
     CONSUMPTION_STOPPED = "consumption_stopped"
+    CONSUMPTION_STALLED = "consumption_stalled"
     CONSUMPTION_REWOUND = "consumption_rewound"
     OFFSETS_OUT_OF_RANGE = "offsets_out_of_range"
     IDLE_MEMBERS = "idle_members"
@@ -58,6 +59,8 @@ class Progress(msgspec.Struct, frozen=True):
     committed_ms: int | None = None
     is_overdue: bool = False
     is_moving: bool | None = None
+    previous: int | None = None
+    """Offset of the commit before the last."""
 
     @property
     def lag(self) -> int:

@@ -36,6 +36,7 @@ from membership.events import (
     Replied,
     Subscribed,
     SubscribedToPattern,
+    SubscribedToRegex,
     TimePassed,
 )
 from membership.member import GroupProtocol, MemberSettings, MemberState, SentCall, State, Timer
@@ -71,7 +72,7 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
-Action = Callable[[MemberState, E], None]
+M = TypeVar("M", bound=MemberState)
 
 
 class MembershipRow(NamedTuple):
@@ -90,12 +91,12 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
     def __call__(
         self,
         *,
-        unjoined: Action[E],
-        releasing: Action[E],
-        joining: Action[E],
-        syncing: Action[E],
-        steady: Action[E],
-        leaving: Action[E],
+        unjoined: Callable[[M, E], None],
+        releasing: Callable[[M, E], None],
+        joining: Callable[[M, E], None],
+        syncing: Callable[[M, E], None],
+        steady: Callable[[M, E], None],
+        leaving: Callable[[M, E], None],
     ) -> MembershipRow:
         cells = (unjoined, releasing, joining, syncing, steady, leaving)
         return MembershipRow(self.event, dict(zip(State, cells, strict=True)))
@@ -120,6 +121,10 @@ TABLE = {row.event: row.cells for row in (
         unjoined=subscription.subscribe_to_pattern, releasing=subscription.subscribe_to_pattern,
         joining=subscription.subscribe_to_pattern, syncing=subscription.subscribe_to_pattern,
         steady=subscription.subscribe_to_pattern, leaving=nothing),
+    on(SubscribedToRegex)(
+        unjoined=subscription.refuse_regex, releasing=subscription.refuse_regex,
+        joining=subscription.refuse_regex, syncing=subscription.refuse_regex,
+        steady=subscription.refuse_regex, leaving=nothing),
     on(AssignedByHand)(
         unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
         steady=nothing, leaving=nothing),

@@ -73,6 +73,14 @@ class SubscribedToPattern(MemberEvent, frozen=True):
     internal_too: bool = False
 
 
+class SubscribedToRegex(MemberEvent, frozen=True):
+    """The application wants every topic whose whole name the coordinator finds to match, by RE2's rules: future ones
+    too, and internal ones. A member of a group that it balances alone can ask for that.
+    """
+
+    regex: str
+
+
 class AssignedByHand(MemberEvent, frozen=True):
     """The application chose its partitions itself: it is no member of the group, but commits the group's offsets."""
 

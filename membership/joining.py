@@ -32,13 +32,22 @@ _REASON_CHARACTERS = 255
 # ------------------------------------------------------------------------------------------- the application's polls
 
 
-def start(m: MemberState, event: Polled) -> None:
+def may_join(m: MemberState, event: Polled) -> bool:
+    """Note the poll of a member outside the group. Return false if it takes part in none, or was fenced, which the
+    poll is told.
+    """
     if m.is_by_hand:
-        return
+        return False
     if m.fenced:
         m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))
-        return
+        return False
     note_poll(m, event)
+    return True
+
+
+def start(m: MemberState, event: Polled) -> None:
+    if not may_join(m, event):
+        return
     if m.held:
         m.state = State.RELEASING
         m.lose()

@@ -4,7 +4,7 @@
 import re
 
 from membership.checks import check_name
-from membership.events import AssignedByHand, HangUp, Subscribed, SubscribedToPattern
+from membership.events import AssignedByHand, HangUp, Subscribed, SubscribedToPattern, SubscribedToRegex
 from membership.member import MemberState, Timer
 from membership.replies import AllTopicsAnswered
 from protocol.errors import ErrorCode
@@ -24,6 +24,15 @@ def subscribe_to_pattern(m: MemberState, event: SubscribedToPattern) -> None:
     m.topics = tuple(topic for topic in m.topics if m.matches(topic))
     m.looked_at_ms = None
     m.disarm(Timer.TOPICS)
+
+
+def refuse_regex(m: MemberState, event: SubscribedToRegex) -> None:
+    """Fail: a coordinator that does not assign matches nothing either."""
+    m.fail(
+        ErrorCode.UNSUPPORTED_VERSION,
+        f"nobody matches {event.regex!r} in group {m.settings.group_id}: the coordinator does not balance it; "
+        "subscribe to topics, or to a pattern that is matched here",
+    )
 
 
 def assign_by_hand(m: MemberState, event: AssignedByHand) -> None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from protocol.kafka.fields import Schema
 from protocol.kafka.schemas import (
+    alter_client_quotas,
     alter_configs,
     alter_user_scram_credentials,
     api_versions,
@@ -19,6 +20,7 @@ from protocol.kafka.schemas import (
     delete_groups,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -96,6 +98,8 @@ WIRE_APIS: Final = {
         WireApi(42, delete_groups.REQUEST, delete_groups.REPLY),
         WireApi(44, incremental_alter_configs.REQUEST, incremental_alter_configs.REPLY),
         WireApi(47, offset_delete.REQUEST, offset_delete.REPLY),
+        WireApi(48, describe_client_quotas.REQUEST, describe_client_quotas.REPLY),
+        WireApi(49, alter_client_quotas.REQUEST, alter_client_quotas.REPLY),
         WireApi(50, describe_user_scram_credentials.REQUEST, describe_user_scram_credentials.REPLY),
         WireApi(51, alter_user_scram_credentials.REQUEST, alter_user_scram_credentials.REPLY),
         WireApi(60, describe_cluster.REQUEST, describe_cluster.REPLY),

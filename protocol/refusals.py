@@ -96,6 +96,13 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
+from protocol.messages.quotas import (
+    AlterClientQuotas,
+    AlterClientQuotasReply,
+    AlteredQuota,
+    DescribeClientQuotas,
+    DescribeClientQuotasReply,
+)
 from protocol.messages.topics import (
     CreatedTopic,
     CreatePartitions,
@@ -253,6 +260,10 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
             AlteredUserScram(name, error, text)
             for name in dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
         )
+    ),
+    DescribeClientQuotas: lambda _request, error, text: DescribeClientQuotasReply(error, text),
+    AlterClientQuotas: lambda request, error, text: AlterClientQuotasReply(
+        tuple(AlteredQuota(one.entity, error, text) for one in request.entries)
     ),
 }
 """Functions from request, error and sentence to the error reply."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from muster import ErrorCode, Refused, TopicPartition
-from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient, expect
+from muster.blocking.cluster import EARLIEST, LATEST, expect
 from protocol.messages.topics import Metadata, MetadataReply
 from pyspark_muster.bounds import Bound, parse_assign, parse_bound, split
 from pyspark_muster.errors import DataLoss, NoSuchTopic, OptionError
@@ -83,13 +83,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the tasks. Raises `NoSuchTopic`, `DataLoss`, `OptionError`, the client's errors."""
         shared = self._options.shared
-        with ClusterClient(
-            shared.bootstrap,
-            client_id=shared.client_id,
-            isolation_level=shared.isolation_level,
-            security=shared.security,
-            broker_security=shared.broker_security,
-        ) as cluster:
+        with shared.connect() as cluster:
             ranges = plan_ranges(self._options, cluster)
         settings = ReadSettings.of(shared)
         tasks = split(ranges, self._options.min_partitions, shared.max_records_per_task)

@@ -46,6 +46,7 @@ class QueryMember:
             session_timeout_ms=options.session_timeout_ms,
             heartbeat_interval_ms=options.heartbeat_interval_ms,
             max_poll_interval_ms=options.max_poll_interval_ms,
+            group_protocol=options.group_protocol,
             assignors=options.assignors,
             client_id=options.client_id,
             group_instance_id=options.group_instance_id,

@@ -7,13 +7,16 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from membership.member import MemberSettings
+from membership.member import GROUP_PROTOCOLS, MemberSettings
+from muster.blocking.cluster import ClusterClient
+from muster.client.member import DEFAULT_ASSIGNORS
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import NAMES, Security, of_environment, securities
 from pyspark_muster.errors import OptionError
 from pyspark_muster.plan import Start
 
 NewCheckpoint = Literal["group", "startingOffsets"]
+GroupProtocol = Literal["classic", "consumer", "auto"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -45,7 +48,8 @@ class Options(Struct, frozen=True, kw_only=True):
     max_poll_interval_ms: int = 300_000
     assignment_timeout_ms: int = 60_000
     outage_timeout_ms: int = 600_000
-    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    group_protocol: GroupProtocol = "classic"
+    assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     sole_member: bool = False
     client_id: str = "spark"
     group_instance_id: str | None = None
@@ -83,6 +87,16 @@ class Options(Struct, frozen=True, kw_only=True):
                 f"'sessionTimeoutMs', which is {options.session_timeout_ms}"
             )
         return options
+
+    def connect(self) -> ClusterClient:
+        """Return a new client that is in no group. It is the caller's to close."""
+        return ClusterClient(
+            self.bootstrap,
+            client_id=self.client_id,
+            isolation_level=self.isolation_level,
+            security=self.security,
+            broker_security=self.broker_security,
+        )
 
     def fewest(self, since_s: float, *, is_last: bool) -> int:
         """Return how many records must wait for a batch: `min_records_per_batch`, unless the last one is `since_s` ago
@@ -125,6 +139,15 @@ def _check_together(options: Options) -> None:
         raise OptionError("the options 'topics' and 'topicsPattern' exclude each other: give one of them")
     if options.sole_member and options.topics_pattern is not None:
         raise OptionError("the option 'soleMember' needs 'topics': whose partitions a pattern means changes with time")
+    if options.group_protocol == "consumer" and options.assignors != DEFAULT_ASSIGNORS:
+        raise OptionError(
+            "the option 'assignors' is of groups whose members share out: leave it out with groupProtocol 'consumer'"
+        )
+    if options.sole_member and options.group_protocol != "classic":
+        raise OptionError(
+            f"the option 'groupProtocol' is {options.group_protocol!r}: 'soleMember' needs 'classic', since partitions "
+            "may come one after the other where the coordinator assigns, to a sole member too"
+        )
     if options.group and OFFSETS_TOPIC in options.topics:
         raise OptionError(
             f"the option 'topics' names {OFFSETS_TOPIC!r}: each commit of the query would write a record there, which "
@@ -215,6 +238,7 @@ _READ = {
     "starting_offsets": one_of("earliest", "latest"),
     "new_checkpoint": one_of("group", "startingOffsets"),
     "isolation_level": one_of("read_committed", "read_uncommitted"),
+    "group_protocol": one_of(*GROUP_PROTOCOLS),
     "assignors": _assignors,
 }
 

@@ -10,6 +10,7 @@ _OURS = {
     "kafka.bootstrap.servers": "bootstrap",
     "kafka.group.id": "group",
     "kafka.group.instance.id": "groupInstanceId",
+    "kafka.group.protocol": "groupProtocol",
     "kafka.client.id": "clientId",
     "kafka.session.timeout.ms": "sessionTimeoutMs",
     "kafka.heartbeat.interval.ms": "heartbeatIntervalMs",

@@ -4,17 +4,19 @@ Decide, append, apply: a change is in force once it is in the log's memory, and 
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from coordinator.accounts.acls import CLUSTER_NAME, WILDCARD, Acl, AclPatternType, AclPermission, AclResourceType
 from coordinator.accounts.authorizer import Authorizer
+from coordinator.accounts.quotas import Quotas
 from coordinator.accounts.records import (
     ACCOUNTS_LOG,
     AccountsRecord,
     AclRecord,
     CredentialRecord,
     DecoyRecord,
+    QuotaRecord,
     decode,
     encode,
 )
@@ -52,6 +54,9 @@ class Accounts:
         self.log = store.log(ACCOUNTS_LOG, policy)
         self.authorizer = authorizer
         self.users: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        self.quotas = Quotas()
+        self.on_quotas: Callable[[], None] = lambda: None
+        """Called when limits have changed."""
         self._decoy_secret = b""
         self.position = 0
         """Write-ahead position of the last change."""
@@ -75,6 +80,9 @@ class Accounts:
             case AclRecord(acl, is_there):
                 change = self.authorizer.add if is_there else self.authorizer.remove
                 change(acl)
+            case QuotaRecord(entity, limits):
+                self.quotas.set(entity, limits)
+                self.on_quotas()
             case DecoyRecord(secret):
                 self._decoy_secret = secret
 

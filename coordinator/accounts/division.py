@@ -6,12 +6,21 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.accounts.permission import GROUP, GROUP_OPERATIONS, LIST_ALL, CodeOf, Permission, describe_topic
-from coordinator.accounts.replies import fetches_all_topics, with_denials
+from coordinator.accounts.permission import (
+    GROUP,
+    GROUP_OPERATIONS,
+    LIST_ALL,
+    TOPIC,
+    CodeOf,
+    Permission,
+    describe_topic,
+)
+from coordinator.accounts.replies import fetches_all_topics, topics_of, with_denials
 from coordinator.accounts.requests import ACCESS, PartFields
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
+from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply
 from protocol.messages.data import Fetch, FetchReply
 from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
 from protocol.messages.node import ErrorReply
@@ -42,10 +51,9 @@ def permissions_for(message: Message) -> Iterator[Permission]:
         yield LIST_ALL
     elif isinstance(message, OffsetFetch):
         yield from (describe_topic(topic) for group in message.groups for topic in group.topics or ())
-    elif isinstance(message, DescribeGroups) and message.include_authorized_operations:
-        yield from (
-            Permission(GROUP, group_id, operation) for group_id in message.groups for operation in GROUP_OPERATIONS
-        )
+    elif isinstance(message, DescribeGroups | ConsumerGroupDescribe) and message.include_authorized_operations:
+        group_ids = message.groups if isinstance(message, DescribeGroups) else message.group_ids
+        yield from (Permission(GROUP, group_id, operation) for group_id in group_ids for operation in GROUP_OPERATIONS)
 
 
 def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> Iterator[Permission]:
@@ -56,6 +64,8 @@ def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> 
         unrestricted = fetches_all_topics(message)
         fetched = (topic for group in reply.groups if group.group_id in unrestricted for topic in group.topics)
         yield from map(describe_topic, fetched)
+    elif isinstance(reply, ConsumerGroupDescribeReply):
+        yield from (Permission(TOPIC, topic, _DESCRIBE) for group in reply.groups for topic in topics_of(group))
 
 
 # ---------------------------------------------------------------------------------------------------------- dividing

@@ -4,20 +4,23 @@
 |---|---|
 | "scram/", mechanism, "/", user | MessagePack of a `ScramCredential` |
 | "acl/", MessagePack of an `Acl` | empty |
+| "quota/", MessagePack of an `Entity` | MessagePack of its limits by key |
 | "decoy" | secret that decoys of unknown users are made from |
 
 A value begins with two bytes of version. No value: deleted.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from coordinator.accounts.acls import Acl
+from coordinator.accounts.quotas import Entity
 from coordinator.accounts.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 
 ACCOUNTS_LOG: Final = "__muster_accounts-0"
-_SCRAM, _ACL, _DECOY = b"scram/", b"acl/", b"decoy"
+_SCRAM, _ACL, _DECOY, _QUOTA = b"scram/", b"acl/", b"decoy", b"quota/"
 _VERSION: Final = b"\x00\x01"
 
 Entry = tuple[bytes, bytes | None]
@@ -40,11 +43,18 @@ class AclRecord(NamedTuple):
     is_there: bool
 
 
+class QuotaRecord(NamedTuple):
+    """All limits of an entity; none: it has no more."""
+
+    entity: Entity
+    limits: Mapping[str, float]
+
+
 class DecoyRecord(NamedTuple):
     secret: bytes
 
 
-AccountsRecord = CredentialRecord | AclRecord | DecoyRecord
+AccountsRecord = CredentialRecord | AclRecord | QuotaRecord | DecoyRecord
 
 
 def encode(record: AccountsRecord) -> Entry:
@@ -55,6 +65,9 @@ def encode(record: AccountsRecord) -> Entry:
             return key, None if credential is None else _VERSION + msgspec.msgpack.encode(credential)
         case AclRecord(acl, is_there):
             return _ACL + msgspec.msgpack.encode(tuple(acl)), _VERSION if is_there else None
+        case QuotaRecord(entity, limits):
+            kept = _VERSION + msgspec.msgpack.encode(limits) if limits else None
+            return _QUOTA + msgspec.msgpack.encode(entity), kept
         case DecoyRecord(secret):
             return _DECOY, _VERSION + secret
 
@@ -71,6 +84,10 @@ def decode(key: bytes | None, value: bytes | None) -> AccountsRecord:
             return CredentialRecord(SCRAM_MECHANISMS[mechanism], username, known)
         if key.startswith(_ACL):
             return AclRecord(msgspec.msgpack.decode(key[len(_ACL) :], type=Acl), value is not None)
+        if key.startswith(_QUOTA):
+            entity = msgspec.msgpack.decode(key[len(_QUOTA) :], type=Entity)
+            found = {} if value is None else msgspec.msgpack.decode(value[2:], type=dict[str, float])
+            return QuotaRecord(entity, found)
         if key == _DECOY and value is not None:
             return DecoyRecord(value[2:])
     except (KeyError, UnicodeDecodeError, msgspec.DecodeError) as error:

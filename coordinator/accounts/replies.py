@@ -164,7 +164,7 @@ def finish_consumer_groups(
     """Hide groups with a topic that the client may not describe, and set the authorized operations of the others."""
     groups = []
     for group in reply.groups:
-        if any(code_of(Permission(TOPIC, topic, _DESCRIBE)) for topic in _topics_of(group)):
+        if any(code_of(Permission(TOPIC, topic, _DESCRIBE)) for topic in topics_of(group)):
             groups.append(DescribedConsumerGroup(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN_TOPICS))
         elif message.include_authorized_operations and not group.error_code:
             groups.append(replace(group, authorized_operations=_of_group(group.group_id, code_of)))
@@ -174,7 +174,8 @@ def finish_consumer_groups(
     return merged
 
 
-def _topics_of(group: DescribedConsumerGroup) -> Iterator[str]:
+def topics_of(group: DescribedConsumerGroup) -> Iterator[str]:
+    """Yield the names of the topics that the description tells, some of them more than once."""
     for member in group.members:
         yield from member.subscribed_topic_names
         for assignment in (member.assignment, member.target_assignment):

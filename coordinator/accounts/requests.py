@@ -72,6 +72,7 @@ from protocol.messages.groups import (
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
 from protocol.messages.offsets import DescribeExpiry, ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch
 from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
+from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics, DescribeTopicPartitions, Metadata
 from protocol.partition_key import parse_key
 
@@ -261,6 +262,8 @@ ACCESS: Final[dict[type[Message], Access]] = {
     DeleteAcls: _CLUSTER_ALTER,
     DescribeUserScramCredentials: _CLUSTER_DESCRIBE,
     AlterUserScramCredentials: _CLUSTER_ALTER,
+    DescribeClientQuotas: Access("DESCRIBE_CONFIGS on the cluster", _cluster(AclOperation.DESCRIBE_CONFIGS)),
+    AlterClientQuotas: Access("ALTER_CONFIGS on the cluster", _cluster(AclOperation.ALTER_CONFIGS)),
     # Muster's own
     ApplyOffsets: Access("READ on the group, DELETE where offsets are deleted, READ on each topic", _applied),
     ListNotes: _GROUP_DESCRIBE,
@@ -284,6 +287,7 @@ GROUP_REQUESTS: Final[frozenset[type[Message]]] = frozenset(
     {
         *(JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, OffsetFetch, FindCoordinator),
         *(DescribeGroups, DeleteGroups, ListGroups, DescribeConfigs, AlterConfigs, IncrementalAlterConfigs),
+        *(ConsumerGroupHeartbeat, ConsumerGroupDescribe),
     }
 )
 """Requests of Kafka's clients about groups: what a node in front of a cluster answers itself."""

@@ -3,10 +3,14 @@
 from typing import Final, NamedTuple
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.oauth import ACKNOWLEDGED, INVALID_TOKEN, OAUTHBEARER, TokenCheck, TokenVerifier, read_bearer
 from coordinator.accounts.plain import PasswordCheck, read_plain
 from coordinator.accounts.scram import SCRAM_MECHANISMS, LoginRejected, ScramServer
 
-MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS)
+MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS, OAUTHBEARER)
+
+LoginCheck = PasswordCheck | TokenCheck
+"""Job that takes too long for the event loop."""
 
 
 class Challenge(NamedTuple):
@@ -16,27 +20,38 @@ class Challenge(NamedTuple):
 
 
 class LoggedIn(NamedTuple):
-    """End of a login: the principal, and the last token for the client."""
+    """End of a login: the principal, and the last token for the client. `expires_ms`: wall time at which what it showed
+    ends, if it does."""
 
     principal: str
     token: bytes
+    expires_ms: int | None = None
 
 
 class SaslLogin:
-    """A login by one mechanism. `step` and `checked` raise LoginRejected, which ends it."""
+    """A login by one mechanism, begun at a wall time. `step` and `checked` raise LoginRejected, which ends it. `tokens`
+    is needed for OAUTHBEARER alone."""
 
-    __slots__ = ("_accounts", "_has_begun", "_scram", "mechanism", "username")
+    __slots__ = ("_accounts", "_began_ms", "_has_begun", "_scram", "_tokens", "mechanism", "refusal", "username")
 
-    def __init__(self, mechanism: str, accounts: Accounts) -> None:
+    def __init__(
+        self, mechanism: str, accounts: Accounts, tokens: TokenVerifier | None = None, began_ms: int = 0
+    ) -> None:
         self.mechanism = mechanism
         self.username = ""
+        self.refusal = ""
+        """Reason for which a token was refused; the login ends when the client has been told."""
         self._accounts = accounts
+        self._tokens = tokens
+        self._began_ms = began_ms
         self._has_begun = False
         self._scram = ScramServer(SCRAM_MECHANISMS[mechanism]) if mechanism in SCRAM_MECHANISMS else None
 
-    def step(self, token: bytes) -> Challenge | LoggedIn | PasswordCheck:
-        """Take the client's token. A `PasswordCheck` is to be run, and handed to `checked`."""
+    def step(self, token: bytes) -> Challenge | LoggedIn | LoginCheck:
+        """Take the client's token. A `LoginCheck` is to be run, and handed to `checked`."""
         is_first, self._has_begun = not self._has_begun, True
+        if self.mechanism == OAUTHBEARER:
+            return self._check_token(token, is_first=is_first)
         if self._scram is None:
             if not is_first:
                 raise LoginRejected("PLAIN has one message; the client sends another")
@@ -49,8 +64,24 @@ class SaslLogin:
             return Challenge(self._scram.first(credential, self._accounts.nonce()))
         return LoggedIn(f"User:{self.username}", self._scram.final(token))
 
-    def checked(self, check: PasswordCheck) -> LoggedIn:
-        """End the login after its password was checked."""
-        if not check.is_right:
-            raise LoginRejected("wrong user or password")
-        return LoggedIn(f"User:{self.username}", b"")
+    def _check_token(self, token: bytes, *, is_first: bool) -> TokenCheck:
+        assert self._tokens is not None
+        if not is_first:
+            raise LoginRejected(self.refusal if token == ACKNOWLEDGED else "the client does not end a failed login")
+        self.username, bearer = read_bearer(token)
+        return TokenCheck(self._tokens, bearer, self._began_ms)
+
+    def checked(self, check: LoginCheck) -> Challenge | LoggedIn:
+        """End the login after its password or token was checked. A client whose token is refused is told why first."""
+        if isinstance(check, PasswordCheck):
+            if not check.is_right:
+                raise LoginRejected("wrong user or password")
+            return LoggedIn(f"User:{self.username}", b"")
+        if check.bearer is None:
+            self.refusal = check.refusal
+        elif self.username not in ("", check.bearer.name):
+            self.refusal = "the client asks for the rights of another user"
+        else:
+            self.username = check.bearer.name
+            return LoggedIn(f"User:{self.username}", b"", check.bearer.expires_ms)
+        return Challenge(INVALID_TOKEN)

@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 
 
 class ReadOutcome(enum.Enum):
-    """What came of a read."""
+    """Outcome of a read."""
 
     UNANSWERED = "no answer, or none that helps now"
     READ = "the log goes on"

@@ -1,12 +1,13 @@
 """Keys of accounts: logins of clients, principals, access control lists."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from coordinator.config.keys import ParsedText, SaslMechanism, Secret, Wrong, about, whole
+from coordinator.config.keys import ParsedText, SaslMechanism, Secret, Wrong, about, is_loopback, whole
 from coordinator.config.principals import parse_rules
 
 
@@ -16,10 +17,29 @@ class AuthorizerClass(StrEnum):
     STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
+_OAUTHBEARER: Final = "OAUTHBEARER"
+_MECHANISMS: Final = (*map(str, SaslMechanism), _OAUTHBEARER)
+
+
+class Audiences(ParsedText, frozen=True):
+    """Audiences of tokens, with commas between them."""
+
+    allowed: ClassVar[str] = "NAME[,NAME...] or nothing"
+    all: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(self.all)
+
+    @classmethod
+    def parse(cls, text: str) -> "Audiences":
+        """Parse names."""
+        return cls(tuple(one.strip() for one in text.split(",") if one.strip()))
+
+
 class Mechanisms(ParsedText, frozen=True):
     """SASL mechanisms, with commas between them; the list may be empty."""
 
-    allowed: ClassVar[str] = f"some of {','.join(SaslMechanism)}, or nothing"
+    allowed: ClassVar[str] = f"some of {','.join(_MECHANISMS)}, or nothing"
     all: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -29,7 +49,9 @@ class Mechanisms(ParsedText, frozen=True):
     def parse(cls, text: str) -> "Mechanisms":
         """Parse names of mechanisms; ValueError for an unknown one."""
         found = tuple(dict.fromkeys(one.strip() for one in text.split(","))) if text.strip() else ()
-        return cls(tuple(SaslMechanism(one) for one in found))
+        if not set(_MECHANISMS).issuperset(found):
+            raise ValueError(text)
+        return cls(found)
 
 
 class Principals(ParsedText, frozen=True):
@@ -89,10 +111,49 @@ class AccountsConfig(Struct, frozen=True, kw_only=True):
         bool, about("Allow everything on resources that no access control list names.")
     ] = False
 
+    sasl_oauthbearer_jwks_endpoint_url: Annotated[
+        str | None,
+        about(
+            "Public keys by which tokens of OAUTHBEARER are checked, a JSON Web Key Set: https://..., file:///..., or "
+            "http:// of a loopback address."
+        ),
+    ] = None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[
+        int, whole("How often these keys are read anew; a token with an unknown key has them read at once.", 1_000)
+    ] = 3_600_000
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Annotated[
+        int, whole("Pause after keys could not be read; twice as long each time.", 1)
+    ] = 100
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Annotated[int, whole("Longest of these pauses.", 1)] = 10_000
+    sasl_oauthbearer_expected_audience: Annotated[
+        Audiences, about("Audiences that tokens may be for; without one, tokens for anybody are accepted.")
+    ] = Audiences()
+    sasl_oauthbearer_expected_issuer: Annotated[str | None, about("Issuer that tokens must be from.")] = None
+    sasl_oauthbearer_clock_skew_seconds: Annotated[
+        int, whole("How far the identity provider's clock may be from ours.", 0, 3_600)
+    ] = 30
+    sasl_oauthbearer_sub_claim_name: Annotated[str, about("Claim of a token that names the user.")] = "sub"
+    audit_log_location: Annotated[
+        str | None,
+        about(
+            "File that logins, refusals and administration are written to, a JSON object a line. Left out: none is.",
+            section="Audit log",
+        ),
+    ] = None
+    audit_log_max_bytes: Annotated[
+        int, whole("Bytes of that file after which it becomes NAME.1 and a new one begins.", 65_536, 1 << 31)
+    ] = 64 << 20
+    audit_log_max_backups: Annotated[int, whole("Files before it that are kept.", 1, 1_000)] = 10
+
     @property
     def wants_logins(self) -> bool:
         """True if clients must log in."""
         return bool(self.sasl_enabled_mechanisms.all)
+
+    @property
+    def accepts_tokens(self) -> bool:
+        """True if clients may log in by tokens of an identity provider."""
+        return _OAUTHBEARER in self.sasl_enabled_mechanisms.all
 
     @property
     def has_accounts(self) -> bool:
@@ -124,7 +185,41 @@ def check_accounts(config: AccountsConfig, chosen: Mapping[str, Any], wrong: Wro
         for key in _NEEDS_LOGINS:
             if is_set(key):
                 raise wrong(key, "there are no logins without sasl.enabled.mechanisms")
+    _check_tokens(config, is_set, wrong)
     _check_texts(config, wrong)
+
+
+def _check_tokens(config: AccountsConfig, is_set: Callable[[str], bool], wrong: Wrong) -> None:
+    url = config.sasl_oauthbearer_jwks_endpoint_url
+    if not config.accepts_tokens:
+        for key in (name.replace("_", ".") for name in config.__struct_fields__ if name.startswith("sasl_oauthbearer")):
+            if is_set(key):
+                raise wrong(key, "sasl.enabled.mechanisms has no OAUTHBEARER")
+    elif url is None:
+        raise wrong("sasl.enabled.mechanisms", "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url")
+    elif not _is_trusted(url):
+        raise wrong(
+            "sasl.oauthbearer.jwks.endpoint.url", "https://, file:/// or http:// of a loopback address is allowed"
+        )
+
+
+def token_warnings(config: AccountsConfig) -> tuple[str, ...]:
+    """Warn of a check of tokens that lets in more than one might think."""
+    if not config.accepts_tokens or config.sasl_oauthbearer_expected_audience.all:
+        return ()
+    return ("without sasl.oauthbearer.expected.audience a token that was made for any other service is accepted here",)
+
+
+def _is_trusted(url: str) -> bool:
+    """Return whether nobody on the way can put other keys in the place of those at the address."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "http":
+        return is_loopback(host)
+    return (parts.scheme == "https" and bool(host)) or (parts.scheme == "file" and not host and parts.path != "")
 
 
 def _check_texts(config: AccountsConfig, wrong: Wrong) -> None:

@@ -9,18 +9,18 @@ text, the sample file and the checks are made from the `Meta` beside a field.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Annotated, Any
 
 from msgspec import structs
 
-from coordinator.config.accounts import check_accounts
+from coordinator.config.accounts import check_accounts, token_warnings
 from coordinator.config.consumer_groups import ConsumerGroupConfig, check_consumer_groups
 from coordinator.config.keys import (
     INT_MAX,
     LONG_MAX,
     Address,
     Addresses,
+    BackwardCommits,
     ConfigError,
     Hosts,
     Key,
@@ -29,6 +29,7 @@ from coordinator.config.keys import (
     UnguardedKinds,
     UpstreamOffsets,
     about,
+    is_loopback,
     keys_of,
     whole,
 )
@@ -103,6 +104,10 @@ class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
     group_forbidden_filters: Annotated[
         Names, about("Filters that members of client-balanced groups may not have; a group may have a list of its own.")
     ] = Names()
+    group_offsets_backward: Annotated[
+        BackwardCommits,
+        about("Commits below the offset before; flagged: noted. A group may have its own value."),
+    ] = BackwardCommits.FLAGGED
     group_max_metadata_bytes: Annotated[
         int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
     ] = 16 * MIB
@@ -352,7 +357,9 @@ def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_f
     values: dict[str, Any] = {KEYS[name].field: value for name, (value, _) in chosen.items()}
     config = Config(**values, warnings=warnings_for(given, KEYS))
     _check_together(config, {name: source for name, (_, source) in chosen.items()})
-    return structs.replace(config, warnings=config.warnings + security_warnings(config) + _idle(config, chosen))
+    return structs.replace(
+        config, warnings=config.warnings + security_warnings(config) + token_warnings(config) + _idle(config, chosen)
+    )
 
 
 def _idle(config: Config, chosen: Iterable[str]) -> tuple[str, ...]:
@@ -375,7 +382,7 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
 
     for key, address in (("native", config.native), ("kafka", config.kafka), ("http", config.http)):
-        is_open = address is not None and not _is_loopback(address.host) and not config.is_closed(key)
+        is_open = address is not None and not is_loopback(address.host) and not config.is_closed(key)
         if is_open and not config.open_to_network:
             raise wrong(
                 key,
@@ -388,8 +395,6 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
         lowest = config.group_min_session_timeout_ms
         raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")
-    if "consumer" in config.group_coordinator_rebalance_protocols.all and config.upstream_servers is not None:
-        raise wrong("group.coordinator.rebalance.protocols", "with upstream.servers only classic is allowed")
     for key, size in (
         ("offsets.topic.max.message.bytes", config.offsets_topic_max_message_bytes),
         ("message.max.bytes", config.message_max_bytes),
@@ -401,12 +406,3 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     check_accounts(config, chosen, wrong, is_beside=config.upstream_servers is not None)
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name may resolve to anything

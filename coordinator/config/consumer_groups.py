@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from coordinator.config.keys import INT_MAX, AssignorNames, ConfigError, RebalanceProtocols, about, whole
+from coordinator.config.keys import (
+    INT_MAX,
+    AssignorNames,
+    ConfigError,
+    MigrationPolicy,
+    RebalanceProtocols,
+    about,
+    whole,
+)
 from coordinator.config.security import SecurityConfig
 
 _CONSUMER = "of a group that the coordinator balances (KIP-848)"
@@ -15,11 +23,10 @@ class ConsumerGroupConfig(SecurityConfig, frozen=True, kw_only=True):
     group_coordinator_rebalance_protocols: Annotated[
         RebalanceProtocols,
         about(
-            "Kinds of groups: classic, and consumer for groups whose partitions the coordinator assigns (KIP-848). A "
-            "group of the second kind has no classic members, and there is none beside brokers.",
+            "Kinds of groups: classic, and consumer for groups whose partitions the coordinator assigns (KIP-848).",
             section="Groups that the coordinator balances",
         ),
-    ] = RebalanceProtocols(("classic",))
+    ] = RebalanceProtocols(("classic", "consumer"))
     group_consumer_session_timeout_ms: Annotated[
         int, whole(f"Silence after which a member {_CONSUMER} is removed; a group may have its own.", 1)
     ] = 45_000
@@ -51,6 +58,13 @@ class ConsumerGroupConfig(SecurityConfig, frozen=True, kw_only=True):
     group_consumer_assignors: Annotated[
         AssignorNames, about("Server-side assignors that members may ask for; the first is the default.")
     ] = AssignorNames(("uniform", "range"))
+    group_consumer_migration_policy: Annotated[
+        MigrationPolicy,
+        about(
+            "Conversion of groups with members: upgrade when one joins by the consumer protocol, downgrade when the "
+            "last such member goes, or bidirectional. Disabled: no group has members of both protocols."
+        ),
+    ] = MigrationPolicy.BIDIRECTIONAL
     group_consumer_regex_refresh_interval_ms: Annotated[
         int, whole("Time after which patterns are matched with all topics anew, whatever has changed.", 10_000)
     ] = 600_000

@@ -85,13 +85,22 @@ def _example(key: Key) -> str:
     if key.type is SecurityProtocol:
         return f'"{SecurityProtocol.SASL_SSL}"'
     if key.type is str:
-        return '"muster"' if "location" not in key.name else f'"/etc/muster/{key.name.split(".")[-2]}.pem"'
+        return _example_text(key.name)
     if key.type is Addresses:
         return '"broker-1.example.net:9092,broker-2.example.net:9092"'
     if key.type is UnguardedKinds:
         return '"http"'
     port = KEYS[key.name.removeprefix("advertised.")].default.port  # the port of its listener
     return f'"muster.example.net:{port}"'
+
+
+def _example_text(name: str) -> str:
+    if name.endswith((".url", ".issuer")):
+        path = "/.well-known/jwks.json" if name.endswith(".url") else ""
+        return f'"https://idp.example.net{path}"'
+    if name.startswith("audit."):
+        return '"/var/log/muster/audit.log"'
+    return '"muster"' if "location" not in name else f'"/etc/muster/{name.split(".")[-2]}.pem"'
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ text."""
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
 
@@ -216,11 +217,44 @@ class NameCheck(StrEnum):
     NONE = "none"
 
 
+class MigrationPolicy(StrEnum):
+    """Conversions of a group with members, and whether classic members may be in a consumer group
+    (docs/spec/consumer-group-protocol.md#13.1)."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MigrationPolicy | None":
+        """Find the policy in whatever case it is written."""
+        return next((one for one in cls if one == str(value).lower()), None)
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """True if a classic group with members may become a consumer group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """True if a consumer group with members may become a classic group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
 class UpstreamOffsets(StrEnum):
     """Treatment of the offsets that a group has at the cluster when its first member comes here."""
 
     ADOPT = "adopt"
     IGNORE = "ignore"
+
+
+class BackwardCommits(StrEnum):
+    """Treatment of commits below the offset before."""
+
+    ALLOWED = "allowed"
+    FLAGGED = "flagged"
+    REJECTED = "rejected"
 
 
 class Key(Struct, frozen=True):
@@ -355,3 +389,13 @@ def _key(field: str, default: Any, hint: Any) -> Key | None:
     section = (meta.extra or {}).get("section")
     lowest, highest = (None if bound is None else int(bound) for bound in (meta.ge, meta.le))
     return Key(field.replace("_", "."), field, bare, default, meta.description, section, lowest, highest)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether the host is this machine, whatever names resolve to."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may resolve to anything

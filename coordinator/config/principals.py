@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Principal of a connection that did not say who it is."""
+NODE_ITSELF: Final = "Node:itself"
+"""Principal of requests that the daemon makes on its own behalf; no client can have it: theirs begin with `User:`."""
 LOOPBACK: Final = "127.0.0.1"
 """Host of requests from inside the process."""
 

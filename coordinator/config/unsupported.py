@@ -35,7 +35,6 @@ UNHONOURED: Final = {
     "delete.topic.enable": "topics can always be deleted",
     "group.coordinator.append.linger.ms": "what arrives during a sync shares the next one; nothing lingers",
     "group.coordinator.new.enable": "there is one coordinator",
-    "group.consumer.migration.policy": "a group changes its protocol while it has no members, and only then",
     "group.coordinator.threads": _ONE_THREAD,
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,

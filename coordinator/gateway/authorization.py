@@ -9,13 +9,15 @@ from typing import Final
 from coordinator.accounts.division import divide, merge_reply, permissions_for, permissions_for_reply
 from coordinator.accounts.permission import Permission
 from coordinator.clock import Moment
-from coordinator.gateway.permissions import PermissionCache, PermissionQuery, denied, permission_queries
+from coordinator.gateway.permissions import PermissionCache, PermissionQuery, denied, permission_queries, topics_query
 from coordinator.gateway.session.session import ProxySession
+from coordinator.handlers.audited import tell_refused
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetFetch
+from protocol.messages.topics import MetadataReply
 from protocol.session import RequestRef
 
 Serve = Callable[[RequestRef, Message, Moment], None]
@@ -42,6 +44,7 @@ class _ClientState:
         "denied",
         "in_flight",
         "message",
+        "needs_topics",
         "pending",
         "retry_at_ms",
     )
@@ -55,6 +58,7 @@ class _ClientState:
         self.continuation: _Continuation | None = None
         self.deadline_ms = 0
         self.retry_at_ms = 0
+        self.needs_topics = False
 
 
 class Authorization:
@@ -69,14 +73,23 @@ class Authorization:
         self.is_offline = False
         """True while no broker can be queried: the last answers hold."""
 
-    def admit(self, ref: RequestRef, message: Message, moment: Moment) -> None:
-        """Serve the permitted part of the request once the permissions are known; deny the rest."""
+    def admit(self, ref: RequestRef, message: Message, moment: Moment, *, needs_topics: bool = False) -> None:
+        """Serve the permitted part of the request once the permissions are known; deny the rest. `needs_topics`: it is
+        served better with the list of the topics that the client may describe."""
         client = self.clients.get(ref.connection)
         if client is None:
             client = self.clients[ref.connection] = _ClientState()
         client.message, client.denied = message, None
         required = tuple(permissions_for(message))
+        client.needs_topics = needs_topics
         self._ensure_known(ref.connection, client, required, partial(self._decide, ref, client, required), moment)
+
+    def topics_seen(self, number: int) -> Callable[[str], bool] | None:
+        """Return a check of the topics that the client may describe, by the list that came with its present request;
+        None: there was none."""
+        client = self.clients.get(number)
+        seen = None if client is None else client.cache.seen_topics
+        return None if seen is None else seen.__contains__
 
     def _decide(self, ref: RequestRef, client: _ClientState, required: tuple[Permission, ...], moment: Moment) -> None:
         message = client.message
@@ -84,7 +97,17 @@ class Authorization:
         if not client.cache.knows(required):
             self._core.outbox.send(ref, self._finish(client, _retriable_denial(message)))
             return
-        division = divide(message, client.cache.code)
+        missing: list[Permission] = []
+
+        def code_of(permission: Permission) -> ErrorCode:
+            code = client.cache.code(permission)
+            if code:
+                missing.append(permission)
+            return code
+
+        division = divide(message, code_of)
+        if missing:
+            tell_refused(self._core, ref, message, missing, moment)
         client.denied = division.denied
         if division.permitted is not None:
             self._serve(ref, division.permitted, moment)
@@ -120,7 +143,7 @@ class Authorization:
         self._core.outbox.send(ref, self._finish(client, reply))
 
     def _finish(self, client: _ClientState, reply: Message) -> Message:
-        client.message = client.denied = None
+        client.message = client.denied = client.cache.seen_topics = None
         client.cache.trim()
         return reply
 
@@ -143,10 +166,12 @@ class Authorization:
         now_ms = moment.monotonic_ms
         unknown = client.cache.unknown(required, now_ms)
         # Queries in flight here are overdue ones: no request waits behind them.
-        if not unknown or self.is_offline or client.in_flight or now_ms < client.retry_at_ms:
+        queries = [*permission_queries(unknown), *((topics_query(),) if client.needs_topics else ())]
+        client.needs_topics = False
+        if not queries or self.is_offline or client.in_flight or now_ms < client.retry_at_ms:
             continuation(moment)
             return
-        client.pending.extend(permission_queries(unknown))
+        client.pending.extend(queries)
         client.continuation = continuation
         self._waiting.add(number)
         self._send_queries(number, client, moment)
@@ -180,6 +205,8 @@ class Authorization:
         for reply in replies:
             query, sent_ms = client.in_flight.popleft()
             client.cache.learn(query.read(query.permissions, reply), sent_ms)
+            if not query.permissions and isinstance(reply, MetadataReply) and client.message is not None:
+                client.cache.learn_topics(reply)
         if not client.in_flight and client.continuation is not None:
             self._send_queries(number, client, moment)
 

@@ -29,8 +29,11 @@ class Broker(msgspec.Struct, frozen=True):
 class Brokers:
     """Brokers as last discovered. An unreachable cluster keeps them: group requests need none of them."""
 
-    def __init__(self, max_frame_bytes: int, max_entries: int, *, requires_sasl: bool = False) -> None:
+    def __init__(
+        self, max_frame_bytes: int, max_entries: int, *, requires_sasl: bool = False, is_server_driven: bool = False
+    ) -> None:
         self._requires_sasl = requires_sasl
+        self._is_server_driven = is_server_driven
         self.known: dict[int, Broker] = {}
         self.by_id: tuple[Broker, ...] = ()
         """The same brokers, sorted by id."""
@@ -61,6 +64,7 @@ class Brokers:
                     self._max_entries,
                     requires_sasl=self._requires_sasl,
                     reachability=self._reachability,
+                    is_server_driven=self._is_server_driven,
                 )
         self.known = known
         self._addresses.clear()  # in place: routers of open sessions refer to it

@@ -4,7 +4,7 @@ Nothing here waits or sends. The gateway asks the cluster for what is missing, a
 what the cluster told clients on their own connections. Ends of partitions are kept apart (`log_ends.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from coordinator.config.keys import INT_MAX
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.deleted_topics import DeletedTopics
 from coordinator.gateway.log_ends import Ends
+from coordinator.groups.consumer.topics import TopicOfGroup
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.topics import (
@@ -38,6 +39,71 @@ Place = tuple[str, bytes, int]
 """A topic by name, or by id where that is empty, and a partition of it."""
 
 
+class ClusterTopicImage:
+    """The topics that have an id, as consumer groups see them.
+
+    An absent topic stays until all brokers have denied it: a list leaves out what the requester may not see, and one
+    broker may be behind. Else a lost ACL would take their partitions from all members.
+    """
+
+    __slots__ = ("_absent", "_by_name", "_names", "is_known", "version")
+
+    def __init__(self) -> None:
+        self.is_known = False
+        """True once the cluster has listed its topics."""
+        self.version = 0
+        """Number of changes so far."""
+        self._by_name: dict[str, TopicOfGroup] = {}
+        self._names: dict[bytes, str] = {}
+        self._absent: dict[str, TopicOfGroup] = {}
+
+    def put(self, topic_id: bytes, name: str, partitions: int) -> None:
+        """Take in a topic that exists. Another one of the name is gone."""
+        if topic_id == NO_TOPIC_ID:
+            return  # brokers before Apache Kafka 2.8 have no ids, and assignments name topics by id
+        topic = TopicOfGroup(topic_id, name, partitions)
+        self._absent.pop(name, None)
+        before = self._by_name.get(name)
+        if before == topic:
+            return
+        if before is not None:
+            self._names.pop(before.topic_id, None)
+        self._by_name[name] = topic
+        self._names[topic_id] = name
+        self.version += 1
+
+    def miss(self, name: str) -> None:
+        """Note that the topic was not found. It stays until `drop_absent`."""
+        topic = self._by_name.get(name)
+        if topic is not None:
+            self._absent[name] = topic
+
+    @property
+    def absent(self) -> Iterable[TopicOfGroup]:
+        """Topics of the image that were not found, and not denied either."""
+        return self._absent.values()
+
+    def drop_absent(self, is_gone: Callable[[TopicOfGroup], bool]) -> None:
+        """Drop the absent topics that are gone."""
+        for topic in [one for one in self._absent.values() if is_gone(one)]:
+            del self._absent[topic.name], self._by_name[topic.name], self._names[topic.topic_id]
+            self.version += 1
+
+    # -------------------------------------------------------------------------------------------------- what groups see
+
+    def find(self, name: str) -> TopicOfGroup | None:
+        """Return the topic of the name, if it exists."""
+        return self._by_name.get(name)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic, if it exists."""
+        return self._names.get(topic_id)
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all topics."""
+        return self._by_name.keys()
+
+
 class UpstreamTopics:
     """Topics of the cluster: an implementation of `Topics` that has no records, and creates and changes nothing."""
 
@@ -47,6 +113,7 @@ class UpstreamTopics:
         self.brokers = brokers
         self.deleted = deleted
         self.ends = Ends()
+        self.image = ClusterTopicImage()
         self.made: dict[str, int] = {}
         """Topics created through this node, and until when they count as existing if a broker does not know them."""
         self.is_unanswered = False
@@ -96,6 +163,7 @@ class UpstreamTopics:
             self._names[topic.topic_id] = name
         self._known[name] = topic
         self._unconfirmed.discard(name)
+        self.image.put(topic.topic_id, name, len(topic.partitions))
 
     def learn_all(self, reply: MetadataReply, now_ms: int) -> None:
         """Take in the list of all topics: there are no others."""
@@ -103,7 +171,11 @@ class UpstreamTopics:
         for name in [name for name in self._known if name not in listed]:
             self._forget(name, now_ms)
         self.learn(reply, now_ms)
-        self.deleted.in_cluster(reply.cluster_id)
+        if self.deleted.in_cluster(reply.cluster_id):
+            self.image.drop_absent(lambda _topic: True)
+        for topic in self.image.absent:
+            self.deleted.watch(topic.name, topic.topic_id, now_ms)
+        self.image.is_known = True
         self.listed_ms = now_ms
 
     def _forget(self, name: str, now_ms: int) -> None:
@@ -112,6 +184,7 @@ class UpstreamTopics:
             self._names.pop(topic.topic_id, None)
             self._unconfirmed.discard(name)
             self.ends.forget(name)
+            self.image.miss(name)
             if topic.topic_id != NO_TOPIC_ID:
                 self.deleted.watch(name, topic.topic_id, now_ms)
 

@@ -55,12 +55,15 @@ class DeletedTopics:
         """Id of the cluster that listed its topics last."""
         return self._cluster_id
 
-    def in_cluster(self, cluster_id: str | None) -> None:
-        """Set the cluster that listed its topics. Another cluster than before proves nothing about absent topics."""
-        if cluster_id != self._cluster_id:
+    def in_cluster(self, cluster_id: str | None) -> bool:
+        """Set the cluster that listed its topics; return whether it is another one than before, which proves nothing
+        about absent topics."""
+        is_another = cluster_id != self._cluster_id
+        if is_another:
             self._cluster_id = cluster_id
             self._is_owner = False
             self._absent.clear()
+        return is_another
 
     def compare(self, stored: Iterable[Mapping[bytes, str]], listed: AbstractSet[bytes], now_ms: int) -> None:
         """Watch the topics that the list lacks. `stored` are names by id of topics with offsets. A list with none of
@@ -78,6 +81,11 @@ class DeletedTopics:
         """Ask brokers for this topic from now on."""
         if topic_id not in self._absent and len(self._absent) < _MOST_WATCHED:
             self._absent[topic_id] = AbsentTopic(name, topic_id, now_ms)
+
+    def is_denied(self, topic_id: bytes) -> bool:
+        """Return whether all brokers have said that there is no such topic."""
+        topic = self._absent.get(topic_id)
+        return topic is not None and topic.rounds > 0
 
     def found(self, topic_id: bytes) -> None:
         """End the watch: the topic is there."""

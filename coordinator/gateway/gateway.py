@@ -23,7 +23,7 @@ from coordinator.gateway.events import (
     UpstreamUnreachable,
 )
 from coordinator.gateway.handlers import REJECTED, Handler, named_partitions, topic_handlers
-from coordinator.gateway.migration import Migration
+from coordinator.gateway.migration import GroupRequest, Migration
 from coordinator.gateway.migration_lookup import (
     OFFSETS_TOPIC,
     MigrationLookup,
@@ -35,6 +35,7 @@ from coordinator.gateway.native import FORWARDED_APIS, forwarded_reply, is_local
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
 from coordinator.gateway.proxied_connections import ProxiedConnections
+from coordinator.gateway.server_driven import refuse_without_topics
 from coordinator.gateway.session.session import ProxySession
 from coordinator.gateway.upstream_requests import (
     Continuation,
@@ -42,6 +43,7 @@ from coordinator.gateway.upstream_requests import (
     UpstreamRequestDone,
     UpstreamRequests,
 )
+from coordinator.handlers.audited import audited
 from coordinator.handlers.core import INTERNAL
 from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_node
@@ -50,6 +52,7 @@ from coordinator.node.effects import LogError
 from coordinator.node.node import Node
 from partition_log.store.log_store import LogStore
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import DescribeCluster, DescribeNode
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
@@ -58,6 +61,9 @@ from protocol.session import RequestRef
 
 _UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
 _CLEANUP_TASK = "offset cleanup"
+
+MIGRATED = (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch)
+"""Requests that wait until the group's offsets are copied from the cluster."""
 
 
 class Gateway:
@@ -72,20 +78,23 @@ class Gateway:
         addresses: Mapping[str, tuple[str, int]],
         started: Moment,
     ) -> None:
-        node = self.node = Node(config, store, ids, addresses, started)
-        core = self.core = node.core
-        self.loads = node.loads
-        self.snapshots, self.step, self.step_many = node.snapshots, node.step, node.step_many
-        self._effects = node.effects
+        is_server_driven = "consumer" in config.group_coordinator_rebalance_protocols.all
         self.brokers = Brokers(
             config.socket_request_max_bytes,
             2 * config.max_entries_per_request,
             requires_sasl=config.upstream_sasl_username is not None,
+            is_server_driven=is_server_driven,
         )
         self.brokers.since_ms = started.monotonic_ms
-        core.placement = GatewayPlacement(core.placement, self.brokers)
         deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms)
-        self.topics = core.topics = UpstreamTopics(self.brokers, deleted)
+        self.topics = UpstreamTopics(self.brokers, deleted)
+        node = self.node = Node(config, store, ids, addresses, started, self.topics.image)
+        core = self.core = node.core
+        self.loads = node.loads
+        self.snapshots, self.step, self.step_many = node.snapshots, node.step, node.step_many
+        self._effects = node.effects
+        core.placement = GatewayPlacement(core.placement, self.brokers)
+        core.topics = self.topics
         self._topic_handlers: dict[type[Message], Handler] = {
             **topic_handlers(self.topics),
             ListOffsets: self._list_offsets,
@@ -102,16 +111,20 @@ class Gateway:
             self.topics,
             BrokerTimeouts(config.upstream_request_timeout_ms, _CHECK_EVERY_MS),
             config.upstream_ask_timeout_ms,
-            {
-                **HANDLERS,
-                **REJECTED,
-                **dict.fromkeys(self._topic_handlers, self._after_topics_known),
-                **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._after_migration),
-                **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
-                Metadata: self._after_fresh_metadata,
-                DescribeCluster: partial(describe_cluster, self.topics),
-                DescribeNode: self._describe_node,
-            },
+            audited(
+                {
+                    **HANDLERS,
+                    **REJECTED,
+                    **dict.fromkeys(self._topic_handlers, self._after_topics_known),
+                    **dict.fromkeys(
+                        (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch), self._after_migration
+                    ),
+                    **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
+                    Metadata: self._after_fresh_metadata,
+                    DescribeCluster: partial(describe_cluster, self.topics),
+                    DescribeNode: self._describe_node,
+                }
+            ),
         )
         open_session = node.serving.open_session
         node.serving.open_session = lambda event: (
@@ -188,6 +201,7 @@ class Gateway:
         deleted = self.topics.deleted
         assert isinstance(delayed.message, Metadata)
         deleted.answered(delayed.message, list(delayed.answers.values()), moment.monotonic_ms)
+        self.topics.image.drop_absent(lambda topic: deleted.is_denied(topic.topic_id))
         if self._offset_cleanup.add(deleted.take_deleted()):
             self._clean_up_offsets(moment)
 
@@ -205,10 +219,10 @@ class Gateway:
 
     # ------------------------------------------------------------------------------------------------ groups to migrate
 
-    def _after_migration(
-        self, core: object, ref: RequestRef, message: JoinGroup | OffsetCommit | OffsetFetch, moment: Moment
-    ) -> None:
+    def _after_migration(self, core: object, ref: RequestRef, message: GroupRequest, moment: Moment) -> None:
         """Serve the request once its group is migrated."""
+        if not self.topics.image.is_known and refuse_without_topics(self.core, ref, message, moment):
+            return
         group_id = self.migration.group_to_migrate(ref, message, moment)
         if group_id is None:
             if isinstance(message, JoinGroup):

@@ -12,6 +12,7 @@ from coordinator.handlers.core import Core
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
 from coordinator.handlers.offset_fetch import offset_fetch
+from coordinator.handlers.table import HANDLERS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
@@ -22,6 +23,7 @@ from protocol.messages.acls import (
     DescribeUserScramCredentials,
 )
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import (
@@ -30,6 +32,7 @@ from protocol.messages.offsets import (
     OffsetDelete,
     OffsetFetch,
 )
+from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
@@ -67,6 +70,8 @@ _OF_ACCOUNTS: Final[tuple[type[Message], ...]] = (
     DeleteAcls,
     DescribeUserScramCredentials,
     AlterUserScramCredentials,
+    DescribeClientQuotas,
+    AlterClientQuotas,
 )
 REJECTED: dict[type[Message], Handler] = {
     **dict.fromkeys(_OF_BROKERS, reject),
@@ -81,6 +86,7 @@ def topic_handlers(topics: UpstreamTopics) -> dict[type[Message], Handler]:
         OffsetFetch: offset_fetch,
         OffsetDelete: offset_delete,
         Metadata: partial(metadata, topics),
+        ConsumerGroupHeartbeat: HANDLERS[ConsumerGroupHeartbeat],
     }
 
 
@@ -97,6 +103,8 @@ def named_partitions(message: Message) -> Iterator[Place]:
         case OffsetDelete():
             for deleted in message.topics:
                 yield deleted.name, b"", max(deleted.partition_indexes, default=0)
+        case ConsumerGroupHeartbeat():
+            yield from ((name, b"", 0) for name in message.subscribed_topic_names or ())
         case Metadata():
             yield from ((one.name or "", one.topic_id, 0) for one in message.topics or ())
         case ListOffsets():

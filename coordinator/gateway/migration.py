@@ -23,18 +23,19 @@ from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import Note
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
+from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat
 from protocol.messages.groups import JoinGroup, ListNotes
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
 from protocol.session import RequestRef
 
-GroupRequest = JoinGroup | OffsetCommit | OffsetFetch
+GroupRequest = JoinGroup | ConsumerGroupHeartbeat | OffsetCommit | OffsetFetch
 """Requests that migrate a group; OffsetFetch alone only reads the cluster's offsets."""
 Waiting = list[tuple[RequestRef, GroupRequest]]
 
 _NO_OFFSETS_TTL_MS = 10_000
-"""Validity of "the cluster has no offsets" for OffsetFetch. JoinGroup and OffsetCommit ask anew: they create the group,
-which is never looked up again."""
+"""Validity of "the cluster has no offsets" for OffsetFetch. Joins and commits ask anew: they create the group, which is
+never looked up again."""
 _REJECTION_TTL_MS, _OPERATOR_REJECTION_TTL_MS = 1_000, 10_000
 """Time for which a rejection is repeated without asking the cluster; the second one is for problems that need the
 operator. Many clients retry often."""
@@ -79,6 +80,8 @@ class Migration:
             if len(message.groups) != 1:
                 return None
             group_id = message.groups[0].group_id
+        elif isinstance(message, ConsumerGroupHeartbeat) and message.member_epoch != JOINING:
+            return None
         else:
             group_id = message.group_id
         if len(group_id) > LONGEST_GROUP_ID or is_migrated(self._core, group_id):

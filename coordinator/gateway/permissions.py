@@ -42,7 +42,8 @@ Decisions = dict[Permission, Decision]
 
 
 class PermissionQuery(NamedTuple):
-    """A request for the broker, in versions `oldest` to `newest`, and the permissions that its reply decides."""
+    """A request for the broker, in versions `oldest` to `newest`, and the permissions that its reply decides; none: it
+    lists the topics that the principal may describe."""
 
     message: Message
     oldest: int
@@ -56,6 +57,8 @@ class PermissionCache:
 
     def __init__(self) -> None:
         self._known: dict[Permission, tuple[ErrorCode, int]] = {}
+        self.seen_topics: frozenset[str] | None = None
+        """All topics that the principal may describe, while a request that needs them is served."""
 
     def unknown(self, permissions: Iterable[Permission], now_ms: int) -> list[Permission]:
         """Return the permissions that must be queried, each once."""
@@ -83,10 +86,19 @@ class PermissionCache:
                 since_ms = asked_ms - VALID_MS if code is ErrorCode.UNKNOWN_TOPIC_ID else asked_ms
                 self._known[permission] = code, since_ms
 
+    def learn_topics(self, reply: MetadataReply) -> None:
+        """Store the topics that the principal may describe."""
+        self.seen_topics = frozenset(topic.name for topic in reply.topics if topic.name and not topic.error_code)
+
     def trim(self) -> None:
         """Clear a cache that grew too large: clients choose the names of groups and topics."""
         if len(self._known) > _MAX_CACHED:
             self._known.clear()
+
+
+def topics_query() -> PermissionQuery:
+    """Return the query for all topics that the principal may describe: others are not in the list."""
+    return PermissionQuery(Metadata(None), 1, 12, (), lambda _permissions, _reply: {})
 
 
 def denied(query: PermissionQuery) -> Decisions:

@@ -10,7 +10,9 @@ from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.effects import Forward, Splice
 from coordinator.gateway.events import Forwarded, Spliced, UpstreamLost
+from coordinator.gateway.server_driven import resolves_patterns
 from coordinator.gateway.session.session import ProxySession
+from coordinator.groups.consumer.events import TopicFilter, sees_all
 from coordinator.handlers.core import Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.node.effects import Send
@@ -49,6 +51,7 @@ class ProxiedConnections:
         node.serving.on_closed.append(timeouts.remove)
         node.serving.on_closed.append(self.authorization.remove)
         node.serving.rewrite = self._rewrite
+        node.core.topics_seen = self._topics_seen
 
     def set_guarded(self, *, has_authorizer: bool) -> None:
         """Begin or stop to authorize requests, now that the cluster can be asked again."""
@@ -70,7 +73,12 @@ class ProxiedConnections:
         if connection is None or connection.broker is None:
             self._serve_permitted(ref, message, moment)
         else:
-            self.authorization.admit(ref, message, moment)
+            self.authorization.admit(ref, message, moment, needs_topics=resolves_patterns(core, message, moment))
+
+    def _topics_seen(self, number: int) -> TopicFilter | None:
+        connection = self._core.connections.get(number)
+        is_judged = connection is not None and self.guards(connection.broker)
+        return self.authorization.topics_seen(number) if is_judged else sees_all
 
     def _serve_permitted(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         self._unguarded[type(message)](self._core, ref, message, moment)

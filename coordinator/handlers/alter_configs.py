@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from coordinator.clock import Moment
+from coordinator.groups.classic.notes import Cause
+from coordinator.handlers.admin_notes import OF_NODE, note_admin
 from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.core import Core
 from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
@@ -26,13 +28,13 @@ from protocol.session import RequestRef
 # ---------------------------------------------------------------------------------------------------------- changing
 def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment) -> None:
     """Change the settings named; durable when answered."""
-    core.outbox.hold(position(core), ref, IncrementalAlterConfigsReply(_altered(core, message, moment)))
+    core.outbox.hold(position(core), ref, IncrementalAlterConfigsReply(_altered(core, ref, message, moment)))
 
 
 def replace_configs(core: Core, ref: RequestRef, message: AlterConfigs, moment: Moment) -> None:
     """Replace all settings of each resource: settings that are not named are reset."""
     resources = tuple(_as_changes(core, resource) for resource in message.resources)
-    altered = _altered(core, IncrementalAlterConfigs(resources, message.validate_only), moment)
+    altered = _altered(core, ref, IncrementalAlterConfigs(resources, message.validate_only), moment)
     core.outbox.hold(position(core), ref, AlterConfigsReply(altered))
 
 
@@ -49,7 +51,9 @@ def _as_changes(core: Core, resource: ReplaceConfigsResource) -> AlterConfigsRes
     return AlterConfigsResource(kind, name, tuple(changes))
 
 
-def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tuple[AlteredConfigs, ...]:
+def _altered(
+    core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment
+) -> tuple[AlteredConfigs, ...]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
     replies = []
     for resource in message.resources:
@@ -60,9 +64,27 @@ def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tu
             refused = _alter(core, resource, moment, validate_only=message.validate_only)
         if refused is None:
             replies.append(AlteredConfigs(kind, name))
+            if resource.configs and not message.validate_only:
+                _note(core, ref, resource, moment)
         else:
             replies.append(AlteredConfigs(kind, name, refused.error, refused.message))
     return tuple(replies)
+
+
+def _note(core: Core, ref: RequestRef, resource: AlterConfigsResource, moment: Moment) -> None:
+    changes = [_shown(change) for change in resource.configs]
+    is_of_group = resource.resource_type == ResourceType.GROUP
+    detail = ", ".join(changes if is_of_group else [f"topic {resource.resource_name}", *changes])
+    group_id = resource.resource_name if is_of_group else OF_NODE
+    note_admin(core, ref, Cause.SETTINGS_CHANGED, "alter settings", detail, moment, group_id)
+
+
+def _shown(change: AlterableConfig) -> str:
+    if change.config_operation == ConfigOperation.DELETE:
+        return f"{change.name} reset"
+    sign = "+" if change.config_operation == ConfigOperation.APPEND else ""
+    sign = "-" if change.config_operation == ConfigOperation.SUBTRACT else sign
+    return f"{change.name} {sign}= {(change.value or '')[:200]}"
 
 
 def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause
@@ -11,6 +13,7 @@ from coordinator.handlers.commit_notes import MOST_CHANGES, note_act
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import CommittedOffset, OffsetTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.shard import Shard
 from protocol.messages.groups import ApplyOffsets, ApplyOffsetsReply, OffsetChange
 from protocol.messages.topics import NO_TOPIC_ID
@@ -28,15 +31,17 @@ def apply_offsets(core: Core, ref: RequestRef, message: ApplyOffsets, found: Fou
         core.outbox.send(ref, refused)
         return
     group = group or shard.new_group(message.group_id)
+    client = core.sender(ref)
+    if ref.connection == INTERNAL:
+        client = replace(client, client_id=message.actor or "http", client_host=f"/{message.actor_host}")
+    shard.offsets.committer = Committer("", -1, client)
     failed = admit_write(core) or shard.record(_records(core, message, moment), group, moment)
+    shard.offsets.committer = None
     if failed:
         core.outbox.send(ref, ApplyOffsetsReply(error_code=failed))
         return
     shard.offsets.went_back.clear()
     cause = Cause.OFFSETS_RESET if any(one.offset >= 0 for one in message.changes) else Cause.OFFSETS_DELETED
-    client = core.client(ref.connection)
-    if ref.connection == INTERNAL:
-        client = Client(message.actor or "http", f"/{message.actor_host}")
     note_act(shard, group.classic, client, cause, message.act, message.changes, moment)
     number = core.journal.newest(message.group_id)
     core.outbox.hold(shard.position_of(message.group_id), ref, ApplyOffsetsReply(number=number))

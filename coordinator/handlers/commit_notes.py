@@ -5,6 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.config.keys import BackwardCommits
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause, counted, origin_of_client
 from coordinator.groups.classic.state import ClassicGroup
@@ -55,7 +56,7 @@ def note_rewind(core: Core, shard: Shard, group: ClassicGroup, member_id: str, c
     """Note that a commit went back, in the partitions that the table of offsets has seen."""
     changes = tuple(one for group_id, one in shard.offsets.went_back if group_id == group.group_id)
     shard.offsets.went_back.clear()
-    if not changes:
+    if not changes or group.settings.offsets_backward is BackwardCommits.ALLOWED:
         return
     client = core.client(connection)
     note = _note(group, client, "rewound", Cause.OFFSETS_REWOUND, "rewind", changes, moment)

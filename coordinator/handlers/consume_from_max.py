@@ -25,7 +25,7 @@ def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, momen
 
 def _origin(core: Core, ref: RequestRef) -> str:
     """Return the address that a request came from, by its connection."""
-    return "HTTP" if ref.connection == INTERNAL else str(core.client(ref.connection))
+    return "HTTP" if ref.connection == INTERNAL else str(core.sender(ref))
 
 
 def _mark(core: Core, ref: RequestRef, group_id: str, remark: str, moment: Moment) -> tuple[Marked, int]:

@@ -17,12 +17,11 @@ from coordinator.groups.consumer.events import (
     sees_all,
 )
 from coordinator.groups.consumer.guards import refuse_invalid
-from coordinator.groups.consumer.regex import InvalidPattern, compile_pattern
 from coordinator.groups.table import Refusal
 from coordinator.handlers.admission import Found, admit, admit_bytes, admit_operation, admit_write
 from coordinator.handlers.core import Core
-from coordinator.runtime.group import Group, GroupKind
-from coordinator.runtime.kind_records import change_kind
+from coordinator.runtime.group import GroupKind
+from coordinator.runtime.kinds.conversions import to_consumer
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.acls import AclOperation
@@ -70,20 +69,21 @@ def consumer_group_heartbeat(
     core: Core, ref: RequestRef, message: ConsumerGroupHeartbeat, found: Found, moment: Moment
 ) -> None:
     """Let a member join, stay or leave."""
-    group = _group_of(core, message, found, moment)
-    if isinstance(group, Refusal):
-        core.outbox.send(ref, refuse_heartbeat(*group))
-        return
     if not message.member_id:
         message = replace(message, member_id=core.ids.member_id("consumer"))
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
-    event = kind(ref, message, client.client_id, client.client_host, _topics_seen(core, ref))
-    group.shard.process(group, event, moment)
+    event = kind(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
+    refused = _process(core, event, found, moment)
+    if refused is not None:
+        core.outbox.send(ref, refuse_heartbeat(*refused))
 
 
-def _topics_seen(core: Core, ref: RequestRef) -> TopicFilter:
-    """Return a check that the sender may describe a topic; a pattern of one that may not does not match it."""
+def topics_seen(core: Core, ref: RequestRef) -> TopicFilter | None:
+    """Return a check that the sender may describe a topic; a pattern of one that may not does not match it. None: it
+    cannot be told now."""
+    if core.topics_seen is not None:
+        return core.topics_seen(ref.connection)
     connection = core.connections.get(ref.connection)
     if connection is None or connection.access is None:
         return sees_all
@@ -91,35 +91,20 @@ def _topics_seen(core: Core, ref: RequestRef) -> TopicFilter:
     return lambda topic: permits(TOPIC, topic, AclOperation.DESCRIBE)
 
 
-def _group_of(core: Core, message: ConsumerGroupHeartbeat, found: Found, moment: Moment) -> Group | Refusal:
-    """Return the consumer group. A join makes one of a group without members (docs/spec/consumer-group-protocol.md#2.4,
-    #13.4)."""
-    group = found.group
+def _process(core: Core, event: Any, found: Found, moment: Moment) -> Refusal | None:
+    """Hand the event to the consumer group. A join makes one of an absent group, and of a classic one that may be
+    converted (docs/spec/consumer-group-protocol.md#2.4, #13)."""
+    shard, group = found
+    group_id = event.request.group_id
     if group is not None and group.consumer is not None and group.kind is GroupKind.CONSUMER:
-        group.consumer.settings = core.group_configs.consumer_settings(group.group_id)  # effective from now on
-        return group
-    if message.member_epoch != JOINING:
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {message.group_id}")
-    if group is None:
-        if core.count_groups() >= core.config.max_groups:
-            return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {core.config.max_groups} groups")
-        return found.shard.new_group(message.group_id)
-    if not group.is_empty:
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {message.group_id} has members of another protocol")
-    return _refuse_pattern(message) or _changed(core, group, moment)
-
-
-def _refuse_pattern(message: ConsumerGroupHeartbeat) -> Refusal | None:
-    """Compile the pattern before the group changes its kind for the request."""
-    try:
-        compile_pattern(message.subscribed_topic_regex or "")
-    except InvalidPattern as error:
-        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the regular expression is not valid: {error}")
+        group.consumer.settings = core.group_configs.consumer_settings(group_id)  # effective from now on
+    elif type(event) is not ConsumerJoin:
+        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+    elif group is not None:
+        return to_consumer(shard, group, event, moment)
+    elif core.count_groups() >= core.config.max_groups:
+        return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {core.config.max_groups} groups")
+    else:
+        group = shard.new_group(group_id)
+    shard.process(group, event, moment)
     return None
-
-
-def _changed(core: Core, group: Group, moment: Moment) -> Group | Refusal:
-    failed = change_kind(group.shard, group, moment)
-    if failed is not None:
-        return Refusal(failed)
-    return core.find(group.group_id)[1] or group.shard.new_group(group.group_id)

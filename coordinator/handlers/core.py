@@ -1,25 +1,31 @@
 """Parts of a node that handlers use."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Decisions
+from coordinator.accounts.oauth import TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.consumer.events import TopicFilter
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.budget import Budget
 from coordinator.handlers.closed_connections import ClosedConnections
+from coordinator.handlers.timings import Timings
 from coordinator.placement import Placement
 from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loadings
+from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.refusals import RefusedRequests
 from coordinator.runtime.shard import Shard
@@ -58,6 +64,8 @@ class Connection:
     session: Session
     broker: int | None = None
     peer_port: int = -1
+    committer: Committer | None = None
+    """Sender of its last commit."""
     client: Client | None = None
     """The client as its members keep it, made when a request needs it; a login makes it None again."""
     out: list[bytes] = field(default_factory=list)
@@ -74,8 +82,13 @@ class Connection:
     permitted_epoch: int = -1
     session_ends_ms: int = NEVER_MS
     """Time at which its login expires."""
+    is_throttled: bool = False
+    """True if nothing is read and served until `throttled_until_ms`: it used more than its limits."""
+    throttled_until_ms: int = 0
     has_ended: bool = False
     """True if the client has shut down its sending side: the connection closes when all requests are answered."""
+    began: dict[int, tuple[str, int]] | None = None
+    """APIs of its requests that are not answered, and when they were read, by the request's number."""
 
     @property
     def shown_principal(self) -> str:
@@ -130,6 +143,9 @@ class Core:
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
+    tokens: TokenVerifier | None = None
+    """Check of tokens of an identity provider; None if they are no login."""
+    audit: AuditTrail = field(default_factory=AuditTrail)
     balancing: BalancingPass = field(default_factory=BalancingPass)
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
@@ -138,10 +154,14 @@ class Core:
     callers: dict[int, Decisions] = field(default_factory=dict)
     """Decisions on requests from inside the process for which somebody logged in, by the id of the call."""
     refusals: RefusedRequests = field(default_factory=RefusedRequests)
+    timings: Timings = field(default_factory=Timings)
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     """Gauges reported by the edge, by the name of the metric."""
+    topics_seen: Callable[[int], TopicFilter | None] | None = None
+    """Returns a check of the topics that the client of a connection may describe, where others than this node decide.
+    """
     fetches: WaitingFetches = field(default_factory=WaitingFetches)
     budget: Budget = field(default_factory=Budget)
     """Remainder of the present step's budget."""
@@ -177,6 +197,28 @@ class Core:
             client = Client(session.client_id, host, port, listener, session.client_software, known.shown_principal)
             known.client = client
         return client
+
+    def sender(self, ref: RequestRef) -> Client:
+        """Return the client that sent the request; over HTTP, who logged in."""
+        if ref.connection != INTERNAL:
+            return self.client(ref.connection)
+        caller = self.callers.get(ref.number)
+        if caller is None:
+            return Client("", "/")
+        return Client("http", f"/{caller.host}", listener="http", principal=caller.principal)
+
+    def committer(self, connection: int, member_id: str, generation_id: int) -> Committer:
+        """Return the sender of a commit: the same object for all commits of a member in a generation."""
+        client = self.client(connection)
+        found = self.connections.get(connection)
+        known = None if found is None else found.committer
+        if known is None or known.client is not client or known.generation_id != generation_id:
+            known = None
+        if known is None or known.member_id != member_id:
+            known = Committer(member_id, generation_id, client)
+            if found is not None:
+                found.committer = known
+        return known
 
     def access_of(self, ref: RequestRef) -> Decisions:
         """Return the decisions on the sender of the request."""

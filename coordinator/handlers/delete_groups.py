@@ -94,7 +94,7 @@ def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Mo
     if group.kind is not GroupKind.CLASSIC and not group.is_empty:
         return ErrorCode.NON_EMPTY_GROUP
     offsets = tuple(shard.offsets.partitions(group_id))
-    answers = shard.run(group, Deleted(ref, group_id, offsets, deleted, core.client(ref.connection)), moment)
+    answers = shard.run(group, Deleted(ref, group_id, offsets, deleted, core.sender(ref)), moment)
     verdicts = [answer.reply for answer in answers if isinstance(answer.reply, GroupDeleted)]
     shard.deliver(group_id, [answer for answer in answers if not isinstance(answer.reply, GroupDeleted)])
     return verdicts[0].error_code

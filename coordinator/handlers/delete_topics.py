@@ -1,6 +1,8 @@
 """Answer DeleteTopics."""
 
 from coordinator.clock import Moment
+from coordinator.groups.classic.notes import Cause
+from coordinator.handlers.admin_notes import note_admin
 from coordinator.handlers.client_balanced import topics_changed
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import fetch_ready
@@ -28,6 +30,7 @@ def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Mo
             for ready in core.purgatory.check_and_complete(key):
                 fetch_ready(core, ready)
     if names:
+        note_admin(core, ref, Cause.TOPIC_DELETED, "delete topic", ", ".join(sorted(names)), moment)
         topics_changed(core, moment)
     core.deletions.wait(ref, replies, names, moment.monotonic_ms + max(message.timeout_ms, 0))
     delay_ms = core.deletions.run(core.embedded, core.shards, core.outbox, moment)

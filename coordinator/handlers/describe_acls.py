@@ -7,7 +7,7 @@ from coordinator.clock import Moment
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.acls import (
-    DeleteAclsFilter,
+    AclBindingFilter,
     DescribeAcls,
     DescribeAclsReply,
     DescribedAcl,
@@ -45,7 +45,7 @@ def refuse_without_authorizer(core: Core, ref: RequestRef) -> bool:
     return True
 
 
-def filter_of(message: DescribeAcls | DeleteAclsFilter) -> AclFilter:
+def filter_of(message: DescribeAcls | AclBindingFilter) -> AclFilter:
     """Return the condition of a request."""
     return AclFilter(
         message.resource_type_filter,
@@ -58,7 +58,7 @@ def filter_of(message: DescribeAcls | DeleteAclsFilter) -> AclFilter:
     )
 
 
-def matching(core: Core, message: DeleteAclsFilter) -> list[Acl]:
+def matching(core: Core, message: AclBindingFilter) -> list[Acl]:
     """Return the bindings that the filter matches."""
     condition = filter_of(message)
     return [acl for acl in core.accounts.authorizer.acls if condition.matches(acl)]

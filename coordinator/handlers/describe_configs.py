@@ -43,6 +43,7 @@ NODE_KEYS = (
     "group.consumer.max.assignment.interval.ms",
     "group.consumer.max.size",
     "group.consumer.assignors",
+    "group.consumer.migration.policy",
     "group.forbidden.topics",
     "group.forbidden.filters",
     "offset.metadata.max.bytes",

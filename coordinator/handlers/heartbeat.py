@@ -1,7 +1,9 @@
-"""Answer Heartbeat on the read-only path: it changes nothing that lasts."""
+"""Answer Heartbeat on the read-only path: it changes nothing that lasts, but in a consumer group."""
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.table import answer
+from coordinator.groups.consumer.classic_members.staying import is_sign_of_life
+from coordinator.groups.consumer.events import ClassicBeat
 from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
 from coordinator.runtime.shard import ShardState
@@ -12,10 +14,14 @@ from protocol.session import RequestRef
 HEARTBEAT_OK = HeartbeatReply()
 
 
-def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply:
-    """Answer on the spot, without an outcome; only an error makes a reply object (docs/spec/group-protocol.md#2.3)."""
+def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply | None:
+    """Answer on the spot, without an outcome; only an error makes a reply object (docs/spec/group-protocol.md#2.3).
+    Return None where the answer is more: a classic member of a consumer group may have a step to take."""
     found = core.directory.get(message.group_id)
     if found is not None and found.shard.state is ShardState.ACTIVE:
+        consumer = found.serving_consumer
+        if consumer is not None:
+            return HEARTBEAT_OK if is_sign_of_life(consumer, message, now_ms) else None
         error = answer(found.classic, message, now_ms)
     else:
         error = admit(core, message.group_id)
@@ -29,4 +35,9 @@ def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply:
 
 def heartbeat_request(core: Core, ref: RequestRef, message: Heartbeat, moment: Moment) -> None:
     """Answer a Heartbeat by the way of all other requests."""
-    core.outbox.send(ref, heartbeat(core, message, moment.monotonic_ms))
+    reply = heartbeat(core, message, moment.monotonic_ms)
+    if reply is not None:
+        core.outbox.send(ref, reply)
+    else:
+        group = core.directory[message.group_id]
+        group.shard.process(group, ClassicBeat(ref, message), moment)

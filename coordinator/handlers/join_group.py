@@ -2,11 +2,14 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import OwnershipEnded, joined
+from coordinator.groups.consumer.events import ClassicJoin
+from coordinator.groups.outcome import Answer
 from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
+from coordinator.handlers.consumer_group_heartbeat import topics_seen
 from coordinator.handlers.core import Core
 from coordinator.handlers.list_refusals import note_refused_join
 from coordinator.runtime.group import Group, GroupKind
-from coordinator.runtime.kind_records import change_kind
+from coordinator.runtime.kinds.conversions import to_classic
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
@@ -40,7 +43,15 @@ def _refuse(core: Core, message: JoinGroup, found: Found) -> ErrorCode:
     held, added = 0, 0
     for protocol in message.protocols:
         added += len(protocol.metadata)
-    if group is not None:
+    if group is not None and (consumer := group.serving_consumer) is not None:
+        held = consumer.metadata_bytes
+        known = consumer.members.get(message.member_id)
+        if known is None and message.member_id and (refused := admit_operation(core)):
+            return refused
+        classic = None if known is None else known.subscription.classic
+        for _, metadata in () if classic is None else classic.protocols:
+            added -= len(metadata)
+    elif group is not None:
         held = group.classic.metadata_bytes
         member = group.classic.members.get(message.member_id)
         for protocol in () if member is None else member.protocols:
@@ -51,6 +62,9 @@ def _refuse(core: Core, message: JoinGroup, found: Found) -> ErrorCode:
 def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, moment: Moment) -> None:
     """Admit a new member, or let a present one rejoin (docs/spec/group-protocol.md#2.1)."""
     shard, group = found
+    if group is not None and group.serving_consumer is not None and not group.is_empty:
+        _join_consumer_group(core, ref, message, group, moment)
+        return
     if group is None or group.kind is not GroupKind.CLASSIC:
         made = _group_to_join(core, message, found, moment)
         if isinstance(made, ErrorCode):
@@ -63,10 +77,28 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, mo
         # (docs/spec/consumer-client.md#E3).
         shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)
     answers = shard.run(group, joined(classic, ref, message, core.client(ref.connection)), moment)
+    _deliver(core, ref, message, group, answers, moment)
+
+
+def _join_consumer_group(core: Core, ref: RequestRef, message: JoinGroup, group: Group, moment: Moment) -> None:
+    """Let a classic member into a consumer group (docs/spec/consumer-group-protocol.md#12.1)."""
+    if refused := admit_write(core):
+        core.outbox.send(ref, _reply(message, refused))
+        return
+    consumer = group.as_consumer()
+    consumer.settings = core.group_configs.consumer_settings(group.group_id)
+    client = core.client(ref.connection)
+    event = ClassicJoin(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
+    _deliver(core, ref, message, group, group.shard.run(group, event, moment), moment)
+
+
+def _deliver(
+    core: Core, ref: RequestRef, message: JoinGroup, group: Group, answers: list[Answer], moment: Moment
+) -> None:
     for answer in answers:
         if answer.ref == ref and answer.reply.error_code:  # type: ignore[attr-defined]
             note_refused_join(core, ref, message, answer.reply, moment)
-    shard.deliver(group.group_id, answers)
+    group.shard.deliver(group.group_id, answers)
 
 
 def _group_to_join(core: Core, message: JoinGroup, found: Found, moment: Moment) -> Group | ErrorCode:
@@ -75,11 +107,15 @@ def _group_to_join(core: Core, message: JoinGroup, found: Found, moment: Moment)
         if not found.group.is_empty:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # one mode a group (docs/spec/client-balanced-groups.md#12)
         # An Empty consumer group becomes a classic one (docs/spec/consumer-group-protocol.md#13.4).
-        if failed := admit_write(core) or change_kind(found.shard, found.group, moment):
+        if message.member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not message.protocol_type or not message.protocols:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if failed := admit_write(core) or to_classic(found.shard, found.group, moment):
             return failed
         present = core.find(message.group_id)[1]
-        if present is not None:
-            return present
+        assert present is not None
+        return present
     return ErrorCode.UNKNOWN_MEMBER_ID if message.member_id else _create(core, found.shard, message.group_id, moment)
 
 

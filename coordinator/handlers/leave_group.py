@@ -2,8 +2,11 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Leave
+from coordinator.groups.classic.notes import origin_of_client
+from coordinator.groups.consumer.events import ClassicLeave
 from coordinator.handlers.admission import Found
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeftMember
 from protocol.session import RequestRef
@@ -16,5 +19,7 @@ def leave_group(core: Core, ref: RequestRef, message: LeaveGroup, found: Found, 
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         left = tuple(LeftMember(entry.member_id, entry.group_instance_id, unknown) for entry in message.members)
         core.outbox.send(ref, LeaveGroupReply(members=left))
+    elif group.kind is GroupKind.CONSUMER:
+        shard.process(group, ClassicLeave(ref, message, origin_of_client(core.client(ref.connection))), moment)
     else:
-        shard.process(group, Leave(ref, message, core.client(ref.connection)), moment)
+        shard.process(group, Leave(ref, message, core.sender(ref)), moment)

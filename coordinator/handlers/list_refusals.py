@@ -59,6 +59,7 @@ def note_foreign(core: Core, connection: int, message: Any, error: ErrorCode, mo
 
 def _add(core: Core, connection: int, group_id: str, api: str, error: ErrorCode, detail: str, moment: Moment) -> None:
     client = core.client(connection)
+    core.journal.tallies.of(group_id).refusals += 1
     core.refusals.add(
         RefusedRequest(
             group_id=group_id,

@@ -27,6 +27,13 @@ from protocol.messages.offsets import (
 from protocol.session import RequestRef
 
 _HIGHEST_EPOCH = 2**15 - 1
+_FENCED = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+)
+"""Errors of a member that is none any more."""
 
 Topics = Sequence[OffsetCommitTopic | TxnOffsetCommitTopic]
 Errors = Mapping[tuple[str, int], ErrorCode]
@@ -44,15 +51,22 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
     ):  # The common case: no topic to refuse, and only the write is left.
         shard = found.shard
         before = present_offsets(shard, known) if is_reset(found, message) else None
+        shard.offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
         stored = admit_write(core) or shard.store(found, known, moment)
+        shard.offsets.committer = None
         if isinstance(stored, ErrorCode):
+            if stored in _FENCED:
+                core.journal.tallies.of(message.group_id).fenced_commits += 1
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
             _note(core, ref, found, message, before, moment)
             core.outbox.hold(shard.position_of(message.group_id), ref, stored)
         return
     before = None if found is None or not is_reset(found, message) else _present_of_existing(core, found, message)
+    offsets = core.shard_of(message.group_id).offsets
+    offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
     topics, position = commit_what_exists(core, message, moment)
+    offsets.committer = None
     stored_in = core.directory.get(message.group_id)
     if position and stored_in is not None:
         _note(core, ref, stored_in, message, before, moment)

@@ -52,7 +52,7 @@ def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
     unsubscribed = tuple([topic for topic in existing.topics if topic.name not in kept])
     existing = msgspec.structs.replace(existing, topics=unsubscribed)
     subscribed = core.subscriptions.of(group.classic).topics() if group.classic.members else frozenset()
-    previous, client = _previous(shard, message.group_id, stored), core.client(ref.connection)
+    previous, client = _previous(shard, message.group_id, stored), core.sender(ref)
     answers = shard.run(group, DeleteOffsets(ref, existing, stored, subscribed, client, previous), moment)
     (own,) = [answer for answer in answers if isinstance(answer.reply, OffsetDeleteReply)]
     shard.deliver(message.group_id, [answer for answer in answers if answer is not own])

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.groups.consumer.offsets import refuse_fetch
 from coordinator.handlers.admission import admit
@@ -11,6 +13,7 @@ from coordinator.runtime.offset_table import Place
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
+    CommitOrigin,
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchGroupReply,
@@ -45,11 +48,40 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue
         reply = _fetch(core, shard, wanted, require_stable=message.require_stable)
+        if wanted.with_origins:
+            reply = with_origins(shard, reply)
         for topic in reply.topics:
             listed += len(topic.partitions)
         replies.append(reply)
         position = max(position, shard.position_of(wanted.group_id))
     core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
+
+
+def with_origins(shard: Shard, reply: OffsetFetchGroupReply) -> OffsetFetchGroupReply:
+    """Return the reply with the senders of commits, as far as they are known."""
+    topics = []
+    for topic in reply.topics:
+        origins = []
+        for part in topic.partitions:
+            known = shard.offsets.origin_of(reply.group_id, topic.name, part.partition_index)
+            if known is None:
+                continue
+            previous, by = known
+            client = by.client
+            origins.append(
+                CommitOrigin(
+                    part.partition_index,
+                    previous,
+                    by.member_id,
+                    by.generation_id,
+                    client.client_id,
+                    client.client_host,
+                    client.client_port,
+                    client.principal,
+                )
+            )
+        topics.append(replace(topic, origins=tuple(origins)))
+    return replace(reply, topics=tuple(topics))
 
 
 def _fetch(core: Core, shard: Shard, wanted: OffsetFetchGroup, *, require_stable: bool) -> OffsetFetchGroupReply:

@@ -46,7 +46,9 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, found: Found
     is_known = group.meta_as_of == as_of(core) and group.meta_shape == shape
     is_known = is_known and bool(group.members) and group.on_record.topics == topics_of(message)
     states = None if is_known else partition_states(core, message.group_id, message.topics)
-    event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
+    event = Start(
+        ref, message, client.client_id, client.client_host, held, states, as_of(core), shape, client.principal
+    )
     shard.process(kept, event, moment)
 
 

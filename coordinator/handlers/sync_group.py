@@ -2,8 +2,10 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Sync
+from coordinator.groups.consumer.events import ClassicSync
 from coordinator.handlers.admission import Found, admit
 from coordinator.handlers.core import Core
+from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import SyncGroup, SyncGroupReply
@@ -27,5 +29,7 @@ def sync_group(core: Core, ref: RequestRef, message: SyncGroup, found: Found, mo
     shard, group = found
     if group is None:
         core.outbox.send(ref, SyncGroupReply(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    elif group.kind is GroupKind.CONSUMER:
+        shard.process(group, ClassicSync(ref, message), moment)
     else:
         shard.process(group, Sync(ref, message), moment)

@@ -7,6 +7,7 @@ from coordinator.accounts.requests import ACCESS, Access
 from coordinator.clock import Moment
 from coordinator.groups.table import Path
 from coordinator.handlers import (
+    alter_client_quotas,
     alter_configs,
     alter_user_scram_credentials,
     apply_offsets,
@@ -23,6 +24,7 @@ from coordinator.handlers import (
     delete_topics,
     describe_acls,
     describe_balanced,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_expiry,
@@ -45,6 +47,8 @@ from coordinator.handlers import (
     list_notes,
     list_offsets,
     list_refusals,
+    list_suspects,
+    measure,
     member_heartbeat,
     metadata,
     offset_commit,
@@ -109,9 +113,10 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
     ListRefusals,
+    ListSuspects,
     SyncGroup,
 )
-from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
+from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator, Measure
 from protocol.messages.offsets import (
     DescribeExpiry,
     EndTransaction,
@@ -129,6 +134,7 @@ from protocol.messages.ownership import (
     ReleasePartitions,
     ReleasePartitionsReply,
 )
+from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -238,6 +244,14 @@ APIS: tuple[Api, ...] = (
         alter_user_scram_credentials.alter_user_scram_credentials,
         Path.APPEND_ONLY,
     ),
+    Api(
+        DescribeClientQuotas,
+        None,
+        cost.DESCRIBE_QUOTAS,
+        describe_client_quotas.describe_client_quotas,
+        Path.READ_ONLY,
+    ),
+    Api(AlterClientQuotas, None, cost.ALTER_QUOTAS, alter_client_quotas.alter_client_quotas, Path.APPEND_ONLY),
     Api(Produce, None, cost.PRODUCE, produce.produce, Path.SLICED),
     Api(InitProducerId, None, cost.ONE, init_producer_id.init_producer_id, Path.READ_ONLY),
     Api(Fetch, None, cost.FETCH, fetch.fetch, Path.READ_ONLY),
@@ -344,6 +358,8 @@ APIS: tuple[Api, ...] = (
         Path.APPEND_ONLY,
         is_internal=True,
     ),
+    Api(ListSuspects, None, cost.ONE, list_suspects.list_suspects, Path.SLICED, is_internal=True),
+    Api(Measure, None, cost.ONE, measure.measure, Path.SLICED, is_internal=True),
     Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )
 

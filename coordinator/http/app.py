@@ -3,37 +3,57 @@ what any client can request, and their requests pass the same admission."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
 
-import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
+from coordinator import __version__
+from coordinator.http.answers import answer_json, problems_as_json
 from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
+from coordinator.http.console.pages import ConsolePages
+from coordinator.http.console.site import ConsoleSite
 from coordinator.http.guard import HEADERS, Guard
-from coordinator.http.logins import CHALLENGE, METRICS, LogIn, logged_in
+from coordinator.http.lag_time import EndHistory
+from coordinator.http.live.event_pages import EVENTS, EventPages
+from coordinator.http.live.feed import LOOK_EVERY_S, Feed
+from coordinator.http.logins import METRICS, LogIn, logged_in
 from coordinator.http.metrics import exposition
-from coordinator.http.pages import ROUTES, Names, Pages
+from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
+from coordinator.http.overview import OVERVIEW_ROUTES, OverviewPages
+from coordinator.http.pages import ROUTES, Pages
 from coordinator.http.problems import PROBLEM_ROUTES, ProblemPages
 from coordinator.http.queries import Ask, Problem, Queries
+from coordinator.http.routing.openapi import document
+from coordinator.http.routing.route import HttpRoute, check_query
 from coordinator.http.scrape import measure
 from coordinator.http.shapes import Json
-from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPage, SurgeryPages
+from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
+from coordinator.http.topics import TOPIC_ROUTES, TopicPages
+from coordinator.http.watch import ProblemWatch
+from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
+from diagnosis.problem import GroupProblem
 from protocol.messages import Message
 
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
+WATCH_EVERY_S = 10.0
+"""Interval of looks for problems that nobody asks for."""
 _LIMITS = HttpLimits()
 
-P = TypeVar("P")
-_SHORT = frozenset(path for path, _page in (*BALANCED_ROUTES, *ORDERS))
+OPENAPI: Final = HttpRoute("/openapi.json", object, "This document.", {"type": "object"})
+DOCUMENT: Final = web.AppKey("DOCUMENT", dict)
+_METRICS_ROUTE: Final = HttpRoute("/metrics", object, "Metrics for Prometheus.", {"type": "string"}, media="text/plain")
+_SHORT = frozenset(route.path for route in (*BALANCED_ROUTES, *ORDERS))
 """Pages whose refusals say `err` and `msg` as well (docs/spec/client-balanced-groups.md#15.3)."""
 
 log = structlog.get_logger()
@@ -46,6 +66,10 @@ class _OnlyOurFaults(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if not isinstance(error, HttpProcessingError):
             log.error("a page failed", message=record.getMessage(), exc_info=error)
+
+
+def _tell_failure(path: str, error: Exception) -> None:
+    log.error("a page failed", path=path, exc_info=error)
 
 
 def _aiohttp_log() -> logging.Logger:
@@ -63,36 +87,107 @@ def make_app(
     hosts: Iterable[str] = (),
     log_in: LogIn | None = None,
     has_open_metrics: bool = False,
+    ask_itself: Ask | None = None,
+    look_every_s: float = LOOK_EVERY_S,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
-    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too."""
+    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`, which may
+    see everything, groups are looked at for problems though nobody asks; who follows events is told of new ones each
+    `look_every_s`."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
-    pages = Pages(queries)
-    middlewares = [_problems_as_json, _guarded(Guard(hosts))]
+    own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
+    complaints = Complaints()
+    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told))
+    feed = Feed(own_queries, watch, time.time_ns() // 1_000_000, look_every_s)
+    middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if log_in is not None:
         open_paths = METRICS if has_open_metrics else frozenset()
         middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    app.router.add_get("/", _index(app))
-    app.router.add_get("/healthz", _healthz)
-    app.router.add_get("/readyz", _readyz(queries))
-    app.router.add_get("/metrics", _metrics(queries, most_series))
-    for path, page in ROUTES:
-        app.router.add_get(path, _page(pages, page))
-    problems = ProblemPages(queries, _yield_to_loop)
-    for path, found in PROBLEM_ROUTES:
-        app.router.add_get(path, _page(problems, found))
-    surgery = SurgeryPages(queries)
-    for path, change in SURGERY_ROUTES:
-        app.router.add_post(path, _posted(surgery, change))
-    balanced = BalancedPages(queries)
-    for path, shown in BALANCED_ROUTES:
-        app.router.add_get(path, _page(balanced, shown))
-    for path, order in ORDERS:
-        app.router.add_post(path, _page(balanced, order, 202))
+    rows = _rows(queries, watch, most_series, has_accounts=log_in is not None)
+    events = EventPages(queries, feed, is_guarded=log_in is not None)
+    routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
+    described = app[DOCUMENT] = document(routes, __version__, wants_logins=log_in is not None)
+    app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
+    for route, handler in (*rows, (OPENAPI, _openapi(described))):
+        app.router.add_route(route.method, route.path, _checked(route, handler))
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, _checked(route, handler))
+    if ask_itself is not None:
+        app.cleanup_ctx.append(_watching(watch))
+    app.cleanup_ctx.append(feed.running)
+    app.on_cleanup.append(_closed(complaints))
+    app.on_shutdown.append(feed.close)
     return app
+
+
+def _rows(
+    queries: Queries, watch: ProblemWatch, most_series: int, *, has_accounts: bool
+) -> list[tuple[HttpRoute, Handler]]:
+    """Return each route with its handler."""
+    node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
+    pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
+        (node, NODE_ROUTES),
+        (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
+        (Pages(queries), ROUTES),
+        (TopicPages(queries), TOPIC_ROUTES),
+        (ProblemPages(queries, _yield_to_loop, watch), PROBLEM_ROUTES),
+        (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),
+    )
+    rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
+    surgery = SurgeryPages(queries)
+    console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), has_accounts=has_accounts)
+    rows.append((INDEX, console.index(_page(node, INDEX))))
+    rows += console.routes()
+    rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
+    rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
+    return rows
+
+
+def _tell_all(complaints: Complaints, feed: Feed, problem: GroupProblem, is_open: bool) -> None:
+    tell_problem(complaints, problem, is_open)
+    feed.tell_problem(problem, is_open)
+
+
+def tell_problem(complaints: Complaints, problem: GroupProblem, is_open: bool) -> None:
+    """Log a problem that opened or closed: of each kind one line a second."""
+    told: dict[str, Any] = {"group": problem.group_id, "client": problem.client_id, "host": problem.client_host}
+    if is_open:
+        kind = problem.kind.value
+        complaints.tell("problem opened", kind, level="warning", **told, sentence=problem.sentence)
+    else:
+        complaints.tell("problem closed", problem.kind.value, **told)
+
+
+def _closed(complaints: Complaints) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_app: web.Application) -> None:
+        complaints.close()
+
+    return close
+
+
+def _watching(watch: ProblemWatch) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def watching(_app: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(_look_always(watch))
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    return watching
+
+
+async def _look_always(watch: ProblemWatch) -> None:
+    while True:
+        try:
+            await watch.look()
+        except Problem:
+            log.debug("groups cannot be looked at yet")  # they load, say
+        except Exception:
+            log.exception("groups could not be looked at for problems")
+        await asyncio.sleep(WATCH_EVERY_S)
 
 
 async def serve(
@@ -161,30 +256,6 @@ async def _in_time(what: str, answer: Awaitable[Message], timeout_s: float) -> M
         raise Problem(504, f"{what} was not answered within {timeout_s:g} seconds") from None
 
 
-@web.middleware
-async def _problems_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except Problem as problem:
-        body = {"error_code": problem.error_code, "message": problem.message}
-        resource = request.match_info.route.resource
-        if resource is not None and resource.canonical in _SHORT:
-            body |= {"err": problem.status, "msg": problem.message}
-        answer = _json(body, problem.status)
-        if problem.status == 503:
-            answer.headers["Retry-After"] = "1"
-        elif problem.status == 401:
-            answer.headers["WWW-Authenticate"] = CHALLENGE
-        return answer
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        answer = _json({"error_code": error.status, "message": _sentence(request, error)}, error.status)
-        if "Allow" in error.headers:
-            answer.headers["Allow"] = error.headers["Allow"]
-        return answer
-
-
 def _guarded(guard: Guard) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -198,70 +269,37 @@ async def _for_no_other_page(request: web.Request, answer: web.StreamResponse) -
     answer.headers.update(HEADERS)
 
 
-def _sentence(request: web.Request, error: web.HTTPException) -> str:
-    if error.status == 404:
-        return f"there is nothing at {request.path}; GET / lists the paths"
-    if error.status == 405:
-        return f"{request.method} is not allowed at {request.path}"
-    return error.reason
+def _checked(route: HttpRoute, handler: Handler) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        check_query(route, request.query.items())
+        return await handler(request)
+
+    return handle
 
 
-def _json(body: Any, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", charset="utf-8")
-
-
-def _page(pages: P, page: Callable[[P, str, Names, Names], Awaitable[Json]], status: int = 200) -> Handler:
+def _page(pages: object, route: HttpRoute) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         # Not request.url: a Host header that is none would raise there.
         origin = f"{request.scheme}://{request.host}"
-        return _json(await page(pages, origin, request.match_info, request.query), status)
+        found = await route.page(pages, origin, request.match_info, request.query)
+        status, body = found if isinstance(found, tuple) else (route.status, found)
+        return answer_json(body, status)
 
     return handle
 
 
-def _posted(pages: SurgeryPages, page: SurgeryPage) -> Handler:
+def _posted(pages: SurgeryPages, route: HttpRoute) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        return _json(await page(pages, request.match_info, await request.read(), request.remote or "unknown"))
+        return answer_json(
+            await route.page(pages, request.match_info, await request.read(), request.remote or "unknown")
+        )
 
     return handle
 
 
-def _index(app: web.Application) -> Handler:
+def _openapi(described: Json) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        paths = sorted({resource.canonical for resource in app.router.resources()})
-        return _json({"service": "musterd", "paths": paths})
-
-    return handle
-
-
-async def _healthz(request: web.Request) -> web.StreamResponse:
-    """Answer that the process lives and its loop turns; the node is not asked."""
-    return _json({"healthy": True})
-
-
-def _readyz(queries: Queries) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        node = await queries.node()
-        # Groups are served while the cluster is unreachable, but not before its brokers have listeners here.
-        is_led = node.gauges.get("upstream_brokers", 1) > 0
-        ready = node.shards_loaded == node.shards_total and is_led
-        body: dict[str, Any] = {
-            "ready": ready,
-            "shards_loaded": node.shards_loaded,
-            "shards_total": node.shards_total,
-        }
-        if node.gauges.get("disk_full"):  # reads are still served: no reason to be taken out of service
-            body["disk_full"] = True
-        if node.failed_shards:
-            body["failed_shards"] = node.failed_shards
-        if node.loading is not None and node.loading.is_loading:
-            body["loading"] = node.loading
-        if "upstream_reachable" in node.gauges:
-            reachable = bool(node.gauges["upstream_reachable"])
-            body["upstream"] = {"reachable": reachable, "age_ms": node.gauges["upstream_age_ms"]}
-            if node.upstream_problem:
-                body["upstream"]["why"] = node.upstream_problem
-        return _json(body, 200 if ready else 503)
+        return answer_json(described)
 
     return handle
 
@@ -271,9 +309,11 @@ async def _yield_to_loop() -> None:
     await asyncio.sleep(0)
 
 
-def _metrics(queries: Queries, most_series: int) -> Handler:
+def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler:
+    history = EndHistory()
+
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(queries, most_series, _yield_to_loop)
+        measured = await measure(queries, most_series, watch, _yield_to_loop, history)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

@@ -1,16 +1,16 @@
 """Pages about client-balanced groups (docs/spec/client-balanced-groups.md#15.3). Unknown numbers are null, never 0."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from coordinator.http.group_facts import group_page
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
+from coordinator.http.routing import schemas
+from coordinator.http.routing.route import PAGE_SIZE, HttpRoute, Names, Parameter
+from coordinator.http.shapes import Json
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.partition_key import parse_key
-
-Json = dict[str, Any]
-Names = Mapping[str, str]
 
 CLIENT: Final = "client"
 SERVER: Final = "server"
@@ -27,13 +27,23 @@ class BalancedPages:
         self._ask = queries
 
     async def groups(self, origin: str, names: Names, query: Names) -> Json:
-        """Ids of all groups; with `mode=client` or `mode=server` the groups of that kind alone."""
-        mode = query.get("mode")
-        if mode not in (None, CLIENT, SERVER):
-            raise Problem(40002, f"mode must be {CLIENT} or {SERVER}, not {mode[:40]!r}")
-        listed = await self._ask.groups()
-        kinds = {group.group_id: CLIENT if group.group_type == CLIENT_BALANCED else SERVER for group in listed}
-        return {"groups": [group_id for group_id, kind in kinds.items() if mode in (None, kind)]}
+        """Ids of groups: all, of a kind, in a state, or with a text in their id; in pages if pages are asked for."""
+        mode, part, states = query.get("mode"), query.get("q", ""), query.get("state")
+        found = [
+            one.group_id
+            for one in await self._ask.groups()
+            if mode in (None, CLIENT if one.group_type == CLIENT_BALANCED else SERVER)
+            and part in one.group_id
+            and states in (None, one.group_state)
+        ]
+        if query.get("sort") == "-group":
+            found.reverse()
+        if "page_size" not in query and "page_token" not in query:
+            return {"groups": found}
+        if (after := query.get("page_token")) is not None:
+            found = [one for one in found if (one < after if query.get("sort") == "-group" else one > after)]
+        size = PAGE_SIZE.number(query)
+        return {"groups": found[:size], "next_page_token": found[size - 1] if len(found) > size else None}
 
     async def group(self, origin: str, names: Names, query: Names) -> Json:
         """One group; of a server-balanced one the phase and its members' facts."""
@@ -117,20 +127,67 @@ class BalancedPages:
         return view
 
 
-BalancedPage = Callable[[BalancedPages, str, Names, Names], Awaitable[Json]]
+_GROUP: Final = "/v1/groups/{group}"
+STATES: Final = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+CONTAINS: Final = Parameter("q", "A part of the group's id.")
+STATE: Final = Parameter("state", "State of the group.", STATES)
+_GROUPS: Final = (
+    Parameter("mode", "Who balances: the members, or the server.", (CLIENT, SERVER)),
+    CONTAINS,
+    STATE,
+    Parameter("sort", "Order; `-` turns it round.", ("group", "-group"), default="group"),
+    PAGE_SIZE,
+    Parameter("page_token", "The last group of the page before."),
+)
 
-BALANCED_ROUTES: Final[tuple[tuple[str, BalancedPage], ...]] = (
-    ("/v1/groups", BalancedPages.groups),
-    ("/v1/groups/{group}", BalancedPages.group),
-    ("/v1/groups/{group}/partitions", BalancedPages.partitions),
-    ("/v1/groups/{group}/partitions/{key}", BalancedPages.partition),
-    ("/v1/groups/{group}/lag", BalancedPages.lag),
-    ("/v1/topics/{topic}/groups", BalancedPages.readers),
+BALANCED_ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute("/v1/groups", BalancedPages.groups, "Ids of groups.", schemas.GROUP_IDS, _GROUPS),
+    HttpRoute(_GROUP, BalancedPages.group, "One group, with its members' facts.", schemas.GROUP, refusals=(404,)),
+    HttpRoute(
+        _GROUP + "/partitions",
+        BalancedPages.partitions,
+        "Configured partitions of a client-balanced group.",
+        schemas.BALANCED_PARTITIONS,
+        refusals=(404,),
+    ),
+    HttpRoute(
+        _GROUP + "/partitions/{key}",
+        BalancedPages.partition,
+        "One of them.",
+        schemas.BALANCED_PARTITION,
+        refusals=(404,),
+    ),
+    HttpRoute(
+        _GROUP + "/lag",
+        BalancedPages.lag,
+        "Lag of a client-balanced group, by node and by topic.",
+        schemas.BALANCED_LAG,
+        refusals=(404,),
+    ),
+    HttpRoute("/v1/topics/{topic}/groups", BalancedPages.readers, "Groups that read the topic.", schemas.READERS),
 )
-ORDERS: Final[tuple[tuple[str, BalancedPage], ...]] = (
-    ("/v1/groups/{group}/consume-from-max", BalancedPages.consume_from_max),
+ORDERS: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute(
+        _GROUP + "/consume-from-max",
+        BalancedPages.consume_from_max,
+        "Have the members seek to the end of their partitions.",
+        schemas.FROM_MAX,
+        (Parameter("actor", "Who orders it: a remark for the journal."),),
+        (404, 409),
+        method="POST",
+        status=202,
+    ),
 )
-"""Pages for POST, answered 202, since members carry the order out later."""
+"""Orders are answered 202, since members carry them out later."""
 
 
 def _member(member: BalancedMemberView, partitions: Mapping[str, BalancedPartition]) -> Json:

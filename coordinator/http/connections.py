@@ -16,11 +16,14 @@ HEAD_S: Final = 10.0
 KEEPALIVE_S: Final = 75.0
 """Time that an idle connection is kept for its next request."""
 _LOOK_EVERY_S: Final = 1.0
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\nRetry-After: 1\r\n"
-    b"Connection: close\r\nContent-Length: 64\r\n\r\n"
-    b'{"error_code":503,"message":"all HTTP connections are in use"}\r\n'
+_BUSY: Final = (
+    b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"all HTTP connections are in use",'
+    b'"error_code":503,"message":"all HTTP connections are in use"}\n'
 )
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json; charset=utf-8\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(_BUSY)
+) + _BUSY
 
 Count = Callable[[str], None]
 

@@ -2,19 +2,21 @@
 `kafka_topic_*`, `kafka_brokers`); the others begin with `muster_`. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from coordinator import build_info
+from coordinator.handlers.timings import BOUNDS_MS
 from coordinator.http.lag import PartitionLag
 from diagnosis.assignments import Key
-from protocol.messages.node import DescribeNodeReply
+from protocol.messages.node import DescribeNodeReply, GroupTally, MeasuredDurations
 
 _MEANINGS: Final = {
     "upstream_reachable": "1 while brokers of the Kafka cluster answer this node, else 0.",
@@ -33,22 +35,31 @@ class TopicSum(msgspec.Struct, frozen=True):
 
     committed: int | None = None
     lag: int | None = None
+    committed_lag: int | None = None
+    """Lag of partitions with a commit alone, as Kafka's tool counts it."""
+    uncommitted: int = 0
+    """Partitions without a commit."""
 
     def plus(self, line: PartitionLag) -> "TopicSum":
         lag = line.lag
         return TopicSum(
             self.committed if line.current_offset is None else (self.committed or 0) + line.current_offset,
             self.lag if lag is None else (self.lag or 0) + lag,
+            self.committed_lag if lag is None or line.current_offset is None else (self.committed_lag or 0) + lag,
+            self.uncommitted + (line.current_offset is None),
         )
 
 
 class MeasuredGroup(msgspec.Struct, frozen=True):
-    """A group's numbers. `sums`: by topic; `oldest_ms`: the age of the oldest end in them, None if all are current."""
+    """A group's numbers. `sums`: by topic; `oldest_ms`: the age of the oldest end in them, None if all are current;
+    `lag_ms`: its largest lag in time; `commit_age_ms`: time since its last commit."""
 
     group_id: str
     members: int
     sums: Mapping[str, TopicSum] = {}
     oldest_ms: int | None = None
+    lag_ms: int | None = None
+    commit_age_ms: int | None = None
 
 
 class GroupLine(msgspec.Struct, frozen=True):
@@ -56,6 +67,7 @@ class GroupLine(msgspec.Struct, frozen=True):
 
     group_id: str
     line: PartitionLag
+    lag_ms: int | None = None
 
     def order(self) -> tuple[int, str, str, int]:
         """Sort key: the largest lag first, unknown lags last."""
@@ -75,12 +87,17 @@ class Measured(msgspec.Struct, frozen=True):
     nodes: int = 1
     problems: tuple[tuple[str, str], ...] = ()
     """Groups and kinds of their open problems."""
+    tallies: tuple[GroupTally, ...] = ()
+    durations: tuple[MeasuredDurations, ...] = ()
+    groups_to_look_at: int = 0
+    """Groups that are due for a look for problems, and were not looked at in this round."""
 
 
 def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
     """Return the page and its content type: OpenMetrics if the client accepts it, else Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(measured))
+    ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
@@ -93,6 +110,7 @@ class _Collector(Collector):
         yield from _node_metrics(self._measured)
         yield from _group_metrics(self._measured)
         yield from _topic_metrics(self._measured)
+        yield from _duration_metrics(self._measured)
 
 
 def _node_metrics(measured: Measured) -> Iterator[Metric]:
@@ -162,14 +180,88 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
         if line.lag is not None:
             lag.add_metric(labels, line.lag)
     yield from (members, current, lag, current_sum, lag_sum)
+    yield from _progress_metrics(measured)
+    yield from _tally_metrics(measured)
     problems = GaugeMetricFamily(
         "muster_group_problem", "1 while a problem of this kind is open; /v1/problems says more.", labels=_OF_PROBLEM
     )
     for group_id, kind in sorted(set(measured.problems)):
         problems.add_metric((group_id, kind), 1)
     yield problems
+    yield _gauge(
+        "muster_groups_to_look_at", "Groups due for a look for problems, not yet looked at.", measured.groups_to_look_at
+    )
     if age.samples:
         yield age
+
+
+def _progress_metrics(measured: Measured) -> Iterator[Metric]:
+    """Lag in time, and lag as Kafka's tool counts it."""
+    of_group, of_topic = ("consumergroup",), ("consumergroup", "topic")
+    prefix = "muster_consumergroup"
+    seconds = GaugeMetricFamily(
+        f"{prefix}_lag_seconds",
+        "Time since the committed offset was the end.",
+        labels=("consumergroup", "topic", "partition"),
+    )
+    largest = GaugeMetricFamily(f"{prefix}_max_lag_seconds", "Largest lag in time of the group.", labels=of_group)
+    age = GaugeMetricFamily(f"{prefix}_commit_age_seconds", "Time since the group's last commit.", labels=of_group)
+    committed = GaugeMetricFamily(
+        f"{prefix}_committed_lag_sum", "Lag of partitions with a commit, as Kafka's tool counts it.", labels=of_topic
+    )
+    without = GaugeMetricFamily(f"{prefix}_uncommitted_partitions", "Partitions without a commit.", labels=of_topic)
+    for group in measured.groups:
+        if group.lag_ms is not None:
+            largest.add_metric((group.group_id,), group.lag_ms / 1_000)
+        if group.commit_age_ms is not None:
+            age.add_metric((group.group_id,), group.commit_age_ms / 1_000)
+        for topic, total in group.sums.items():
+            if total.committed_lag is not None:
+                committed.add_metric((group.group_id, topic), total.committed_lag)
+            without.add_metric((group.group_id, topic), total.uncommitted)
+    for one in measured.lines:
+        if one.lag_ms is not None:
+            seconds.add_metric((one.group_id, one.line.topic, str(one.line.partition)), one.lag_ms / 1_000)
+    yield from (seconds, largest, age, committed, without)
+
+
+def _tally_metrics(measured: Measured) -> Iterator[Metric]:
+    """Counts by group since the start."""
+    of_group = ("group",)
+    rebalances = CounterMetricFamily("muster_group_rebalances", "Rebalances begun.", labels=of_group)
+    takeovers = CounterMetricFamily("muster_group_takeovers", "Static members that were replaced.", labels=of_group)
+    refusals = CounterMetricFamily("muster_group_refusals", "Joins and members refused.", labels=of_group)
+    fenced = CounterMetricFamily(
+        "muster_group_fenced_commits", "Commits of members that were members no more.", labels=of_group
+    )
+    phases = CounterMetricFamily(
+        "muster_group_state_seconds", "Time in each state, when it ended.", labels=("group", "state")
+    )
+    for one in measured.tallies:
+        rebalances.add_metric((one.group_id,), one.rebalances)
+        takeovers.add_metric((one.group_id,), one.takeovers)
+        refusals.add_metric((one.group_id,), one.refusals)
+        fenced.add_metric((one.group_id,), one.fenced_commits)
+        for state, ms in sorted(one.phase_ms.items()):
+            phases.add_metric((one.group_id, state), ms / 1_000)
+    yield from (rebalances, takeovers, refusals, fenced, phases)
+
+
+def _duration_metrics(measured: Measured) -> Iterator[Metric]:
+    requests = HistogramMetricFamily(
+        "muster_request_seconds", "From reading a request to its answer; heartbeats are not counted.", labels=("api",)
+    )
+    syncs = HistogramMetricFamily("muster_sync_seconds", "Flushes of the write-ahead log.")
+    lag = HistogramMetricFamily("muster_loop_lag_seconds", "Lateness of the event loop, measured each second.")
+    families = {"request": requests, "sync": syncs, "loop lag": lag}
+    for one in measured.durations:
+        families[one.what].add_metric((one.api,) if one.api else (), _buckets(one.counts), one.sum_ms / 1_000)
+    yield from (requests, syncs, lag)
+
+
+def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
+    bounds = [*(f"{bound / 1_000:g}" for bound in BOUNDS_MS), "+Inf"]
+    return list(zip(bounds, accumulate(counts), strict=True))
 
 
 def _topic_metrics(measured: Measured) -> Iterator[Metric]:

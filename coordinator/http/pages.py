@@ -1,7 +1,7 @@
 """Pages under `/v3` and `/v1`. A page takes names from the path and the query, and returns a JSON object or raises
 `Problem`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 from urllib.parse import parse_qs, urlencode
 
@@ -9,17 +9,29 @@ import msgspec
 
 from coordinator.http.lag import PartitionLag
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
+from coordinator.http.routing import confluent, schemas
+from coordinator.http.routing.route import (
+    BAD_PARAMETER,
+    PAGE_SIZE,
+    PAGE_TOKEN,
+    PAGES,
+    HttpRoute,
+    Names,
+    Parameter,
+    whole,
+    whole_number,
+)
 from coordinator.http.shapes import Json, Shapes, expiring
 from diagnosis.assignments import Key, assigned_partitions
+from diagnosis.facts import known_facts
 from protocol.messages.groups import DescribedGroup, DescribedMember
+from protocol.messages.offsets import CommitOrigin, OffsetFetchPartitionReply, OffsetFetchTopicReply
 
-Names = Mapping[str, str]
 T = TypeVar("T")
 NO_SUCH_PARTITION: Final = 40403
-BAD_PARAMETER: Final = 40002
-MOST_A_PAGE: Final = 1_000
 MOST_NOTES_A_PAGE: Final = 1_000
-_LARGEST: Final = 2**63 - 1
+_AFTER: Final = whole("after", "Notes with larger numbers; left out: the newest.", -1, default=-1)
+_LIMIT: Final = whole("limit", "Notes at most.", 1, MOST_NOTES_A_PAGE, 100)
 
 
 class Pages:
@@ -50,7 +62,7 @@ class Pages:
     async def groups(self, origin: str, names: Names, query: Names) -> Json:
         """Groups by id, `page_size` at a time, after the group `page_token`. Groups deleted meanwhile are left out."""
         shapes = await self._shapes(origin, names)
-        size = _page_size(query)
+        size = PAGE_SIZE.number(query)
         listed = [group.group_id for group in await self._ask.groups(query.get("page_token"), size + 1)]
         rest = listed[size:]
         described = await self._ask.describe(listed[:size])
@@ -102,8 +114,7 @@ class Pages:
     async def notes(self, origin: str, names: Names, query: Names) -> Json:
         """The group's journal: reasons of its rebalances. Without `after` the newest `limit` notes; a deleted group may
         still have some."""
-        after = _number(query, "after", -1, least=-1, most=_LARGEST)
-        limit = _number(query, "limit", 100, least=1, most=MOST_NOTES_A_PAGE)
+        after, limit = _AFTER.number(query), _LIMIT.number(query)
         group_id = names["group"]
         notes = (await self._ask.notes(group_id, after, limit)).notes
         if not notes and after < 0:
@@ -115,8 +126,19 @@ class Pages:
         """Expiry of committed offsets, or the reason why they are kept; `page_token` names the last page's last
         partition."""
         after = _place(query["page_token"]) if "page_token" in query else None
-        reply = await self._ask.expiring(names["group"], _page_size(query), after)
+        reply = await self._ask.expiring(names["group"], PAGE_SIZE.number(query), after)
         return expiring(names["group"], reply)
+
+    async def offsets(self, origin: str, names: Names, query: Names) -> Json:
+        """Committed offsets, each with its time, its sender and the offset before; null where that is not known."""
+        lines = [
+            _commit(topic, part, {one.partition_index: one for one in topic.origins}.get(part.partition_index))
+            for topic in (await self._ask.offsets(names["group"])).topics
+            for part in topic.partitions
+            if not part.error_code and part.committed_offset >= 0
+        ]
+        items, more = _some(sorted(lines, key=lambda one: (one["topic"], one["partition"])), query)
+        return {"group_id": names["group"], "offsets": items, "next_page_token": _token(more)}
 
     async def ownership(self, origin: str, names: Names, query: Names) -> Json:
         """Owners of partitions, with the epoch of each grant."""
@@ -124,14 +146,11 @@ class Pages:
         return {
             "group_id": names["group"],
             "partitions": [msgspec.to_builtins(item) for item in items],
-            "next_page_token": None if more is None else parse_qs(more)["page_token"][0],
+            "next_page_token": _token(more),
         }
 
     async def _shapes(self, origin: str, names: Names) -> Shapes:
-        cluster_id = await self._ask.cluster_id()
-        if names["cluster"] != cluster_id:
-            raise Problem(404, f"there is no cluster {names['cluster']!r} here, only {cluster_id!r}")
-        return Shapes(origin, cluster_id)
+        return Shapes(origin, await self._ask.own_cluster(names["cluster"]))
 
     async def _group(self, origin: str, names: Names) -> tuple[Shapes, DescribedGroup]:
         return await self._shapes(origin, names), await self._ask.group(names["group"])
@@ -141,29 +160,95 @@ class Pages:
         return shapes, group, await self._ask.lags(group)
 
 
-Page = Callable[[Pages, str, Names, Names], Awaitable[Json]]
-
 _GROUPS: Final = "/v3/clusters/{cluster}/consumer-groups"
-_CONSUMER: Final = _GROUPS + "/{group}/consumers/{consumer}"
+_GROUP: Final = _GROUPS + "/{group}"
+_CONSUMER: Final = _GROUP + "/consumers/{consumer}"
+_ASSIGNMENTS: Final = _CONSUMER + "/assignments"
+_AFTER_GROUP: Final = Parameter("page_token", "The last group of the page before.")
+_AFTER_PLACE: Final = Parameter("page_token", "TOPIC-PARTITION, the last of the page before.")
 
-ROUTES: Final[tuple[tuple[str, Page], ...]] = (
-    ("/v3/clusters", Pages.clusters),
-    ("/v3/clusters/{cluster}", Pages.cluster),
-    ("/v3/clusters/{cluster}/brokers", Pages.brokers),
-    ("/v3/clusters/{cluster}/brokers/{broker}", Pages.broker),
-    (_GROUPS, Pages.groups),
-    (_GROUPS + "/{group}", Pages.group),
-    (_GROUPS + "/{group}/consumers", Pages.consumers),
-    (_CONSUMER, Pages.consumer),
-    (_CONSUMER + "/assignments", Pages.assignments),
-    (_CONSUMER + "/assignments/{topic}/partitions/{partition}", Pages.assignment),
-    (_GROUPS + "/{group}/lags", Pages.lags),
-    (_GROUPS + "/{group}/lags/{topic}/partitions/{partition}", Pages.lag),
-    (_GROUPS + "/{group}/lag-summary", Pages.lag_summary),
-    ("/v1/groups/{group}/notes", Pages.notes),
-    ("/v1/groups/{group}/expiring", Pages.expiring),
-    ("/v1/groups/{group}/ownership", Pages.ownership),
+ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute("/v3/clusters", Pages.clusters, "The cluster, in a list.", confluent.CLUSTERS),
+    HttpRoute("/v3/clusters/{cluster}", Pages.cluster, "The cluster.", confluent.CLUSTER, refusals=(404,)),
+    HttpRoute("/v3/clusters/{cluster}/brokers", Pages.brokers, "Its nodes.", confluent.BROKERS, refusals=(404,)),
+    HttpRoute("/v3/clusters/{cluster}/brokers/{broker}", Pages.broker, "One node.", confluent.BROKER, refusals=(404,)),
+    HttpRoute(_GROUPS, Pages.groups, "Groups, by id.", confluent.GROUPS, (PAGE_SIZE, _AFTER_GROUP), (404,)),
+    HttpRoute(_GROUP, Pages.group, "One group.", confluent.GROUP, refusals=(404,)),
+    HttpRoute(_GROUP + "/consumers", Pages.consumers, "Members of a group.", confluent.CONSUMERS, PAGES, (404,)),
+    HttpRoute(_CONSUMER, Pages.consumer, "One member.", confluent.CONSUMER, refusals=(404,)),
+    HttpRoute(_ASSIGNMENTS, Pages.assignments, "Partitions of a member.", confluent.ASSIGNMENTS, PAGES, (404,)),
+    HttpRoute(
+        _ASSIGNMENTS + "/{topic}/partitions/{partition}",
+        Pages.assignment,
+        "One partition of a member.",
+        confluent.ASSIGNMENT,
+        refusals=(404,),
+    ),
+    HttpRoute(_GROUP + "/lags", Pages.lags, "Offsets and lag of a group, by partition.", confluent.LAGS, PAGES, (404,)),
+    HttpRoute(
+        _GROUP + "/lags/{topic}/partitions/{partition}",
+        Pages.lag,
+        "Offset and lag of a group in one partition.",
+        confluent.LAG,
+        refusals=(404,),
+    ),
+    HttpRoute(
+        _GROUP + "/lag-summary",
+        Pages.lag_summary,
+        "Lag of a group, and where it is largest.",
+        confluent.LAG_SUMMARY,
+        refusals=(404,),
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/notes",
+        Pages.notes,
+        "The group's journal: why it rebalanced, and who changed it.",
+        schemas.NOTES,
+        (_AFTER, _LIMIT),
+        (404,),
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/expiring",
+        Pages.expiring,
+        "When committed offsets expire, or why they are kept.",
+        schemas.EXPIRING,
+        (PAGE_SIZE, _AFTER_PLACE),
+        (404,),
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/offsets",
+        Pages.offsets,
+        "Committed offsets: when, by whom, and what was before.",
+        schemas.COMMITS,
+        PAGES,
+        (404,),
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/ownership",
+        Pages.ownership,
+        "Owners of partitions, with the epoch of each grant.",
+        schemas.OWNERSHIP,
+        PAGES,
+        (404,),
+    ),
 )
+
+
+def _token(more: str | None) -> str | None:
+    return None if more is None else parse_qs(more)["page_token"][0]
+
+
+def _commit(topic: OffsetFetchTopicReply, part: OffsetFetchPartitionReply, origin: CommitOrigin | None) -> Json:
+    sender = None if origin is None else known_facts(origin, without=("partition_index", "previous_offset"))
+    return {
+        "topic": topic.name,
+        "partition": part.partition_index,
+        "offset": part.committed_offset,
+        "metadata": part.metadata,
+        "committed_ms": part.commit_timestamp_ms if part.commit_timestamp_ms >= 0 else None,
+        "previous_offset": None if origin is None or origin.previous_offset < 0 else origin.previous_offset,
+        "committed_by": sender,
+    }
 
 
 def _member(group: DescribedGroup, names: Names) -> DescribedMember:
@@ -173,13 +258,9 @@ def _member(group: DescribedGroup, names: Names) -> DescribedMember:
     raise Problem(NO_SUCH_GROUP, f"{group.group_id!r} has no consumer {names['consumer']!r}")
 
 
-def _page_size(query: Names) -> int:
-    return _number(query, "page_size", MOST_A_PAGE, least=1, most=MOST_A_PAGE)
-
-
 def _some(items: Sequence[T], query: Names) -> tuple[Sequence[T], str | None]:
     """Return the items of the page and the query of the next one. A token is the number of items before the page."""
-    size, start = _page_size(query), _number(query, "page_token", 0, least=0, most=2**31 - 1)
+    size, start = PAGE_SIZE.number(query), PAGE_TOKEN.number(query)
     end = start + size
     rest = len(items) > end
     return items[start:end], urlencode({"page_size": size, "page_token": end}) if rest else None
@@ -189,20 +270,8 @@ def _place(token: str) -> Key:
     topic, dash, partition = token.rpartition("-")
     if not topic or not dash:
         raise Problem(BAD_PARAMETER, f"page_token must be TOPIC-PARTITION, not {token[:40]!r}")
-    return topic, _whole_number(partition, "the partition of page_token", least=0, most=2**31 - 1)
+    return topic, whole_number(partition, "the partition of page_token", most=2**31 - 1)
 
 
 def _partition(names: Names) -> int:
-    return _whole_number(names["partition"], "a partition", least=0, most=2**31 - 1)
-
-
-def _number(query: Names, name: str, default: int, least: int, most: int) -> int:
-    text = query.get(name)
-    return default if text is None else _whole_number(text, name, least, most)
-
-
-def _whole_number(text: str, name: str, least: int, most: int) -> int:
-    # int() takes more than decimal digits, and a text of a million of them.
-    if len(text) <= 19 and text.isascii() and text.removeprefix("-").isdigit() and least <= int(text) <= most:
-        return int(text)
-    raise Problem(BAD_PARAMETER, f"{name} must be a whole number from {least} to {most}, not {text[:40]!r}")
+    return whole_number(names["partition"], "a partition", most=2**31 - 1)

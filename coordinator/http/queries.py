@@ -37,9 +37,11 @@ from protocol.messages.groups import (
     ListNotesReply,
     ListRefusals,
     ListRefusalsReply,
+    ListSuspects,
+    ListSuspectsReply,
     RefusedRequest,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply
+from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply, Measure, MeasureReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -123,6 +125,18 @@ class Queries:
         if self._cluster_id is None:
             self._cluster_id = (await self.node()).cluster_id
         return self._cluster_id
+
+    async def own_cluster(self, cluster_id: str) -> str:
+        """Return the cluster's id. Raises Problem if another one is asked for."""
+        own = await self.cluster_id()
+        if cluster_id != own:
+            raise Problem(404, f"there is no cluster {cluster_id!r} here, only {own!r}")
+        return own
+
+    async def topic(self, name: str) -> MetadataTopicReply | None:
+        """Return a topic with its partitions; None if there is none, or its name is none."""
+        found = (await self._answer(Metadata((MetadataTopic(name),)), MetadataReply)).topics
+        return next((topic for topic in found if not topic.error_code and topic.name == name), None)
 
     async def topology(self, *, topics: bool = False) -> MetadataReply:
         """Return the nodes, with all topics if `topics`."""
@@ -218,18 +232,30 @@ class Queries:
         """Return committed offsets of each group; groups whose reply is an error are left out."""
         return await self._fetch_offsets(group_ids, committed_offsets)
 
-    async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, Commit]]:
+    async def offsets(self, group_id: str) -> OffsetFetchGroupReply:
+        """Return the committed offsets with their senders. Raises Problem if there is no such group."""
+        await self.group(group_id)
+        wanted = OffsetFetchGroup(group_id, with_origins=True)
+        (reply,) = (await self._answer(OffsetFetch((wanted,)), OffsetFetchReply)).groups
+        _refuse(reply.error_code)
+        return reply
+
+    async def commits(self, group_ids: Sequence[str], *, with_origins: bool = True) -> dict[str, dict[Key, Commit]]:
         """Return committed offsets of each group with their times; groups whose reply is an error are left out."""
-        return await self._fetch_offsets(group_ids, commits_of)
+        return await self._fetch_offsets(group_ids, commits_of, with_origins=with_origins)
 
     async def _fetch_offsets(
-        self, group_ids: Sequence[str], read: Callable[[OffsetFetchGroupReply], dict[Key, T]]
+        self,
+        group_ids: Sequence[str],
+        read: Callable[[OffsetFetchGroupReply], dict[Key, T]],
+        *,
+        with_origins: bool = False,
     ) -> dict[str, dict[Key, T]]:
         found: dict[str, dict[Key, T]] = {}
         for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
-                wanted = tuple(OffsetFetchGroup(group_id) for group_id in rest)
+                wanted = tuple(OffsetFetchGroup(group_id, with_origins=with_origins) for group_id in rest)
                 reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
                 found |= {group.group_id: read(group) for group in reply.groups if not group.error_code}
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
@@ -254,6 +280,14 @@ class Queries:
     async def refusals(self, group_ids: Sequence[str]) -> Sequence[RefusedRequest]:
         """Return the clients refused lately, in these groups or in all."""
         return (await self._answer(ListRefusals(tuple(group_ids)), ListRefusalsReply)).refusals
+
+    async def measured(self, groups: int) -> MeasureReply:
+        """Return counts by group and distributions of durations."""
+        return await self._answer(Measure(groups), MeasureReply)
+
+    async def suspects(self, since_ms: int) -> ListSuspectsReply:
+        """Return the groups worth a doctor's look since a wall time."""
+        return await self._answer(ListSuspects(since_ms), ListSuspectsReply)
 
     async def first_expiry(self, group_id: str) -> int:
         """Return the wall time at which the group's first offset expires, of the first thousand; -1 if none does."""
@@ -300,13 +334,26 @@ class Queries:
     async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
         """Return a line for each partition of the topics that the group has commits for, is assigned, or, as a
         client-balanced group, is configured with."""
-        committed = (await self.committed([group.group_id])).get(group.group_id, {})
-        own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
-        topics = topics_of(group, committed, () if own is None else own.topics)
-        keys = keys_of(topics, await self.partition_counts(topics), committed)
-        ends = await self.ends(keys)
-        begins = await self.begins(key for key in keys if key not in committed)
-        return list(lags(group, keys, committed, ends, begins))
+        return (await self.lags_of([group]))[group.group_id]
+
+    async def lags_of(self, groups: Sequence[DescribedGroup]) -> dict[str, list[PartitionLag]]:
+        """Return the lines of these groups, by id, with each topic and partition asked for once."""
+        committed = await self.committed([group.group_id for group in groups])
+        topics: dict[str, set[str]] = {}
+        for group in groups:
+            own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
+            more = () if own is None else own.topics
+            topics[group.group_id] = topics_of(group, committed.get(group.group_id, {}), more)
+        counts = await self.partition_counts(set().union(*topics.values()))
+        keys = {one: keys_of(own, counts, committed.get(one, {})) for one, own in topics.items()}
+        every = {key for some in keys.values() for key in some}
+        ends = await self.ends(every)
+        without = {key for one, some in keys.items() for key in some if key not in committed.get(one, {})}
+        begins = await self.begins(without)
+        return {
+            group.group_id: list(lags(group, keys[group.group_id], committed.get(group.group_id, {}), ends, begins))
+            for group in groups
+        }
 
     async def _answer(self, message: Message, kind: type[M]) -> M:
         reply = await self._ask(message)

@@ -4,10 +4,12 @@ cluster may be huge and a page may not."""
 from collections.abc import Awaitable, Callable, Iterable
 
 from coordinator.http.lag import PartitionEnd, PartitionLag, keys_of, lags, topics_of
+from coordinator.http.lag_time import EndHistory
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
-from coordinator.http.problems import examine
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
+from coordinator.http.watch import ProblemWatch
 from diagnosis.assignments import Key
+from diagnosis.gathering import Commit
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import DescribeNodeReply
 
@@ -23,13 +25,15 @@ async def _no_rest() -> None:
     pass
 
 
-async def measure(queries: Queries, most_series: int, rest: Rest = _no_rest) -> Measured:
+async def measure(
+    queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest = _no_rest, history: EndHistory | None = None
+) -> Measured:
     """Gather the numbers. At most `most_series` partitions of groups have series, by largest lag, and as many of
-    topics, small topics first. `rest` lets the loop serve others. While groups cannot be listed (the node still loads)
-    the node's own numbers are shown alone."""
+    topics, small topics first. `history` has ends of earlier scrapes. `rest` lets the loop serve others. While groups
+    cannot be listed (the node still loads) the node's own numbers are shown alone."""
     node = await queries.node()
     try:
-        return await _Scrape(queries, most_series, rest).measure(node)
+        return await _Scrape(queries, most_series, watch, rest, history or EndHistory()).measure(node)
     except Problem:
         return Measured(node)
 
@@ -37,8 +41,14 @@ async def measure(queries: Queries, most_series: int, rest: Rest = _no_rest) -> 
 class _Scrape:
     """State of one scrape: offsets, fetched once each, and the groups counted so far."""
 
-    def __init__(self, queries: Queries, most_series: int, rest: Rest) -> None:
+    def __init__(
+        self, queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest, history: EndHistory
+    ) -> None:
+        self._history = history
+        self._remembered: set[Key] = set()
+        self._now_ms = 0
         self._queries = queries
+        self._watch = watch
         self._most = most_series
         self._rest = rest
         self._counts: dict[str, int] = {}
@@ -47,13 +57,17 @@ class _Scrape:
         self._lines = _Largest(most_series)
 
     async def measure(self, node: DescribeNodeReply) -> Measured:
+        self._now_ms = node.wall_ms
         topology = await self._queries.topology(topics=True)
         self._counts = dict(sorted(partitions_of(topology.topics).items()))
         shown = _fitting(self._counts, self._most)
         self._ends = await self._queries.ends(shown)
         groups = await self._groups()
-        problems = await examine(self._queries, self._rest)
+        problems = await self._watch.shown_to(self._queries)
         lines = self._lines.found()
+        measured = await self._queries.measured(self._most)
+        known = {group.group_id for group in groups}
+        self._history.keep(set(self._ends))
         return Measured(
             node,
             groups,
@@ -61,7 +75,10 @@ class _Scrape:
             partition_counts=self._counts,
             ends={key: end.offset for key in shown if (end := self._ends.get(key)) and end.offset is not None},
             problems=tuple((problem.group_id, problem.kind.value) for problem in problems),
+            groups_to_look_at=self._watch.waiting,
             left_out=sum(self._counts.values()) - len(shown) + self._lines.seen - len(lines),
+            tallies=tuple(one for one in measured.groups if one.group_id in known),
+            durations=measured.durations,
             nodes=node.gauges.get(_BROKERS_BESIDE, len(topology.brokers)) or 1,
         )
 
@@ -74,14 +91,15 @@ class _Scrape:
         measured: list[MeasuredGroup] = []
         for start in range(0, len(names), GROUPS_A_REQUEST):
             described = await queries.describe(names[start : start + GROUPS_A_REQUEST])
-            committed = await queries.committed([group.group_id for group in described])
+            committed = await queries.commits([group.group_id for group in described], with_origins=False)
             for group in described:
                 offsets = committed.get(group.group_id, {})
                 measured.append(await self._group(group, offsets, own_topics.get(group.group_id, ())))
                 await self._rest()
         return tuple(measured)
 
-    async def _group(self, group: DescribedGroup, committed: dict[Key, int], more: Iterable[str]) -> MeasuredGroup:
+    async def _group(self, group: DescribedGroup, commits: dict[Key, Commit], more: Iterable[str]) -> MeasuredGroup:
+        committed = {key: one.offset for key, one in sorted(commits.items())}
         keys = keys_of(topics_of(group, committed, more), self._counts, committed)
         unknown = [key for key in keys if key not in self._ends]
         self._ends |= await self._queries.ends(unknown)
@@ -89,14 +107,30 @@ class _Scrape:
         self._begins |= await self._queries.begins(unknown)
         sums: dict[str, TopicSum] = {}
         oldest_ms: int | None = None
+        most_ms: int | None = None
         for number, line in enumerate(lags(group, keys, committed, self._ends, self._begins), 1):
             sums[line.topic] = sums.get(line.topic, TopicSum()).plus(line)
+            lag_ms = self._lag_ms(line)
+            if lag_ms is not None:
+                most_ms = max(lag_ms, most_ms or 0)
             if line.end_age_ms is not None:
                 oldest_ms = max(line.end_age_ms, oldest_ms or 0)
-            self._lines.add(group.group_id, line)
+            self._lines.add(group.group_id, line, lag_ms)
             if number % _LINES_A_GO == 0:
                 await self._rest()
-        return MeasuredGroup(group.group_id, len(group.members), sums, oldest_ms)
+        times = [one.at_ms for one in commits.values() if one.at_ms is not None]
+        age_ms = max(0, self._now_ms - max(times)) if times else None
+        return MeasuredGroup(group.group_id, len(group.members), sums, oldest_ms, most_ms, age_ms)
+
+    def _lag_ms(self, line: PartitionLag) -> int | None:
+        if line.log_end_offset is None:
+            return None
+        key = line.topic, line.partition
+        if key not in self._remembered:
+            self._remembered.add(key)
+            self._history.add(key, line.log_end_offset, self._now_ms)
+        start = line.log_start_offset if line.current_offset is None else line.current_offset
+        return None if start is None else self._history.lag_ms(key, start, self._now_ms)
 
 
 class _Largest:
@@ -107,9 +141,9 @@ class _Largest:
         self._kept: list[GroupLine] = []
         self.seen = 0
 
-    def add(self, group_id: str, line: PartitionLag) -> None:
+    def add(self, group_id: str, line: PartitionLag, lag_ms: int | None) -> None:
         self.seen += 1
-        self._kept.append(GroupLine(group_id, line))
+        self._kept.append(GroupLine(group_id, line, lag_ms))
         if len(self._kept) > 2 * self._most:
             self._cut()
 

@@ -1,7 +1,6 @@
 """JSON of the pages under `/v3`, with Confluent REST v3's field names and links. Messages in, objects out; pure.
 
-Only what is served is linked to: `partition` of an assignment and `topics` of a cluster, which lead to pages about
-topics, are left out.
+Only what is served is linked to.
 """
 
 import re
@@ -9,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from coordinator.http.lag import PartitionLag, oldest_ms, worst
+from coordinator.http.lag import PartitionEnd, PartitionLag, oldest_ms, worst
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import DescribeExpiryReply
-from protocol.messages.topics import MetadataBroker
+from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataTopicReply
 
 Json = dict[str, Any]
 
@@ -74,6 +73,7 @@ class Shapes:
             "controller": self._link("brokers", controller_id),
             "brokers": self._link("brokers"),
             "consumer_groups": self._link("consumer-groups"),
+            "topics": self._link("topics"),
         }
 
     def clusters(self, controller_id: int) -> Json:
@@ -205,6 +205,40 @@ class Shapes:
             **({"unknown_partitions": unknown} if unknown else {}),
             **_age(oldest_ms(lines)),
         }
+
+    def topic(self, topic: MetadataTopicReply) -> Json:
+        name = topic.name or ""
+        own = self._own("topics", name)
+        return {
+            **self._head("KafkaTopic", own, ("topic", name)),
+            "cluster_id": self._cluster_id,
+            "topic_name": name,
+            "is_internal": topic.is_internal,
+            "replication_factor": max((len(part.replica_nodes) for part in topic.partitions), default=1) or 1,
+            "partitions_count": len(topic.partitions),
+            "partitions": self._link("topics", name, "partitions"),
+        }
+
+    def topics(self, topics: Iterable[MetadataTopicReply], next_page: str | None) -> Json:
+        return self._list("KafkaTopicList", self._own("topics"), [self.topic(one) for one in topics], next_page)
+
+    def partition(
+        self, topic: str, part: MetadataPartitionReply, begin: PartitionEnd | None, end: PartitionEnd | None
+    ) -> Json:
+        number = part.partition_index
+        own = self._own("topics", topic, "partitions", number)
+        return {
+            **self._head("KafkaPartition", own, ("topic", topic), ("partition", number)),
+            "cluster_id": self._cluster_id,
+            "topic_name": topic,
+            "partition_id": number,
+            "leader": self._link("brokers", part.leader_id),
+            "log_start_offset": None if begin is None else begin.offset,
+            "log_end_offset": None if end is None else end.offset,
+        }
+
+    def partitions(self, topic: str, found: list[Json], next_page: str | None) -> Json:
+        return self._list("KafkaPartitionList", self._own("topics", topic, "partitions"), found, next_page)
 
     def _own(self, *path: str | int) -> str:
         return "/".join((self._root, *(quote(str(part), safe="") for part in (self._cluster_id, *path))))

@@ -1,18 +1,19 @@
 """Pages that change committed offsets: plan, apply and undo. They are POSTs with a JSON body."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from coordinator.http.queries import Problem, Queries
+from coordinator.http.routing import schemas
+from coordinator.http.routing.route import HttpRoute, Names
 from coordinator.http.shapes import Json
 from diagnosis.assignments import Key
 from diagnosis.gathering import EARLIEST, LATEST
 from diagnosis.offset_plan import PlannedOffset, Target, changes, make_plan, parse_act_id, reversed_changes
 from protocol.messages.groups import ApplyOffsets, OffsetChange
 
-Names = Mapping[str, str]
 _INVALID, _CONFLICT, _NO_SUCH_ACT = 40002, 409, 40403
 
 
@@ -132,9 +133,31 @@ def _decode(body: bytes, kind: type[Any]) -> Any:
         raise Problem(_INVALID, f"the body is not as it should be: {error}") from None
 
 
-SurgeryPage = Callable[[SurgeryPages, Names, bytes, str], Awaitable[Json]]
-SURGERY_ROUTES: Final[tuple[tuple[str, SurgeryPage], ...]] = (
-    ("/v1/groups/{group}/offsets/plan", SurgeryPages.plan),
-    ("/v1/groups/{group}/offsets/apply", SurgeryPages.apply),
-    ("/v1/undo/{id}", SurgeryPages.undo),
+SURGERY_ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute(
+        "/v1/groups/{group}/offsets/plan",
+        SurgeryPages.plan,
+        "Plan a change of committed offsets; changes nothing.",
+        schemas.PLAN,
+        refusals=(404, 413),
+        body=PlanRequest,
+        method="POST",
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/offsets/apply",
+        SurgeryPages.apply,
+        "Do as planned, if the offsets are still as planned.",
+        schemas.CHANGED,
+        refusals=(404, 409, 413),
+        body=ApplyRequest,
+        method="POST",
+    ),
+    HttpRoute(
+        "/v1/undo/{id}",
+        SurgeryPages.undo,
+        "Undo a change of offsets.",
+        schemas.CHANGED,
+        refusals=(404, 409),
+        method="POST",
+    ),
 )

@@ -18,11 +18,12 @@ from coordinator.io.complaints import Complaints
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
 from coordinator.io.job_runners import FlushRunner, JobThreadRunner
+from coordinator.io.loop_lag import LoopLag
 from coordinator.io.patient_disk import patient
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
-from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
-from coordinator.node.events import Ended, Event, Lost, Opened, Received, Stopping, Woke
+from coordinator.node.effects import Close, Effect, Flush, LogError, LogNote, Pause, Resume, Return, RunJob, Send
+from coordinator.node.events import Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import AnyNode
 from partition_log.disk.disk import Disk
 
@@ -141,6 +142,8 @@ class Server:
         self._idle = asyncio.Event()
         self._idle.set()
         self._under_way = 0
+        self._flush_began_ns = 0
+        self._lag: LoopLag
         self._is_stopping = False
         self._unsent = SendBacklog(max_total_unsent_bytes)
         self._handed_bytes = 0
@@ -154,6 +157,7 @@ class Server:
             Flush: self._flush,
             RunJob: self._run_job,
             LogError: self._log_error,
+            LogNote: lambda effect: self.complaints.tell(effect.kind, effect.cause, **effect.details),
             Return: self.calls.answer,
         }
 
@@ -183,6 +187,8 @@ class Server:
         self._clock = ActiveClock(read_clock().monotonic_ms, self._stalled)
         for _, one in self._listeners:
             await one.start_serving()
+        self._lag = LoopLag(node.core.timings.loop_lag.add)
+        self._lag.start()
         self._wake_node()
 
     async def until_loaded(self) -> None:
@@ -194,6 +200,7 @@ class Server:
         for _, one in self._listeners:
             one.close()
         self._is_stopping = True
+        self._lag.stop()
         for client in self._clients.values():
             client.paused_by_node = True  # a client that goes on sending must not keep the daemon alive
             client.hear_or_not()
@@ -363,7 +370,10 @@ class Server:
             self._check_backlog()
 
     def _log_error(self, effect: LogError) -> None:
-        getattr(log, effect.level)(effect.sentence)
+        if effect.kind:
+            self.complaints.tell(effect.kind, effect.sentence)
+        else:
+            getattr(log, effect.level)(effect.sentence)
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)
@@ -390,6 +400,7 @@ class Server:
 
     def _flush(self, effect: Flush) -> None:
         self._under_way += 1
+        self._flush_began_ns = time.monotonic_ns()
         self._jobs.flush(effect)
 
     def _run_job(self, effect: RunJob) -> None:
@@ -398,6 +409,8 @@ class Server:
 
     def _done(self, event: Event) -> None:
         self._under_way -= 1
+        if type(event) is Flushed:
+            self.node.core.timings.syncs.add((time.monotonic_ns() - self._flush_began_ns) / 1_000_000)
         self.happen(event)
         if not self._under_way:
             self._idle.set()

@@ -14,6 +14,7 @@ from coordinator.accounts.permission import (
 )
 from coordinator.accounts.requests import ACCESS
 from coordinator.clock import Moment
+from coordinator.handlers.audited import tell_refused
 from coordinator.handlers.core import INTERNAL, Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.node.events import Opened
@@ -42,7 +43,7 @@ class LocalAuthorization:
         serving.on_closed.append(self.closed)
         serving.rewrite = self.rewrite
 
-    def opened(self, connection: Connection, event: Opened) -> None:
+    def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Hold a new connection to the rules: it is anonymous, or has a certificate, until it logs in."""
         connection.access = self._core.accounts.authorizer.of(connection.principal, connection.peer_host)
         connection.is_guarded = True
@@ -59,7 +60,10 @@ class LocalAuthorization:
             if message is DescribeNode and ref.connection == INTERNAL:
                 handler(core, ref, request, moment)  # health and numbers: /healthz, /readyz, /metrics
                 return
-            permitted, denied = divide(request, self._code_of(ref))
+            missing: list[Permission] = []
+            permitted, denied = divide(request, self._code_of(ref, missing))
+            if missing:
+                tell_refused(core, ref, request, missing, moment)
             if permitted is None:
                 assert denied is not None
                 core.outbox.send(ref, denied)
@@ -79,14 +83,19 @@ class LocalAuthorization:
         message, denied = found
         return merge_reply(message, reply, denied, self._code_of(ref))
 
-    def _code_of(self, ref: RequestRef) -> CodeOf:
+    def _code_of(self, ref: RequestRef, missing: list[Permission] | None = None) -> CodeOf:
+        """Return what decides for the sender; permissions that it lacks are added to `missing`."""
         access = self._core.access_of(ref)
         known = access.known
 
         def code_of(permission: Permission) -> ErrorCode:
             if known.get(permission):  # the key is the permission itself: nearly always this look-up is all
                 return ErrorCode.NONE
-            return ErrorCode.NONE if self._permits(access, permission) else permission.denial
+            if self._permits(access, permission):
+                return ErrorCode.NONE
+            if missing is not None:
+                missing.append(permission)
+            return permission.denial
 
         return code_of
 

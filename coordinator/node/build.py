@@ -9,11 +9,14 @@ from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.audit import AuditTrail
 from coordinator.accounts.authorizer import Authorizer
+from coordinator.accounts.oauth import TokenSettings, TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.config.principals import ANONYMOUS, LOOPBACK
+from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
 from coordinator.groups.classic.subscriptions import SubscriptionCache
+from coordinator.groups.consumer.topics import TopicImage
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
 from coordinator.placement import Placement
@@ -57,16 +60,35 @@ def authorizer_from(config: Config) -> Authorizer:
     """Build the authorizer that the configuration asks for, without bindings."""
     return Authorizer(
         is_on=config.authorizer_class_name is not None,
-        super_users=config.super_users.all,
+        super_users=config.super_users.all | {NODE_ITSELF},
         allow_if_no_acl=config.allow_everyone_if_no_acl_found,
     )
 
 
+def tokens_from(config: Config) -> TokenVerifier | None:
+    """Build the check of tokens that the configuration asks for, without keys."""
+    if not config.accepts_tokens:
+        return None
+    return TokenVerifier(
+        TokenSettings(
+            config.sasl_oauthbearer_expected_audience.all,
+            config.sasl_oauthbearer_expected_issuer,
+            config.sasl_oauthbearer_clock_skew_seconds,
+            config.sasl_oauthbearer_sub_claim_name,
+        )
+    )
+
+
 def make_core(
-    config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+    config: Config,
+    store: LogStore,
+    ids: Ids,
+    addresses: Mapping[str, tuple[str, int]],
+    started: Moment,
+    image: TopicImage | None = None,
 ) -> Core:
-    """Build the core of a `Node`. Raises the errors of topics, accounts and journal for content that cannot have been
-    written."""
+    """Build the core of a `Node`. `image`: the topics of consumer groups; None: the embedded ones. Raises the errors of
+    topics, accounts and journal for content that cannot have been written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
@@ -90,7 +112,7 @@ def make_core(
         broker_id=config.node_id,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         consumer_settings=group_configs.consumer_settings,
-        topics=EmbeddedTopicImage(topics),
+        topics=EmbeddedTopicImage(topics) if image is None else image,
         slices=slices,
     )
     own_policy = Compact(
@@ -133,6 +155,8 @@ def make_core(
         ),
         own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy), accounts.log),
         accounts=accounts,
+        tokens=tokens_from(config),
+        audit=AuditTrail(is_on=config.audit_log_location is not None),
         anonymous=accounts.authorizer.of(ANONYMOUS, LOOPBACK),
         expiry=Expiry(
             config.offsets_retention_minutes * 60_000,

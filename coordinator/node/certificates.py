@@ -1,5 +1,7 @@
 """Principals of clients that show a certificate: its name, by `ssl.principal.mapping.rules`."""
 
+from coordinator.accounts.audit import AuditEvent
+from coordinator.clock import Moment
 from coordinator.config.principals import distinguished_name, map_name, parse_rules
 from coordinator.handlers.core import Connection, Core
 from coordinator.node.events import Opened
@@ -15,15 +17,24 @@ class CertificatePrincipals:
         self._rules = parse_rules(rules)
         serving.on_opened.append(self.opened)
 
-    def opened(self, connection: Connection, event: Opened) -> None:
+    def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Name the connection, if it has a certificate."""
         if not event.subject:
             return
         shown = distinguished_name(event.subject)
         mapped = map_name(self._rules, shown)
+        about = {
+            "host": event.peer_host,
+            "port": event.peer_port,
+            "listener": event.dialect,
+            "mechanism": "certificate",
+        }
         if mapped is None:
+            why = "no rule of ssl.principal.mapping.rules matches"
+            self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, {**about, "user": shown, "why": why})
             self._serving.close(connection, f"no rule of ssl.principal.mapping.rules matches {shown[:300]!r}")
         else:
             connection.principal = f"User:{mapped}"
+            self._core.audit.tell(AuditEvent.LOGIN, moment, {"principal": connection.principal, **about})
             connection.access = self._core.accounts.authorizer.of(connection.principal, connection.peer_host)
             connection.is_guarded = True

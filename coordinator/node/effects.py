@@ -1,11 +1,11 @@
 """Effects: requests of the node to the edge, carried out in the order given. The result of one, if any, returns as an
 event of `events.py`."""
 
-from typing import Literal, dataclass_transform
+from typing import Any, Literal, dataclass_transform
 
 import msgspec
 
-from coordinator.accounts.plain import PasswordCheck
+from coordinator.accounts.sasl import LoginCheck
 from partition_log.store.log_store import CheckpointJob, FlushJob
 from protocol.messages import Message
 
@@ -56,14 +56,30 @@ class CheckPassword(Effect):
     """Run the job off the loop, and apart from the disk's; comes back as `PasswordChecked`."""
 
     check_id: int
-    job: PasswordCheck
+    job: LoginCheck
+
+
+class WriteAudit(Effect):
+    """Append the lines to the audit log."""
+
+    lines: list[bytes]
 
 
 class LogError(Effect):
-    """A message for the operator. An error needs a person; an information says that it no longer does."""
+    """A message for the operator. An error needs a person; an information says that it no longer does. `kind`, if any,
+    names the kind of which a second has one line."""
 
     sentence: str
     level: Literal["error", "info"] = "error"
+    kind: str = ""
+
+
+class LogNote(Effect):
+    """A line of the log about a group: one a second of each `kind` and cause."""
+
+    kind: str
+    cause: str
+    details: dict[str, Any]
 
 
 class Return(Effect):

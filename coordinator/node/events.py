@@ -5,7 +5,7 @@ from typing import dataclass_transform
 
 import msgspec
 
-from coordinator.accounts.plain import PasswordCheck
+from coordinator.accounts.sasl import LoginCheck
 from coordinator.config.keys import Secret
 from protocol.messages import Message
 
@@ -72,7 +72,7 @@ class PasswordChecked(Event):
     """The job of a `CheckPassword` is done."""
 
     check_id: int
-    job: PasswordCheck
+    job: LoginCheck
 
 
 class Call(Event):

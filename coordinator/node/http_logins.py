@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.plain import PasswordCheck
-from coordinator.accounts.sasl import SaslLogin
+from coordinator.accounts.sasl import LoginCheck, SaslLogin
 from coordinator.accounts.scram import LoginRejected
 from coordinator.clock import Moment
 from coordinator.handlers.core import INTERNAL, Core
@@ -32,7 +33,7 @@ class HttpLogins:
             return
         sasl = SaslLogin(_PLAIN, self._core.accounts)
 
-        def checked(job: PasswordCheck, later: Moment) -> None:
+        def checked(job: LoginCheck, later: Moment) -> None:
             try:
                 sasl.checked(job)
             except LoginRejected as failed:
@@ -40,6 +41,8 @@ class HttpLogins:
                 self._refuse(event, ErrorCode.SASL_AUTHENTICATION_FAILED, str(failed), later, given=moment)
                 return
             self._core.count("logins")
+            about = {"principal": f"User:{event.username}", "host": event.peer_host, "listener": "http"}
+            self._core.audit.tell(AuditEvent.LOGIN, later, {**about, "mechanism": "Basic"})
             self._core.outbox.send(ref, LoginReply(done=True))
 
         try:
@@ -58,5 +61,6 @@ class HttpLogins:
         """Answer after the delay, counted from the request."""
         ref = RequestRef(INTERNAL, event.call_id)
         reply = LoginReply(error_code=code)
-        user = f" as {event.username[:200]!r}" if event.username else ""
-        self._logins.refuse_later(ref, reply, event.peer_host, user, why, (given or moment).monotonic_ms, moment)
+        self._logins.refuse_later(
+            ref, reply, event.peer_host, event.username, why, (given or moment).monotonic_ms, moment
+        )

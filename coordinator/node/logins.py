@@ -13,11 +13,13 @@ from typing import Final
 import msgspec
 
 from coordinator.accounts.accounts import Accounts
-from coordinator.accounts.plain import PasswordCheck
-from coordinator.accounts.sasl import Challenge, LoggedIn, SaslLogin
+from coordinator.accounts.audit import AuditEvent
+from coordinator.accounts.oauth import INVALID_TOKEN, OAUTHBEARER
+from coordinator.accounts.sasl import Challenge, LoggedIn, LoginCheck, SaslLogin
 from coordinator.accounts.scram import LoginRejected
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.handlers.audited import sender
 from coordinator.handlers.core import INTERNAL, NEVER_MS, Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.keys import LoginKey
@@ -87,7 +89,7 @@ def _said(state: _State, reply: SaslAuthenticateReply) -> Message:
     )
 
 
-Checked = Callable[[PasswordCheck, Moment], None]
+Checked = Callable[[LoginCheck, Moment], None]
 """Called once a password was checked."""
 
 
@@ -133,6 +135,8 @@ class Logins:
         self._checks: dict[int, Checked] = {}
         self._next_check = 0
         self._failed = FailedLogins()
+        self.on_login: Callable[[Connection, Moment], None] = lambda _connection, _moment: None
+        """Called after each login of a connection."""
 
     def take_part(self, serving: Serving) -> None:
         """Ask connections for a login before their requests are served."""
@@ -148,7 +152,7 @@ class Logins:
 
     # ---------------------------------------------------------------------------------------------------- connections
 
-    def opened(self, connection: Connection, event: Opened) -> None:
+    def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Ask a new connection for a login."""
         if self._mechanisms:
             self._states[connection.number] = _State(connection)
@@ -221,12 +225,12 @@ class Logins:
             state.received_ms = now_ms
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         state.stage, state.began_ms = Stage.EXCHANGE, now_ms
-        state.sasl = SaslLogin(mechanism, self._accounts)
+        state.sasl = SaslLogin(mechanism, self._accounts, self._core.tokens, moment.wall_ms)
         return ErrorCode.NONE
 
     def _go_on(self, state: _State, ref: RequestRef, token: bytes, moment: Moment) -> None:
         """Take the client's next token."""
-        core, sasl = self._core, state.sasl
+        sasl = state.sasl
         assert sasl is not None
         state.received_ms, state.ref = moment.monotonic_ms, ref
         if not state.mechanism and self.is_limited(state.connection.peer_host, moment):
@@ -239,20 +243,25 @@ class Logins:
         except LoginRejected as failed:
             self._fail(state, str(failed), moment)
             return
-        if isinstance(answer, PasswordCheck):
-            self._check(state, answer, moment)
-        elif isinstance(answer, Challenge):
-            core.outbox.send(ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
+        if isinstance(answer, Challenge | LoggedIn):
+            self._answer(state, answer, moment)
         else:
-            self._finish(state, answer, moment)
+            self._check(state, answer, moment)
 
-    def _check(self, state: _State, check: PasswordCheck, moment: Moment) -> None:
+    def _answer(self, state: _State, answer: Challenge | LoggedIn, moment: Moment) -> None:
+        if isinstance(answer, LoggedIn):
+            self._finish(state, answer, moment)
+        else:
+            state.stage = Stage.EXCHANGE
+            self._core.outbox.send(state.ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
+
+    def _check(self, state: _State, check: LoginCheck, moment: Moment) -> None:
         if self.run(check, lambda job, later: self._checked(state, job, later)):
             state.stage = Stage.CHECKING
         else:
             self._refuse(state, state.ref, None, f"{_MOST_CHECKS} other passwords wait to be checked", moment)
 
-    def run(self, check: PasswordCheck, then: Checked) -> bool:
+    def run(self, check: LoginCheck, then: Checked) -> bool:
         """Have a password checked outside the loop; false if too many wait."""
         if len(self._checks) >= _MOST_CHECKS:
             return False
@@ -265,14 +274,18 @@ class Logins:
         """End the login whose password was checked."""
         self._checks.pop(event.check_id)(event.job, moment)
 
-    def _checked(self, state: _State, job: PasswordCheck, moment: Moment) -> None:
+    def _checked(self, state: _State, job: LoginCheck, moment: Moment) -> None:
         if state.connection.number not in self._states:
             return  # the client did not wait
         assert state.sasl is not None
         try:
-            self._finish(state, state.sasl.checked(job), moment)
+            answer = state.sasl.checked(job)
         except LoginRejected as failed:
             self._fail(state, str(failed), moment)
+            return
+        if state.sasl.refusal:  # it counts, whether the client hears of it or not
+            self._failed.add(state.connection.peer_host, moment.monotonic_ms)
+        self._answer(state, answer, moment)
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
@@ -286,28 +299,37 @@ class Logins:
         connection.principal, connection.client = done.principal, None
         connection.access = self._accounts.authorizer.of(done.principal, connection.peer_host)
         lifetime_ms = self._lifetime_ms
+        if done.expires_ms is not None:
+            left_ms = max(1, done.expires_ms - moment.wall_ms)
+            lifetime_ms = min(lifetime_ms, left_ms) if lifetime_ms else left_ms
         connection.session_ends_ms = moment.monotonic_ms + lifetime_ms if lifetime_ms else NEVER_MS
         if isinstance(connection.session, KafkaSession | NativeSession):
             connection.session.logged_in()
+        self.on_login(connection, moment)
         self._core.count("logins")
+        fields = {**sender(self._core, state.ref), "mechanism": state.mechanism}
+        self._core.audit.tell(AuditEvent.LOGIN, moment, fields)
         reply = SaslAuthenticateReply(auth_bytes=done.token, session_lifetime_ms=lifetime_ms)
         self._core.outbox.send(state.ref, _said(state, reply))
 
     def _fail(self, state: _State, why: str, moment: Moment) -> None:
         sasl = state.sasl
         assert sasl is not None
-        self._failed.add(state.connection.peer_host, moment.monotonic_ms)
+        if not sasl.refusal:
+            self._failed.add(state.connection.peer_host, moment.monotonic_ms)
         name = "authentication" if not state.mechanism else "re-authentication"
         sentence = (
             f"Authentication failed during {name} due to invalid credentials with SASL mechanism {sasl.mechanism}"
         )
+        if sasl.mechanism == OAUTHBEARER:
+            sentence = INVALID_TOKEN.decode()
         reply = _said(state, SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, sentence))
         self._refuse(state, state.ref, reply, why, moment)
 
     def _refuse(self, state: _State, ref: RequestRef, reply: Message | None, why: str, moment: Moment) -> None:
         """Answer after the delay, counted from the request, and close the connection. Without a reply it is only
         closed: clients try again, where they give up after a refusal."""
-        user = f" as {state.sasl.username[:200]!r}" if state.sasl is not None and state.sasl.username else ""
+        user = "" if state.sasl is None else state.sasl.username
         state.stage, state.sasl = Stage.FAILED, None
         self.refuse_later(ref, reply, state.connection.peer_host, user, why, state.received_ms, moment)
 
@@ -327,8 +349,11 @@ class Logins:
     ) -> None:
         """Answer a failed login after the delay, which counts from its request."""
         self._core.count("logins_failed")
+        about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
+        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
-            self._effects.append(LogError(f"a login{user} from {host} failed: {why}", "info"))
+            shown = f" as {user[:200]!r}" if user else ""
+            self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
         deadline_ms = max(received_ms + self._delay_ms, moment.monotonic_ms)
         due = LoginRefusalDue(ref.connection, ref, reply)
         self._core.purgatory.try_complete_else_watch(DelayedLoginRefusal(due, deadline_ms))

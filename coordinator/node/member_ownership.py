@@ -1,22 +1,46 @@
 """Members belong to principals: a member id or instance id that another principal uses is refused, as if the member
 were not there, or were another's."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.handlers.audited import tell_foreign
 from coordinator.handlers.core import Connection, Core
 from coordinator.handlers.list_refusals import note_foreign
 from coordinator.handlers.table import Handler
 from coordinator.node.serving import Serving
+from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    FetchRegistered,
+    LeaveMember,
+    MemberHeartbeat,
+    PartitionMeta,
+    RegisterPartitions,
+    StartMember,
+    UnregisterPartitions,
+)
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit
+from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
 from protocol.session import RequestRef
 
-_OF_MEMBERS: Final[tuple[type[Message], ...]] = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit)
+_ID_FIELDS: Final[Mapping[type[Message], str]] = {
+    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit), "member_id"),
+    **dict.fromkeys((ClaimPartitions, ReleasePartitions, ConsumerGroupHeartbeat), "member_id"),
+    **dict.fromkeys((StartMember, MemberHeartbeat, PartitionMeta, RegisterPartitions), "consumer_id"),
+    **dict.fromkeys((UnregisterPartitions, FetchRegistered, ConfirmConsumed, LeaveMember), "consumer_id"),
+}
+"""Requests of members, and their field with the member's id."""
+_INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
+    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit), "group_instance_id"),
+    **dict.fromkeys((ConsumerGroupHeartbeat, StartMember), "instance_id"),
+}
 
 
 class MemberOwnership:
@@ -25,7 +49,7 @@ class MemberOwnership:
     def __init__(self, core: Core, serving: Serving) -> None:
         self._core = core
         serving.handlers = {
-            message: self._guarded(handler) if message in _OF_MEMBERS else handler
+            message: self._guarded(handler) if message in _ID_FIELDS else handler
             for message, handler in serving.handlers.items()
         }
 
@@ -35,6 +59,7 @@ class MemberOwnership:
             code = ErrorCode.NONE if connection is None else self._refusal(connection, message)
             if code:
                 note_foreign(core, ref.connection, message, code, moment)
+                tell_foreign(core, ref, message, code, moment)
                 core.outbox.send(ref, ErrorReply(code))
             else:
                 # The last of the checks: the next heartbeat of these bytes needs none of them.
@@ -46,25 +71,41 @@ class MemberOwnership:
 
     def _refusal(self, connection: Connection, message: Any) -> ErrorCode:
         group = self._core.directory.get(message.group_id)
-        classic = None if group is None else group.classic
-        if classic is None:
+        if group is None:
             return ErrorCode.NONE
         if not isinstance(message, LeaveGroup):
-            return _code(classic, connection, message.member_id, message.group_instance_id)
+            instance_id = getattr(message, _INSTANCE_FIELDS.get(type(message), ""), None)
+            return _code(group, connection, getattr(message, _ID_FIELDS[type(message)]), instance_id)
         # An administrator removes static members by their instance ids alone, as in Kafka.
         named = (one for one in message.members if one.member_id)
-        codes = (_code(classic, connection, one.member_id, one.group_instance_id) for one in named)
+        codes = (_code(group, connection, one.member_id, one.group_instance_id) for one in named)
         return next((code for code in codes if code), ErrorCode.NONE)
 
 
-def _code(group: ClassicGroup, connection: Connection, member_id: str, instance_id: str | None) -> ErrorCode:
-    if instance_id is not None:
-        holder = group.members.get(group.static_members.get(instance_id, ""))
-        if holder is not None and _is_anothers(holder, connection):
-            return ErrorCode.FENCED_INSTANCE_ID
-    member = group.members.get(member_id)
-    return ErrorCode.UNKNOWN_MEMBER_ID if member is not None and _is_anothers(member, connection) else ErrorCode.NONE
+def _code(group: Group, connection: Connection, member_id: str, instance_id: str | None) -> ErrorCode:
+    mine = connection.shown_principal
+    if instance_id is not None and _holder(group, instance_id) not in (None, mine):
+        return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if _principal(group, member_id) in (None, mine) else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _is_anothers(member: Member, connection: Connection) -> bool:
-    return member.client is not None and member.client.principal != connection.shown_principal
+def _principal(group: Group, member_id: str) -> str | None:
+    """Return the principal that the member belongs to; None: anybody's, or there is no such member."""
+    if (consumer := group.serving_consumer) is not None:
+        known = consumer.members.get(member_id)
+        return None if known is None else known.principal
+    if group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
+        member = group.balanced.members.get(member_id)
+        return None if member is None else member.principal
+    classic = group.classic.members.get(member_id)
+    return None if classic is None or classic.client is None else classic.client.principal
+
+
+def _holder(group: Group, instance_id: str) -> str | None:
+    """Return the principal of the member with the instance id; None: anybody's, or there is no such member."""
+    if (consumer := group.serving_consumer) is not None:
+        return _principal(group, consumer.static_members.get(instance_id, ""))
+    if group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
+        of_instance = (one.principal for one in group.balanced.members.values() if one.instance_id == instance_id)
+        return next((one for one in of_instance if one is not None), None)
+    return _principal(group, group.classic.static_members.get(instance_id, ""))

@@ -6,6 +6,7 @@ replaces the group lock and the class of races in which expiry and heartbeat mee
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.events import SessionOverdue
+from coordinator.groups.consumer.topics import TopicImage
+from coordinator.handlers.audited import audited, tell_act
 from coordinator.handlers.budget import OVERDUE_A_STEP
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
@@ -23,7 +26,7 @@ from coordinator.node.build import Ids, make_core
 from coordinator.node.certificates import CertificatePrincipals
 from coordinator.node.dialects import make_dialects
 from coordinator.node.disk_news import DiskNews
-from coordinator.node.effects import Effect, Flush, RunJob
+from coordinator.node.effects import Effect, Flush, RunJob, WriteAudit
 from coordinator.node.events import (
     Call,
     Ended,
@@ -42,7 +45,9 @@ from coordinator.node.events import (
 from coordinator.node.http_logins import HttpLogins
 from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership
+from coordinator.node.note_lines import tell_note
 from coordinator.node.serving import Serving
+from coordinator.node.throttling import ThrottleOver, Throttling
 from coordinator.node.unloading import unload
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.snapshot import to_keep
@@ -83,18 +88,28 @@ class AnyNode(Protocol):
 
 class Node:
     """One process's share of the service. `addresses` has the addresses for clients of each dialect; `store` must be
-    open. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to `completions`."""
+    open. `topics`: those that consumer groups see; None: the embedded ones. A gateway adds its own events to
+    `handlers`, tasks to `tasks` and delayed operations to `completions`."""
 
     def __init__(
-        self, config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+        self,
+        config: Config,
+        store: LogStore,
+        ids: Ids,
+        addresses: Mapping[str, tuple[str, int]],
+        started: Moment,
+        topics: TopicImage | None = None,
     ) -> None:
-        core = self.core = make_core(config, store, ids, addresses, started)
+        core = self.core = make_core(config, store, ids, addresses, started, topics)
         dialects = make_dialects(config)
         self.effects: list[Effect] = []
         """Effects of this step so far."""
         self.serving = Serving(core, self.effects, lambda event: dialects[event.dialect].open())
         self.loads = core.loads
         self.logins = Logins(core, self.serving, self.effects)
+        core.journal.on_act = partial(tell_act, core)
+        core.journal.on_note = partial(tell_note, self.effects)
+        self.serving.handlers = audited(self.serving.handlers)
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:
             MemberOwnership(core, self.serving)
@@ -102,6 +117,8 @@ class Node:
             LocalAuthorization(core).take_part(self.serving)
         if config.wants_logins:
             self.logins.take_part(self.serving)
+        self.throttling = Throttling(core, self.serving)
+        self.logins.on_login = self.throttling.logged_in
         self.handlers: dict[type[Event], Handle] = {
             Received: self.serving.received,
             Woke: self._woke,
@@ -127,6 +144,7 @@ class Node:
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             SessionOverdue: self._session_overdue,
             LoginRefusalDue: self.logins.refuse,
+            ThrottleOver: self.throttling.over,
         }
         """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
         self._woken_fetches = WokenFetches()
@@ -175,6 +193,8 @@ class Node:
         job = core.store.begin_flush()
         if job is not None:
             self.effects.append(Flush(job))
+        if core.audit.is_on and (lines := core.audit.take()):
+            self.effects.append(WriteAudit(lines))
         effects = self.effects.copy()
         self.effects.clear()
         return effects
@@ -220,6 +240,7 @@ class Node:
 
     def _stopping(self, event: Stopping, moment: Moment) -> None:
         unload(self.core, moment)
+        self.core.audit.tick(moment, is_end=True)
 
     # --- what follows from any event ---
 
@@ -263,6 +284,7 @@ class Node:
         """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends that state."""
         self._checkpoint(force=self.core.store.disk_full)
         self.effects += self._disk_news.report()
+        self.core.audit.tick(moment)
         self.core.store.producer_expiration.run(moment.wall_ms, self.core.config.producer_id_expiration_ms)
         self.core.schedule(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
 

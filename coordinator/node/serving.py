@@ -7,6 +7,7 @@ A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_cl
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.handlers.budget import COST_A_STEP
@@ -28,6 +29,9 @@ from protocol.session import Request, RequestRef, Session
 _CHECKS_A_LIMIT = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
 
+_MOST_TIMED: Final = 1_000
+"""Unanswered requests of a connection whose time is measured."""
+
 
 class Serving:
     """All connections of a node. Effects are appended to `effects`."""
@@ -38,7 +42,7 @@ class Serving:
         """The handlers of clients' requests."""
         self.flushers: dict[type, Callable[[Connection], None]] = {}
         """Flushes of sessions that send more than `take_data`, by the session's type."""
-        self.on_opened: list[Callable[[Connection, Opened], None]] = []
+        self.on_opened: list[Callable[[Connection, Opened, Moment], None]] = []
         """Called with each new connection."""
         self.admit: Callable[[Connection, Message, Moment], None] | None = None
         """Raises ProtocolViolation for a request that the connection may not send yet."""
@@ -46,6 +50,8 @@ class Serving:
         """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
         """Turns each reply into the one that is sent; None: it is sent later."""
+        self.on_reply: Callable[[Connection, Message, Moment], Message] | None = None
+        """Turns each reply to a client into the one that is encoded."""
         self.guards: Callable[[int | None], bool] = lambda _broker: False
         """Returns true if heartbeats of a connection on this broker's listener need its permission."""
         self.touched: dict[int, Connection] = {}
@@ -76,7 +82,7 @@ class Serving:
             return
         core.connections[event.connection] = connection
         for opened in self.on_opened:
-            opened(connection, event)
+            opened(connection, event, moment)
             if event.connection not in core.connections:
                 return
         core.count("connections_opened")
@@ -119,7 +125,7 @@ class Serving:
                 return
         if connection.is_heavy and connection.session.buffered_bytes:
             self.waiting.setdefault(connection.number, connection)
-            self._pause_or_resume(connection)
+            self.pause_or_resume(connection)
         else:
             self.serve(connection, moment)
 
@@ -150,13 +156,19 @@ class Serving:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget
         try:
-            while budget.cost > 0 and (request := session.next_request()) is not None:
+            while budget.cost > 0 and not connection.is_throttled:
+                request = session.next_request()
+                if request is None:
+                    break
                 number, message = request
                 if type(message) is Heartbeat and (
                     not connection.is_guarded or connection.may_heartbeat(message, now_ms)
                 ):
                     budget.cost -= 1
                     reply = heartbeat(core, message, now_ms)
+                    if reply is None:
+                        self._serve_request(connection, request, moment)
+                        continue
                     if reply is not HEARTBEAT_OK and reply.error_code is ErrorCode.FENCED_INSTANCE_ID:
                         note_fenced(core, connection.number, message, moment)
                     connection.out.append(session.encode_reply(number, reply))
@@ -167,9 +179,9 @@ class Serving:
             return
         if self.waiting:
             self.waiting.pop(connection.number, None)
-        if budget.cost <= 0 and session.buffered_bytes:
+        if budget.cost <= 0 and session.buffered_bytes and not connection.is_throttled:
             self.waiting[connection.number] = connection  # behind the other connections
-        self._pause_or_resume(connection)
+        self.pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
         """Serve the connections that wait for their turn, as far as the step's budget goes."""
@@ -181,12 +193,17 @@ class Serving:
 
     def keeps_waiting(self, number: int) -> bool:
         """Return true if a reply of the connection is held until the disk has its record, or if requests of it wait
-        behind one that this node, the disk or a broker has not answered: heartbeats may be among them."""
+        behind one that this node, the disk or a broker has not answered, or are not read: heartbeats may be among
+        them."""
         connection = self._core.connections.get(number)
         if connection is None:
             return False
         session = connection.session
-        return session.has_waiting_request or (bool(self._core.outbox.held) and session.unanswered > 0)
+        return (
+            connection.is_throttled
+            or session.has_waiting_request
+            or (bool(self._core.outbox.held) and session.unanswered > 0)
+        )
 
     def _serve_request(self, connection: Connection, request: Request, moment: Moment) -> None:
         core = self._core
@@ -204,11 +221,15 @@ class Serving:
         if cost > self._most_entries and (refused := cost_of_kind.refusal(request.message, self._most_entries)):
             core.outbox.send(ref, refused)
             return
+        if connection.began is None or len(connection.began) > _MOST_TIMED:  # some are never answered: acks=0
+            connection.began = {}
+        connection.began[request.number] = type(request.message).__name__, moment.monotonic_ms
         self.handlers[type(request.message)](core, ref, request.message, moment)
 
-    def _pause_or_resume(self, connection: Connection) -> None:
+    def pause_or_resume(self, connection: Connection) -> None:
+        """Read from the connection, or not: it is throttled, waits for its turn, or has sent more than is answered."""
         number = connection.number
-        should_pause = number in self.waiting or connection.session.is_behind
+        should_pause = connection.is_throttled or number in self.waiting or connection.session.is_behind
         if should_pause != connection.is_paused:
             connection.is_paused = should_pause
             self._effects.append(Pause(number) if should_pause else Resume(number))
@@ -254,6 +275,10 @@ class Serving:
             return 0
         if (connection := self._core.connections.get(ref.connection)) is None:
             return 0
+        if self.on_reply is not None:
+            reply = self.on_reply(connection, reply, moment)
+        if connection.began and (began := connection.began.pop(ref.number, None)) is not None:
+            self._core.timings.answered(began[0], moment.monotonic_ms - began[1])
         data = connection.session.encode_reply(ref.number, reply)
         connection.out.append(data)
         self.touched[ref.connection] = connection

@@ -2,7 +2,7 @@
 
 from coordinator.clock import Moment
 from coordinator.handlers.core import Core
-from coordinator.runtime.group_kinds import unloaded
+from coordinator.runtime.kinds.group_kinds import unloaded
 from coordinator.runtime.shard import ShardState
 
 

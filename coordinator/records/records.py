@@ -3,6 +3,8 @@
 An action builds records and never applies them; only `Shard.apply` does, live and at load alike.
 """
 
+from typing import Final
+
 import msgspec
 
 from coordinator.records.consumer_records import ConsumerRecord
@@ -24,6 +26,11 @@ class MemberRecord(msgspec.Struct, frozen=True, gc=False):
     session_timeout_ms: int
     subscription: bytes
     assignment: bytes
+
+
+REBALANCE_AFTER_LOAD_MS: Final = -2
+"""State timestamp of a group whose members have not joined again since it was converted: were it loaded as Stable, some
+would wait for ever for what they are assigned. It is not -1, the unknown time of a record of version 0."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):

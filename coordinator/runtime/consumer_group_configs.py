@@ -27,6 +27,8 @@ def settings_of(config: Config, own: Mapping[str, str]) -> ConsumerGroupSettings
         max_size=config.group_consumer_max_size,
         assignors=config.group_consumer_assignors.all,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        migration_policy=config.group_consumer_migration_policy,
+        classic_max_size=config.group_max_size,
     )
 
 

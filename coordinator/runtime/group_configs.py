@@ -4,7 +4,7 @@ Key: "group/" and the group's id. Value, version 1: two bytes of version, then a
 value: the group follows the node. A group need not exist to have settings.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS, Config
-from coordinator.config.keys import Key, Names
+from coordinator.config.keys import BackwardCommits, Key, Names
 from coordinator.groups.classic.state import GroupSettings
 from coordinator.groups.consumer.state import ConsumerGroupSettings
 from coordinator.runtime.consumer_group_configs import CONSUMER_SETTINGS, refuse_settings, settings_of
@@ -41,11 +41,14 @@ _KIND = b"group/"
 _VERSION = b"\x00\x01"
 _INITIAL_DELAY, _MAX_SIZE = "group.initial.rebalance.delay.ms", "group.max.size"
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+_BACKWARD = "group.offsets.backward"
 _TOPICS, _FILTERS = "group.forbidden.topics", "group.forbidden.filters"
+_OF_ANY_KIND = (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _BACKWARD, _TOPICS, _FILTERS)
 SETTINGS: Mapping[str, Key] = {
-    **{name: KEYS[name] for name in (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _TOPICS, _FILTERS)},
+    **{name: KEYS[name] for name in _OF_ANY_KIND},
     **CONSUMER_SETTINGS,
 }
+_CONFIG_TYPES = {Names: ConfigType.LIST, BackwardCommits: ConfigType.STRING}
 _LISTS = (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
 
 
@@ -76,6 +79,7 @@ class GroupConfigs:
             max_size=config.group_max_size,
             max_pending_ids=config.max_pending_ids_per_group,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+            offsets_backward=config.group_offsets_backward,
         )
         self.overrides: dict[str, GroupSettings] = {}
         self._consumer_settings = settings_of(config, {})
@@ -115,6 +119,7 @@ class GroupConfigs:
             min_session_timeout_ms=int(own.get(_MIN_SESSION, common.min_session_timeout_ms)),
             max_session_timeout_ms=int(own.get(_MAX_SESSION, common.max_session_timeout_ms)),
             max_size=int(own.get(_MAX_SIZE, common.max_size)),
+            offsets_backward=BackwardCommits(own.get(_BACKWARD, common.offsets_backward)),
         )
 
     def of(self, group_id: str) -> GroupSettings:
@@ -189,9 +194,9 @@ class GroupConfigs:
 
     # ----------------------------------------------------------------------------------------------------- showing
 
-    def own(self, group_id: str) -> Collection[str]:
-        """Names of the settings the group has itself."""
-        return self._own.get(group_id, {}).keys()
+    def own(self, group_id: str) -> Mapping[str, str]:
+        """Settings that the group has itself."""
+        return self._own.get(group_id, {})
 
     def described(self, group_id: str) -> list[DescribedConfig]:
         """Describe every setting with its possible sources, the strongest first."""
@@ -211,7 +216,7 @@ class GroupConfigs:
             value=value if own is None else own,
             config_source=synonyms[0].source,
             synonyms=tuple(synonyms),
-            config_type=ConfigType.LIST if key.type is Names else ConfigType.INT,
+            config_type=_CONFIG_TYPES.get(key.type, ConfigType.INT),
             documentation=key.about,
             is_default=synonyms[0].source == ConfigSource.DEFAULT,
         )

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from coordinator.groups.classic.state import GroupState
+from coordinator.groups.tallies import GroupTallies
 from coordinator.runtime.group import Group
 
 
@@ -25,8 +26,9 @@ _EMPTY = Counted(GroupState.EMPTY.title)
 class GroupCounts:
     """Sums over the groups of a shard; `count` after each change of one keeps them true."""
 
-    def __init__(self) -> None:
-        """Begin with no groups counted."""
+    def __init__(self, tallies: GroupTallies) -> None:
+        """Begin with no groups counted. `tallies`: those of the node, by group."""
+        self.tallies = tallies
         self.states: Counter[str] = Counter()
         self.members = self.pending_ids = self.balanced_groups = self.balanced_members = 0
         self.metadata_bytes = 0

@@ -6,12 +6,13 @@ processes that fence each other would push out the notes of all others.
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from coordinator.groups.tallies import GroupTallies
 from coordinator.records.records import Note
 from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNotesReply
 
@@ -55,11 +56,17 @@ class Journal:
         self._count = 0
         self._bytes = 0
         self.rebalances: dict[str, int] = {}
+        self.tallies = GroupTallies()
+        self.on_note: Callable[[Note], None] | None = None
+        """Called with each new note that repeats none, or whose count has doubled."""
+        self.on_act: Callable[[Note], None] | None = None
+        """Called with each new note of an act."""
 
     def add(self, note: Note) -> Note | None:
         """Number the note and keep it. Return the note to append to the notes log; None for a mere repetition, which
         only raises the count of the note before it. When the count has doubled, that note becomes the newest again, so
         that a client that reads on from a number sees it."""
+        self.tallies.noted(note)
         if note.kind == "rebalance":
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)
@@ -76,6 +83,10 @@ class Journal:
                 return None
         note = replace(note, number=kept.next_number)
         self._append(kept, note, at)
+        if self.on_note is not None:
+            self.on_note(note)
+        if note.act and self.on_act is not None:
+            self.on_act(note)
         return note
 
     def load(self, note: Note) -> None:
@@ -98,6 +109,11 @@ class Journal:
         limit = max(message.limit, 0)
         chosen = kept[:limit] if message.after >= 0 else kept[len(kept) - min(limit, len(kept)) :]
         return ListNotesReply(notes=tuple(_listed(note) for note in chosen))
+
+    def newest_ms(self, group_id: str) -> int:
+        """Return the wall time of the group's newest note; -1 without one."""
+        kept = self._groups.get(group_id)
+        return -1 if kept is None or not kept.notes else kept.notes[-1].wall_ms
 
     def newest(self, group_id: str) -> int:
         """Return the number of the group's newest note; -1 without one."""

@@ -12,7 +12,7 @@ import msgspec
 from coordinator.clock import Moment
 from coordinator.records.codec import decode, decode_marker
 from coordinator.records.records import LogCorrupt
-from coordinator.runtime.group_kinds import loaded
+from coordinator.runtime.kinds.group_kinds import loaded
 from coordinator.runtime.offset_replay import CommonCommits
 from coordinator.runtime.shard import NO_PRODUCER, Shard, ShardState
 from coordinator.runtime.snapshot import SnapshotUnknown, restore

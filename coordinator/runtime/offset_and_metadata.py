@@ -2,6 +2,16 @@
 
 import msgspec
 
+from coordinator.groups.classic.events import Client
+
+
+class Committer(msgspec.Struct, frozen=True, gc=False):
+    """Sender of a commit. `member_id` is empty, and `generation_id` negative, of one that is no member."""
+
+    member_id: str
+    generation_id: int
+    client: Client
+
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A committed offset as it is kept. `topic_id`: of the topic that had the name when it was committed; None if that

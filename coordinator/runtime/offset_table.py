@@ -4,13 +4,13 @@
 Nested dictionaries, not one with tuple keys: half the memory for each offset. Expiry keeps its position here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from coordinator.records.records import CommittedOffset
-from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
 from protocol.messages.groups import OffsetChange
 
 MOST_BACK: Final = 2_000
@@ -112,7 +112,7 @@ class PendingOffsets:
 class OffsetTable:
     """Offsets of the groups of one shard."""
 
-    __slots__ = ("_groups", "_ids", "_names", "count", "pending", "topic_names", "went_back")
+    __slots__ = ("_groups", "_ids", "_names", "committer", "count", "origins", "pending", "topic_names", "went_back")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, OffsetAndMetadata]]] = {}
@@ -122,6 +122,10 @@ class OffsetTable:
         """Names by id of all topics for which an offset was set with the topic's id."""
         self.count = 0
         self.pending = PendingOffsets()
+        self.committer: Committer | None = None
+        """Sender of the commit that is set now; None if that is not known, as at a load."""
+        self.origins: dict[str, dict[str, dict[int, tuple[int, Committer]]]] = {}
+        """Previous offset (-1: none) and sender of each commit since the start, by group, topic and partition."""
         self.went_back: list[tuple[str, OffsetChange]] = []
         """Commits below the offset before, by group, until a handler takes note of them; the first ones."""
 
@@ -129,17 +133,24 @@ class OffsetTable:
         """Set each `record.offset` as the group's committed offset."""
         group_id = topic = None
         partitions: dict[int, OffsetAndMetadata] = {}
+        origins: dict[int, tuple[int, Committer]] = {}
+        committer = self.committer
         for record in records:
             # Records of one commit share their texts.
             if record.topic is not topic or record.group_id is not group_id:
                 group_id, topic = record.group_id, record.topic
                 partitions = self._partitions(group_id, topic)
+                origins = self._origins(group_id, topic)
             before = partitions.get(record.partition)
             if before is None:
                 self.count += 1
             elif record.offset < before.offset and len(self.went_back) < MOST_BACK:
                 change = OffsetChange(record.topic, record.partition, before.offset, record.offset)
                 self.went_back.append((record.group_id, change))
+            if committer is not None:
+                origins[record.partition] = (-1 if before is None else before.offset, committer)
+            elif origins:
+                origins.pop(record.partition, None)
             topic_id = record.topic_id
             partitions[record.partition] = OffsetAndMetadata(
                 record.offset,
@@ -152,6 +163,30 @@ class OffsetTable:
         if self.pending:
             for record in records:
                 self.pending.overtake(record.group_id, (record.topic, record.partition))
+
+    def going_back(self, records: Iterable[CommittedOffset]) -> frozenset[Place]:
+        """Return the partitions in which the records are below the committed offset."""
+        found: list[Place] = []
+        for record in records:
+            before = self.get(record.group_id, record.topic, record.partition)
+            if before is not None and record.offset < before.offset:
+                found.append((record.topic, record.partition))
+        return frozenset(found)
+
+    def origin_of(self, group_id: str, topic: str, partition: int) -> tuple[int, Committer] | None:
+        """Return the previous offset and the sender of the partition's commit; None if that is not known."""
+        return self.origins.get(group_id, {}).get(topic, {}).get(partition)
+
+    def _origins(self, group_id: str, topic: str) -> dict[int, tuple[int, Committer]]:
+        if self.committer is None:
+            return self.origins.get(group_id, {}).get(topic, {})
+        topics = self.origins.get(group_id)
+        if topics is None:
+            topics = self.origins[group_id] = {}
+        origins = topics.get(topic)
+        if origins is None:
+            origins = topics[self._names.setdefault(topic, topic)] = {}
+        return origins
 
     def share_id(self, topic_id: bytes, topic: str) -> bytes:
         """Return the one object for this id, however many offsets have it."""
@@ -212,6 +247,7 @@ class OffsetTable:
             partitions = self._partitions(group_id, topic)
             self.count += partition not in partitions
             partitions[partition] = kept
+            self.origins.get(group_id, {}).get(topic, {}).pop(partition, None)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Remove the group's offset of the partition, pending ones too."""
@@ -221,10 +257,13 @@ class OffsetTable:
         if topics.get(topic, {}).pop(partition, None) is None:
             return
         self.count -= 1
+        self.origins.get(group_id, {}).get(topic, {}).pop(partition, None)
         if not topics[topic]:
             del topics[topic]
+            self.origins.get(group_id, {}).pop(topic, None)
         if not topics:
             del self._groups[group_id]
+            self.origins.pop(group_id, None)
 
     def restore(self, group_id: str, topic: str, partitions: dict[int, OffsetAndMetadata]) -> None:
         """Set commits of a group to a topic from a snapshot, which names each partition once."""

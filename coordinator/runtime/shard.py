@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
 from coordinator.groups.classic import applying
-from coordinator.groups.classic.state import ClassicGroup, GroupSettings
+from coordinator.groups.classic.state import ClassicGroup, GroupSettings, GroupState
 from coordinator.groups.classic.table import decide
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerGroupSettings
 from coordinator.groups.consumer.topics import NoTopics, TopicImage
@@ -39,9 +39,16 @@ from coordinator.runtime.expiry_rules import earliest_expiry_ms
 from coordinator.runtime.expiry_schedule import ExpirySchedule
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
-from coordinator.runtime.group_kinds import AnyEvent, append_failed, handle
 from coordinator.runtime.journal import Journal, encode_note
-from coordinator.runtime.kind_records import apply_consumer, as_simple, end_on_record, refuse_member
+from coordinator.runtime.kinds.group_kinds import AnyEvent, append_failed, handle
+from coordinator.runtime.kinds.kind_records import (
+    apply_consumer,
+    as_simple,
+    end_on_record,
+    refuse_backward,
+    refuse_member,
+    state_changed,
+)
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
@@ -134,7 +141,7 @@ class Shard:
         self.loaded_records = 0
         self.snapshot_end = -1
         """End of the snapshot from which the shard was loaded; -1: no usable one."""
-        self.counts = GroupCounts()
+        self.counts = GroupCounts(tools.journal.tallies)
         self.deleting: set[str] = set()
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self._tools = tools
@@ -142,9 +149,10 @@ class Shard:
 
     # --- the write rule ---
 
-    def process(self, group: Group, event: AnyEvent, moment: Moment) -> None:
-        """Run the event on the group. Its replies are sent at once, or when their record is on disk."""
-        self.deliver(group.group_id, self.run(group, event, moment))
+    def process(self, group: Group, event: AnyEvent, moment: Moment, preceding: Sequence[ShardRecord] = ()) -> None:
+        """Run the event on the group. Its replies are sent at once, or when their record is on disk. `preceding`:
+        records that make the group what the event finds, in one batch with the event's own, if it has any."""
+        self.deliver(group.group_id, self.run(group, event, moment, preceding))
 
     def deliver(self, group_id: str, answers: Iterable[Answer]) -> None:
         """Send the replies that are marked `at_once`; hold the others until the group's last record is durable."""
@@ -155,16 +163,19 @@ class Shard:
             else:
                 outbox.hold(outbox.position_of(group_id), ref, reply)
 
-    def run(self, group: Group, event: AnyEvent, moment: Moment) -> list[Answer]:
+    def run(self, group: Group, event: AnyEvent, moment: Moment, preceding: Sequence[ShardRecord] = ()) -> list[Answer]:
         """Run the event on the group, and follow-up events until nothing changes any more. Return the replies to
-        deliver."""
-        answers: list[Answer] = []
+        deliver. A conversion puts another object in the group's place: what follows happens to that."""
         events: deque[AnyEvent] = deque((event,))
+        run = _Run(moment, events, [])
         classic = group.classic
-        before = classic.state
+        before, since_ms = classic.state, classic.state_since_ms
         for _ in range(_SETTLE_ROUNDS):
             while events:
-                self._step(group, events.popleft(), moment, events, answers)
+                if self._step(group, events.popleft(), run, preceding):
+                    group = self.groups.get(group.group_id, group)
+                    classic = group.classic
+                preceding = ()
             if classic.phase is not None:
                 events.extend(self._tools.purgatory.check_and_complete(classic.phase.key))
             if not events:
@@ -172,35 +183,36 @@ class Shard:
                 if present is not None:
                     self.counts.count(present)
                     if classic.state is not before:
-                        self.expirations.note_change(group.group_id)
-                return answers
+                        state_changed(self, group.group_id, before, run.moment.wall_ms - since_ms)
+                return run.answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
-    def _step(
-        self, group: Group, event: AnyEvent, moment: Moment, events: deque[AnyEvent], answers: list[Answer]
-    ) -> None:
-        tools = self._tools
-        out = Outcome(moment, tools.ids)
+    def _step(self, group: Group, event: AnyEvent, run: "_Run", preceding: Sequence[ShardRecord]) -> bool:
+        """Run one event; return true if records were written."""
+        tools, events = self._tools, run.events
+        out = Outcome(run.moment, tools.ids)
         handle(group, event, out)
         if out.records:
+            out.records[:0] = preceding
             end_on_record(group, out.records)
-            failed = self.record(out.records, group, moment, is_splittable=out.is_splittable)
+            failed = self.record(out.records, group, run.moment, is_splittable=out.is_splittable)
             if failed is not None:
                 events.appendleft(append_failed(event, failed))
-                return
+                return False
         for key, operation in out.watched.items():
             if operation is None:
                 tools.purgatory.cancel(key)
             else:
                 events.extend(tools.purgatory.try_complete_else_watch(operation))
-        answers.extend(out.replies)
+        run.answers.extend(out.replies)
         tools.outbox.pushes.extend(out.pushes)
         if out.notes:
-            self.append_notes(out.notes, moment)
+            self.append_notes(out.notes, run.moment)
         events.extend(out.follow_ups)
         for steps in out.work:
             assert tools.slices is not None, "work of groups needs a node"
             tools.slices.add(run_steps(steps, partial(_process_if_present, self, group)))
+        return bool(out.records)
 
     def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
         """Append a commit: return the reply, valid when `position_of` the group is durable, or the error. A commit
@@ -211,6 +223,7 @@ class Shard:
             message = as_simple(message)
         records: list[CommittedOffset] = []
         decided = decide(group.classic, message, moment, records)
+        decided = refuse_backward(group, records, decided)
         if not records:
             return decided
         payload = encode_offsets(records, self._tools.max_batch_bytes)
@@ -223,8 +236,7 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        failed = self._write_of(group.group_id, batch)
-        if failed is not None:
+        if (failed := self._write_of(group.group_id, batch)) is not None:
             return failed
         self._apply_offsets(records, producer_id, group)
         return decided
@@ -248,12 +260,7 @@ class Shard:
     ) -> ErrorCode | None:
         """Delete the group's offsets of these partitions, pending ones too, in any state of the group; durable when
         `position_of` is."""
-        tombstones: list[ShardRecord] = [OffsetTombstone(group_id, topic, partition) for partition in partitions]
-        failed = self._append(tombstones, moment)
-        if failed is None:
-            for tombstone in tombstones:
-                self.apply(tombstone)
-        return failed
+        return self.record([OffsetTombstone(group_id, topic, partition) for partition in partitions], None, moment)
 
     def end_transaction(self, marker: TransactionEnded, moment: Moment) -> Appended | ErrorCode:
         """Append the marker and return its place. The marker of an unknown producer changes nothing
@@ -265,7 +272,7 @@ class Shard:
         return appended
 
     def record(
-        self, records: list[ShardRecord], group: Group, moment: Moment, *, is_splittable: bool = False
+        self, records: list[ShardRecord], group: Group | None, moment: Moment, *, is_splittable: bool = False
     ) -> ErrorCode | None:
         """Append and apply the records. Of splittable records some parts may be stored when a later one is refused."""
         failed = self._append(records, moment)
@@ -303,12 +310,8 @@ class Shard:
     def append_notes(self, unnumbered: Iterable[Note], moment: Moment) -> None:
         """Append notes to the journal."""
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
-        news = []
-        for note in unnumbered:
-            numbered = self._tools.journal.add(note)
-            if numbered is not None:
-                news.append(encode_note(numbered))
-        if news:
+        numbered = map(self._tools.journal.add, unnumbered)
+        if news := [encode_note(note) for note in numbered if note is not None]:
             self._tools.notes_log.append(encode_batch(news, timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:
@@ -324,7 +327,7 @@ class Shard:
         elif isinstance(record, MemberReplaced) and group_id in self.groups:
             applying.replace_member(self.groups[group_id].classic, record)
         elif isinstance(record, GroupTombstone):
-            self.remove(group_id)
+            self.remove(group_id, group)
         elif isinstance(record, Ownership):
             self._ensure(group_id, group).owners().apply(record)
         elif isinstance(record, OwnershipTombstone):
@@ -363,7 +366,8 @@ class Shard:
 
     def _ensure(self, group_id: str, group: Group | None = None) -> Group:
         """Return the group, added if it is absent: this object, or a new one."""
-        return self.groups.get(group_id) or self.adopt(group or self.new_group(group_id))
+        usable = group if group is not None and group.classic.state is not GroupState.DEAD else None
+        return self.groups.get(group_id) or self.adopt(usable or self.new_group(group_id))
 
     def adopt(self, group: Group) -> Group:
         """Add the group to the shard."""
@@ -372,27 +376,29 @@ class Shard:
         self.expirations.note_change(group.group_id)
         return group
 
-    def remove(self, group_id: str) -> None:
-        """Remove the group; its committed offsets stay."""
-        group = self.groups.pop(group_id, None)
+    def remove(self, group_id: str, successor: Group | None = None) -> None:
+        """Remove the group; its committed offsets and its ownership registry stay. `successor`: the group in its place,
+        if it is converted."""
+        group, owners = self.groups.pop(group_id, None), None
         if group is not None:
             group.end()
+            owners = group.classic.owners
             self.counts.drop(group)
             self.expirations.remove(group_id)
             self._tools.directory.pop(group_id, None)
-        if self.offsets.holds(group_id):
-            # Offsets outlive their group's record only in a log; they make a simple group
-            # (docs/spec/group-protocol.md#5.3).
-            self.adopt(self.new_group(group_id))
+        if successor is None or successor is group:
+            if not self.offsets.holds(group_id) and not owners:
+                return
+            # Offsets outlive their group's record in a log, and when the kind of the group changes; they make a simple
+            # group (docs/spec/group-protocol.md#5.3).
+            successor = self.new_group(group_id)
+        successor.classic.owners = owners
+        self.adopt(successor)
 
     def create(self, group_id: str, moment: Moment) -> Group | ErrorCode:
         """Create a group and record it before its first event: its empty record is appended and applied here."""
-        record = GroupMetadata(group_id, "", 0, None, None, moment.wall_ms)
-        failed = self._append([record], moment)
-        if failed is not None:
-            return failed
-        self.apply(record)
-        return self.groups[group_id]
+        failed = self.record([GroupMetadata(group_id, "", 0, None, None, moment.wall_ms)], None, moment)
+        return self.groups[group_id] if failed is None else failed
 
     def partitions_of(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
         """Return the dictionary for commits of the group to the topic, for a loader that decodes without records. The
@@ -408,12 +414,20 @@ class Shard:
             groups.clear()
         self.offsets = OffsetTable()
         self.expirations = ExpirySchedule()
-        self.counts = GroupCounts()
+        self.counts = GroupCounts(self._tools.journal.tallies)
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:
         """Write-ahead position of the group's last record: its state may be shown only when that is durable."""
         return self._tools.outbox.position_of(group_id)
+
+
+class _Run(NamedTuple):
+    """An event and what follows from it: events still to come, replies so far."""
+
+    moment: Moment
+    events: deque[AnyEvent]
+    answers: list[Answer]
 
 
 def _process_if_present(shard: Shard, group: Group, event: AnyEvent, moment: Moment) -> bool:

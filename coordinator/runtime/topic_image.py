@@ -12,6 +12,8 @@ class EmbeddedTopicImage:
 
     __slots__ = ("_topics",)
 
+    is_known = True
+
     def __init__(self, topics: EmbeddedTopics) -> None:
         self._topics = topics
 

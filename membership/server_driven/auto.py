@@ -10,7 +10,8 @@ from protocol.errors import ErrorCode
 
 class AutoMembership(ServerDrivenMembership):
     """One member of one group. It begins as a member of a group that the coordinator balances. If the coordinator does
-    not know the request to join such a group, the member goes on as a classic one, for good."""
+    not know the request to join such a group, the member goes on as a classic one, for good; but not if it wants a
+    regular expression matched."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -25,7 +26,7 @@ class AutoMembership(ServerDrivenMembership):
         """Return the effects of an event; none after `Closed`."""
         effects = super().step(event, now_ms)
         refused = [one for one in effects if isinstance(one, Fatal) and one.error_code == ErrorCode.UNSUPPORTED_VERSION]
-        if self._is_classic or not refused:
+        if self._is_classic or not refused or self._member.regex:
             return effects
         self._is_classic, self._table = True, core.TABLE
         self._member.reset("joining for the first time", forget_id=True)

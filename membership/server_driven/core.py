@@ -1,11 +1,11 @@
-"""The table of a member that the coordinator balances, and what it sends as soon as it may."""
+"""The table of a member that the coordinator balances, and what it sends as soon as it may. It is never SYNCING."""
 
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 from membership import heartbeats as classic
 from membership import joining, operations, ownership, subscription
-from membership.core import Membership, MembershipRow, nothing, settle_lookups, settle_operations
+from membership.core import Membership, MembershipRow, nothing, on, settle_lookups, settle_operations
 from membership.events import (
     AssignedByHand,
     ClaimAsked,
@@ -18,6 +18,7 @@ from membership.events import (
     Released,
     Subscribed,
     SubscribedToPattern,
+    SubscribedToRegex,
 )
 from membership.member import MemberState, State
 from membership.replies import (
@@ -32,35 +33,15 @@ from membership.replies import (
     ReleaseAnswered,
     SessionTimedOut,
 )
-from membership.server_driven import commits, heartbeats, polls, reconciliation
+from membership.server_driven import commits, heartbeats, polls, reconciliation, subscribing
 from membership.server_driven.state import ServerDrivenState
 from protocol.messages.consumer_groups import AssignmentChanged
 from protocol.messages.groups import NO_GENERATION, CoordinatorMoved, MemberRemoved, RebalanceStarted
 
 E = TypeVar("E")
-Action = Callable[[ServerDrivenState, E], None]
 
 
-class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
-    """A row of the table, as in `membership.core`; there is no state SYNCING."""
-
-    def __init__(self, event: type[E]) -> None:
-        self.event = event
-
-    def __call__(
-        self,
-        *,
-        unjoined: Action[E],
-        releasing: Action[E],
-        joining: Action[E],
-        steady: Action[E],
-        leaving: Action[E],
-    ) -> MembershipRow:
-        cells = (unjoined, releasing, joining, nothing, steady, leaving)
-        return MembershipRow(self.event, dict(zip(State, cells, strict=True)))
-
-
-def _everywhere(event: type[E], action: Action[E]) -> MembershipRow:
+def _everywhere(event: type[E], action: Callable[[ServerDrivenState, E], None]) -> MembershipRow:
     """Make the row of an event that means the same in every state."""
     return MembershipRow(event, dict.fromkeys(State, action))
 
@@ -68,36 +49,40 @@ def _everywhere(event: type[E], action: Action[E]) -> MembershipRow:
 # fmt: off
 TABLE = {row.event: row.cells for row in (
     on(Polled)(
-        unjoined=polls.start, releasing=joining.note_poll, joining=joining.note_poll,
+        unjoined=polls.start, releasing=joining.note_poll, joining=joining.note_poll, syncing=nothing,
         steady=polls.poll, leaving=nothing),
     on(Released)(
-        unjoined=polls.let_go, releasing=polls.join_when_released, joining=polls.let_go,
+        unjoined=polls.let_go, releasing=polls.join_when_released, joining=polls.let_go, syncing=nothing,
         steady=polls.let_go, leaving=polls.depart),
     on(Subscribed)(
-        unjoined=subscription.subscribe, releasing=subscription.subscribe, joining=subscription.subscribe,
-         steady=subscription.subscribe, leaving=nothing),
+        unjoined=subscribing.subscribe, releasing=subscribing.subscribe, joining=subscribing.subscribe,
+        syncing=nothing, steady=subscribing.subscribe, leaving=nothing),
     on(SubscribedToPattern)(
-        unjoined=subscription.subscribe_to_pattern, releasing=subscription.subscribe_to_pattern,
-        joining=subscription.subscribe_to_pattern,
-        steady=subscription.subscribe_to_pattern, leaving=nothing),
+        unjoined=subscribing.subscribe_to_pattern, releasing=subscribing.subscribe_to_pattern,
+        joining=subscribing.subscribe_to_pattern, syncing=nothing,
+        steady=subscribing.subscribe_to_pattern, leaving=nothing),
+    on(SubscribedToRegex)(
+        unjoined=subscribing.subscribe_to_regex, releasing=subscribing.subscribe_to_regex,
+        joining=subscribing.subscribe_to_regex, syncing=nothing,
+        steady=subscribing.subscribe_to_regex, leaving=nothing),
     on(AssignedByHand)(
-        unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing,
+        unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
         steady=nothing, leaving=nothing),
     on(Closing)(
-        unjoined=polls.close, releasing=joining.close_when_released, joining=polls.close,
+        unjoined=polls.close, releasing=joining.close_when_released, joining=polls.close, syncing=nothing,
         steady=polls.close, leaving=nothing),
 
     on(ConsumerHeartbeatAnswered)(
-        unjoined=nothing, releasing=nothing, joining=heartbeats.hear,
+        unjoined=nothing, releasing=nothing, joining=heartbeats.hear, syncing=nothing,
         steady=heartbeats.hear, leaving=heartbeats.hear_leave),
     on(PollOverdue)(
-        unjoined=nothing, releasing=nothing, joining=nothing,
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
         steady=polls.give_up_place, leaving=nothing),
     on(AssignmentChanged)(
-        unjoined=nothing, releasing=nothing, joining=nothing,
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
         steady=heartbeats.hurry, leaving=nothing),
     on(MemberRemoved)(
-        unjoined=nothing, releasing=nothing, joining=nothing,
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
         steady=heartbeats.hurry, leaving=nothing),
 
     _everywhere(RejoinAsked, nothing),
@@ -144,8 +129,8 @@ class ServerDrivenMembership(Membership):
         if m.releasing or m.is_by_hand:
             return False
         if m.state is State.UNJOINED:
-            return bool(m.topics or m.held)
-        return m.state is State.STEADY and not m.topics and m.pattern is None
+            return bool(m.topics or m.regex or m.held)
+        return m.state is State.STEADY and not m.is_subscribed
 
     @property
     def rejoins_next(self) -> bool:
@@ -157,4 +142,4 @@ class ServerDrivenMembership(Membership):
         """True if the member has taken the assignment that it was told last, for the topics that it wants."""
         m = self._member
         has_share = m.last_generation_id != NO_GENERATION and not m.unnamed and not m.releasing
-        return m.state is State.STEADY and has_share and m.told_topics == m.topics
+        return m.state is State.STEADY and has_share and m.is_subscription_told

@@ -28,7 +28,7 @@ def may_send(m: ServerDrivenState) -> bool:
         return False
     if m.looks_first or m.is_asking(ConsumerGroupHeartbeat):
         return False
-    wants_others = m.told_topics != m.topics and bool(m.topics or m.pattern)
+    wants_others = not m.is_subscription_told and m.is_subscribed
     return m.is_urgent or wants_others or m.state is State.JOINING or Timer.HEARTBEAT not in m.timers
 
 
@@ -51,11 +51,12 @@ def send(m: ServerDrivenState) -> None:
         rack_id=settings.rack_id if is_full else None,
         rebalance_timeout_ms=settings.join_within_ms if is_full else -1,
         subscribed_topic_names=m.topics if is_full or m.told_topics != m.topics else None,
+        subscribed_topic_regex=m.regex if is_full or m.told_regex != m.regex else None,
         server_assignor=settings.server_assignor if is_full else None,
         topic_partitions=owned if is_full or m.told != owned else None,
     )
     m.is_urgent = False
-    m.told, m.told_topics = owned, m.topics
+    m.told, m.told_topics, m.told_regex = owned, m.topics, m.regex
     m.disarm(Timer.HEARTBEAT)
     m.call(heartbeat, timeout_ms=settings.request_timeout_ms)
 
@@ -121,7 +122,7 @@ def _try_again(m: ServerDrivenState) -> None:
 
 def say_everything(m: ServerDrivenState) -> None:
     """Make the next heartbeat a full one."""
-    m.is_full, m.told, m.told_topics = True, None, None
+    m.is_full, m.told, m.told_topics, m.told_regex = True, None, None, None
 
 
 def hear_lookup(m: ServerDrivenState, event: LookupAnswered) -> None:
@@ -155,6 +156,10 @@ def _fatal(m: ServerDrivenState, code: ErrorCode) -> str:
         )
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return f"group {group} is gone, or of a kind that this member cannot join"
+    if code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+        return f"cannot join group {group}: {m.regex!r} is no regular expression of RE2"
+    if code == ErrorCode.UNSUPPORTED_VERSION and m.regex:
+        return f"the coordinator of group {group} matches no regular expressions, as {m.regex!r} is to be"
     if code == ErrorCode.UNSUPPORTED_ASSIGNOR:
         return f"cannot join group {group}: the coordinator has no server_assignor {m.settings.server_assignor!r}"
     return f"cannot stay in group {group}: {code.name}"

@@ -1,31 +1,24 @@
 """Actions of polls, releases of partitions and the close: from outside the group into it and out again."""
 
 from membership.events import Closing, Polled, Released
-from membership.joining import close_when_released, fenced, finish, note_poll
+from membership.joining import close_when_released, finish, may_join, note_poll
 from membership.member import State
 from membership.replies import PollOverdue
 from membership.server_driven.heartbeats import forget, leave_quietly
 from membership.server_driven.reconciliation import reconcile, report
 from membership.server_driven.state import ServerDrivenState
 from membership.subscription import look_before_joining
-from protocol.errors import ErrorCode
 from protocol.messages.groups import NO_GENERATION
 
 
 def start(m: ServerDrivenState, event: Polled) -> None:
     """Join, once the application has let go of what it lost."""
-    if m.is_by_hand:
-        return
-    if m.fenced:
-        m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))
-        return
-    note_poll(m, event)
-    if m.releasing:
+    if not may_join(m, event) or m.releasing:
         return
     if m.held:
         m.state = State.RELEASING
         m.lose()
-    elif m.topics:
+    elif m.topics or m.regex:
         _join(m)
     look_before_joining(m)
 
@@ -39,7 +32,7 @@ def _join(m: ServerDrivenState) -> None:
 def poll(m: ServerDrivenState, event: Polled) -> None:
     """Note the poll of a member. One that subscribes to nothing any more leaves."""
     note_poll(m, event)
-    if m.topics or m.releasing or m.pattern is not None:
+    if m.is_subscribed or m.releasing:
         return
     if m.held:
         m.revoke(m.held)
@@ -58,7 +51,7 @@ def let_go(m: ServerDrivenState, _event: Released) -> None:
     """Report what is left, then take what the coordinator gives."""
     m.released()
     if m.state is State.STEADY:
-        if not m.topics and m.pattern is None and not m.held:
+        if not m.is_subscribed and not m.held:
             _withdraw(m)
             return
         report(m)
@@ -67,7 +60,7 @@ def let_go(m: ServerDrivenState, _event: Released) -> None:
 
 def join_when_released(m: ServerDrivenState, _event: Released) -> None:
     m.released()
-    if m.topics:
+    if m.topics or m.regex:
         _join(m)
     else:
         m.unjoin()

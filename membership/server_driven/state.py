@@ -20,6 +20,10 @@ class ServerDrivenState(MemberState):
     """Partitions that the coordinator was last told to be held; None: it is to be told."""
     told_topics: tuple[str, ...] | None = None
     """Subscription that the coordinator knows; None: it is to be told."""
+    regex: str | None = None
+    """Regular expression that the coordinator matches; empty: none any more. None: there never was one."""
+    told_regex: str | None = None
+    """Regular expression that the coordinator knows; None: it is to be told."""
     is_full: bool = True
     """True if the next heartbeat must say everything: at a join, and after an error."""
     is_urgent: bool = False
@@ -29,6 +33,16 @@ class ServerDrivenState(MemberState):
     be refused (docs/spec/consumer-group-protocol.md#7.2)."""
     names: dict[bytes, str] = field(default_factory=dict)
     """Names of topics by id, as far as known."""
+
+    @property
+    def is_subscribed(self) -> bool:
+        """True if the member wants topics, known ones or not."""
+        return bool(self.topics or self.regex) or self.pattern is not None
+
+    @property
+    def is_subscription_told(self) -> bool:
+        """True if the coordinator knows what the member wants."""
+        return self.told_topics == self.topics and self.told_regex == self.regex
 
     def learn_topics(self, reply: MetadataReply) -> None:
         """Learn the ids of topics. A topic that was created again has another id."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from muster.cli import explain, groups, offsets, records, topics, users
+from muster.cli import explain, groups, offsets, quotas, records, topics, users
 from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint, NotThere
 from muster.cli.config import read_servers
 from muster.cli.operating import audit, carrying_out, doctor, surgery
@@ -66,6 +66,7 @@ app = typer.Typer(
 app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them and how far they are.")
 app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go.")
 app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
+app.add_typer(quotas.app, name="quotas", help="Limits of users, client ids and addresses: list, set, delete them.")
 app.add_typer(users.app, name="users", help="Users: who may log in; make and delete them, set passwords.")
 app.command("doctor")(doctor.doctor)
 app.command("audit")(audit.audit)

@@ -13,7 +13,7 @@ from muster.net.security import VARIABLES, of_environment, securities, variable
 
 _HINT = "--config, or MUSTER_... in the environment"
 _KNOWN: Final = ("MUSTER_BOOTSTRAP", "MUSTER_CONFIG", *VARIABLES)
-_OF_THE_DAEMON: Final = ("MUSTER_TLS_", "MUSTER_UPSTREAM_")
+_OF_THE_DAEMON: Final = ("MUSTER_TLS_", "MUSTER_UPSTREAM_", "MUSTER_SASL_OAUTHBEARER_JWKS_")
 """Prefixes of musterd's variables, which look like the command's."""
 _NEAR: Final = 0.85
 

@@ -1,29 +1,28 @@
 """The consumer's procedures: subscribe, poll, commit, close."""
 
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Unpack
 
-from membership.checks import check_partitions
 from membership.events import (
-    AssignedByHand,
     CommitAsked,
     OffsetsAsked,
     OffsetsDone,
     OffsetToCommit,
-    RejoinAsked,
-    Subscribed,
-    SubscribedToPattern,
 )
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
-from muster.client.commits import CommitProcedures
 from muster.client.interceptors import ConsumerInterceptor, ConsumerInterceptors
-from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
+from muster.client.member import Audience, MemberProcedures, Tell, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
+from muster.client.subscribing import SubscriptionProcedures
 from muster.core.completions import Done
-from muster.core.consumer_state import ConsumerState, Partitions, SubscriptionKind, read_settings, topic_names
+from muster.core.consumer_state import (
+    ConsumerState,
+    Partitions,
+    SubscriptionKind,
+    read_settings,
+)
 from muster.core.fetching import ConsumerRecord, Deserializer
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import parse_bootstrap
@@ -32,7 +31,7 @@ from muster.net.security import SecurityLike
 _OFFSETS_TIMEOUT_MS = 30_000
 
 
-class ConsumerProcedures(CommitProcedures):
+class ConsumerProcedures(SubscriptionProcedures):
     """The procedures that consumers of both edges share: all of it but waiting."""
 
     _runner_of: ClassVar[type[Any]]
@@ -83,8 +82,6 @@ class ConsumerProcedures(CommitProcedures):
             member_settings=member_settings,
         )
         self._max_poll_records = max_poll_records
-        self._listeners = listeners()
-        self._is_letting_go = False
         chain = ConsumerInterceptors(interceptors)
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         runner = self._runner_of(where, client_id, "consumer")
@@ -102,79 +99,6 @@ class ConsumerProcedures(CommitProcedures):
     def driver(self) -> Any:
         """For what is built on a consumer."""
         return self._driver
-
-    # -- what is read
-
-    def subscribe(
-        self,
-        topics: Iterable[str] = (),
-        *,
-        pattern: str | None = None,
-        exclude_internal_topics: bool = True,
-        on_assigned: Listener | None = None,
-        on_revoked: Listener | None = None,
-        on_lost: Listener | None = None,
-    ) -> None:
-        """Read these topics, or all whose whole name matches `pattern`, from the next poll on; they replace those of
-        an earlier call. No topic at all is `unsubscribe`. The listeners are called from `poll` and `close`, with what
-        is new or gone; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
-        """
-        names = topic_names(topics, pattern)
-        with self._runner.entered():
-            self._consuming.give_back()
-            group = self._group
-        if pattern is None and not names:
-            self._read_nothing("topics")
-            return
-        with self._runner.entered():
-            self._consuming.choose(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
-            self._listeners = listeners(on_assigned, on_revoked, on_lost)
-            if pattern is None:
-                group.tell(Subscribed(names))
-                self._consuming.drop_other_topics(names)
-            else:
-                group.tell(SubscribedToPattern(pattern, not exclude_internal_topics))
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others, whatever the group does; none at all is `unsubscribe`. Positions begin at the
-        group's committed offsets, if there is a group. Raises WrongSubscription.
-        """
-        chosen = check_partitions(partitions)
-        with self._runner.entered():
-            self._consuming.give_back()
-        if not chosen:
-            self._read_nothing("partitions")
-            return
-        with self._runner.entered():
-            self._consuming.choose(SubscriptionKind.BY_HAND)
-            self._commit_if_due()
-            if self._membership is not None:
-                self._membership.tell(AssignedByHand(chosen))
-            self._consuming.assigned(chosen, self._driver.now_ms())
-            self._consuming.subscription.callback_returned()
-
-    @abstractmethod
-    def _read_nothing(self, what: str) -> None:
-        """Unsubscribe because no topics, or no partitions, were named, or say that this must be waited for."""
-
-    def _unsubscribe(self) -> Procedure[None]:
-        self._consuming.give_back()
-        if self._membership is not None:
-            by_hand = self._consuming.kind is SubscriptionKind.BY_HAND
-            self._membership.tell(AssignedByHand(()) if by_hand else Subscribed(()))
-        self._is_letting_go = True
-        try:
-            if self._membership is not None:
-                yield from self._membership.serve()
-        finally:  # whatever a listener raises
-            self._is_letting_go = False
-            self._consuming.fetcher.assign(())
-            self._consuming.kind = SubscriptionKind.NOTHING
-
-    def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
-        """Have the group share out again, from the next poll on."""
-        with self._runner.entered():
-            self._group.tell(RejoinAsked(reason))
 
     def wakeup(self) -> None:
         """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from membership.events import Subscribed, SubscribedToPattern
+from membership.events import Subscribed, SubscribedToPattern, SubscribedToRegex
 from membership.topic_partition import TopicPartition
 from muster.client.member import DEFAULT_ASSIGNORS, Listener, MemberProcedures, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, call_application
 from muster.client.topics import TopicProcedures
 from muster.core.completions import Done, Partitions
-from muster.core.consumer_state import isolation, topic_names
+from muster.core.consumer_state import check_regex, isolation, topic_names
 from muster.core.fetching import FetchSettings
 from muster.core.lookups import Lookups
 from muster.net.bootstrap import parse_bootstrap
@@ -135,6 +135,14 @@ class GroupMemberProcedures(TopicProcedures):
         names = topic_names(topics, pattern)
         with self._runner.entered():
             self._member.tell(Subscribed(names) if pattern is None else SubscribedToPattern(pattern))
+
+    def subscribe_pattern(self, pattern: str) -> None:
+        """All topics from now on whose whole name the coordinator finds to match `pattern`, by RE2's rules and internal
+        ones too; for `group_protocol` "consumer" or "auto". Raises ValueError.
+        """
+        regex = check_regex(pattern, self._member.settings.group_protocol)
+        with self._runner.entered():
+            self._member.tell(SubscribedToRegex(regex))
 
     def commit_later(
         self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], object] = lambda _done: None

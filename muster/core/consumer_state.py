@@ -140,6 +140,15 @@ def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
     return names
 
 
+def check_regex(pattern: object, group_protocol: str) -> str:
+    """Return the regular expression, which the coordinator compiles. Raises ValueError."""
+    if group_protocol == "classic":
+        raise ValueError("the coordinator matches patterns of groups that it balances: set group_protocol")
+    if not isinstance(pattern, str) or not pattern:
+        raise ValueError(f"the pattern is {pattern!r}: a regular expression is wanted")
+    return pattern
+
+
 class ConsumerState:
     """The state between two polls."""
 

@@ -7,9 +7,12 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Self
+from urllib.parse import unquote, urlsplit
 
-from protocol.kafka.login import SaslClient, check_login
+from protocol.errors import ErrorCode
+from protocol.kafka.login import OAUTHBEARER, LoginRefused, SaslClient, check_login
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OF_BROKERS: Final = "broker."
@@ -24,11 +27,13 @@ _FIELDS: Final = {
     "sasl.mechanisms": "mechanism",
     "sasl.username": "username",
     "sasl.password": "password",
+    "sasl.oauthbearer.token.endpoint.url": "token_url",
 }
 NAMES: Final = (*_FIELDS, _HOSTNAME)
 """Names that a mapping may have."""
 _OF_TLS: Final = ("ca_location", "certificate_location", "key_location", "key_password")
-_OF_SASL: Final = ("mechanism", "username", "password")
+_OF_SASL: Final = ("mechanism", "username", "password", "token_url")
+_OF_TOKENS: Final = "file:///"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +42,8 @@ class Security:
     `ca_location` a server is believed as the system's own certificates have it, and `ca_location` may be a folder of
     them. `certificate_location` is what we show of ourselves, its key is in `key_location` or in the same file.
     `check_hostname` False believes any server with a good certificate. `mechanism` is "PLAIN", "SCRAM-SHA-256" or
-    "SCRAM-SHA-512". Raises ValueError for what does not go together.
+    "SCRAM-SHA-512"; or "OAUTHBEARER", with `token_url`, the address of a file (file:///...) that has a token. It is
+    read at each login: whoever renews the token writes it anew. Raises ValueError for what does not go together.
     """
 
     protocol: str = "PLAINTEXT"
@@ -49,6 +55,7 @@ class Security:
     mechanism: str | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    token_url: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("protocol", *_OF_TLS, *_OF_SASL):
@@ -66,9 +73,20 @@ class Security:
         if self.key_password and not self.certificate_location:
             raise ValueError("there is a key's password and no key: certificate_location and key_location are wanted")
         if self.wants_login:
-            check_login(self.mechanism or "", self.username or "", self.password or "")
+            self._check_login()
         else:
             self._refuse(_OF_SASL, "SASL_SSL or SASL_PLAINTEXT")
+
+    def _check_login(self) -> None:
+        if self.mechanism != OAUTHBEARER:
+            check_login(self.mechanism or "", self.username or "", self.password or "")
+            if self.token_url is not None:
+                raise ValueError(f"token_url is for the mechanism OAUTHBEARER, and this is {self.mechanism}")
+            return
+        if self.username is not None or self.password is not None:
+            raise ValueError("OAUTHBEARER has no username and no password: token_url says where the token is")
+        if not (self.token_url or "").startswith(_OF_TOKENS):
+            raise ValueError(f"OAUTHBEARER needs a token_url, {_OF_TOKENS}..., with the file that has the token")
 
     def _refuse(self, names: tuple[str, ...], protocols: str) -> None:
         for name in names:
@@ -101,10 +119,16 @@ class Security:
         return self.protocol.startswith("SASL")
 
     def login(self, nonce: str) -> SaslClient | None:
-        """A new one, if servers are to be told who we are. `nonce` as for `SaslClient`."""
+        """A new one, if servers are to be told who we are. `nonce` as for `SaslClient`. Raises LoginRefused
+        if there is no token to read."""
         if not self.wants_login:
             return None
-        return SaslClient(self.mechanism or "", self.username or "", self.password or "", nonce)
+        if self.token_url is None:
+            return SaslClient(self.mechanism or "", self.username or "", self.password or "", nonce)
+        try:
+            return SaslClient(OAUTHBEARER, "", _read_token(self.token_url))
+        except ValueError as wrong:
+            raise LoginRefused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.token_url}: {wrong}") from None
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for TLS, from the files as they are now; None without. Raises ValueError."""
@@ -171,6 +195,14 @@ def _checks_hostname(value: str) -> bool:
     if said not in {"https", "none", ""}:
         raise ValueError(f"{_HOSTNAME} is {value!r}: https or none is wanted")
     return said == "https"
+
+
+def _read_token(url: str) -> str:
+    path = unquote(urlsplit(url).path)
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"there is no token: {error.strerror}") from None
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class SameAs(NamedTuple):
     name: str
 
 
-INT8, INT16, INT32, INT64, BOOL, UUID = map(Fixed, ("b", "h", "i", "q", "?", "16s"))
+INT8, INT16, INT32, INT64, FLOAT64, BOOL, UUID = map(Fixed, ("b", "h", "i", "q", "d", "?", "16s"))
 ERROR = Fixed("h")
 """Type of an `ErrorCode`."""
 

@@ -1,5 +1,5 @@
-"""The client's side of a SASL login, sans-I/O: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), in Kafka's frames
-(KIP-43, KIP-84, KIP-152).
+"""The client's side of a SASL login, sans-I/O: PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628),
+in Kafka's frames (KIP-43, KIP-84, KIP-152, KIP-255).
 
     login = SaslClient("SCRAM-SHA-512", "alice", "secret", nonce)
     send login.begin()                      a SaslHandshake
@@ -20,11 +20,14 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import SaslAuthenticate, SaslAuthenticateReply, SaslHandshake, SaslHandshakeReply
 
-__all__ = ["HANDSHAKE_VERSION", "MECHANISMS", "LoginRefused", "SaslClient"]
+__all__ = ["HANDSHAKE_VERSION", "MECHANISMS", "OAUTHBEARER", "LoginRefused", "SaslClient"]
 
 HANDSHAKE_VERSION: Final = 1
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS: Final = ("PLAIN", *_HASHES)
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = ("PLAIN", *_HASHES, OAUTHBEARER)
+_ACKNOWLEDGED: Final = b"\x01"
+"""Answer to the error that a server has for a token: it ends the login only then."""
 _FEWEST_ROUNDS: Final = 4096
 """Fewest iterations accepted (RFC 7677, section 4): with fewer, a stolen or false server can guess the password."""
 _MOST_ROUNDS: Final = 1_000_000
@@ -45,7 +48,7 @@ class LoginRefused(Exception):
 
 class SaslClient:
     """One SASL exchange. `nonce` must be printable ASCII without commas, random and never used before; PLAIN needs
-    none.
+    none. The password of OAUTHBEARER is a token, and its username is empty.
 
     Name and password are sent as UTF-8 without SASLprep (RFC 4013), as by Kafka's own clients and brokers: every
     password that works there works here.
@@ -83,7 +86,7 @@ class SaslClient:
         if stage == "handshake" and isinstance(reply, SaslHandshakeReply):
             self._check_offer(reply)
             self._stage = "first"
-            return SaslAuthenticate(self._scram.first() if self._scram else self._plain())
+            return SaslAuthenticate(self._scram.first() if self._scram else self._whole())
         if stage in {"first", "final"} and isinstance(reply, SaslAuthenticateReply):
             if reply.error_code:
                 raise LoginRefused(reply.error_code, self._refusal(reply.error_message or reply.error_code.name))
@@ -92,6 +95,9 @@ class SaslClient:
                 if more is not None:
                     self._stage = "final"
                     return SaslAuthenticate(more)
+            elif self._mechanism == OAUTHBEARER and stage == "first" and reply.auth_bytes:
+                self._stage = "final"
+                return SaslAuthenticate(_ACKNOWLEDGED)
             self.session_lifetime_ms = max(0, reply.session_lifetime_ms)
             self._stage = "done"
             return None
@@ -114,21 +120,28 @@ class SaslClient:
             raise LoginRefused(ErrorCode.SASL_AUTHENTICATION_FAILED, self._refusal(str(wrong))) from None
         return None
 
-    def _plain(self) -> bytes:
+    def _whole(self) -> bytes:
+        """Return all that the client says in mechanisms of one message."""
+        if self._mechanism == OAUTHBEARER:
+            return f"n,,\x01auth=Bearer {self._password}\x01\x01".encode()
         return f"\0{self._username}\0{self._password}".encode()
 
     def _refusal(self, why: str) -> str:
         """Return the server's sentence without the password, which it may repeat: the sentence is logged and shown."""
         sentence = why.replace(self._password, "***")
         sentence = sentence if len(sentence) <= _MOST_CHARACTERS else f"{sentence[:_MOST_CHARACTERS]}..."
-        return f"{self._username!r} is not let in by {self._mechanism}: {sentence}"
+        who = repr(self._username) if self._username else "the token"
+        return f"{who} is not let in by {self._mechanism}: {sentence}"
 
 
 def check_login(mechanism: str, username: str, password: str) -> None:
-    """Check mechanism, name and password. Raises ValueError with a sentence that does not contain the password."""
+    """Check mechanism, name, and password or token. Raises ValueError with a sentence that does not contain them."""
     if mechanism not in MECHANISMS:
         raise ValueError(f"{mechanism!r} is no mechanism of SASL known here: {', '.join(MECHANISMS)} are")
-    for what, text in (("username", username), ("password", password)):
+    is_token = mechanism == OAUTHBEARER
+    if is_token and username:
+        raise ValueError("OAUTHBEARER has no username: the token says it")
+    for what, text in (("token", password),) if is_token else (("username", username), ("password", password)):
         if not text:
             raise ValueError(f"{mechanism} needs a {what}")
         if any(ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0 for one in text):

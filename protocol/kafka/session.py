@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
@@ -27,12 +28,10 @@ from protocol.messages.node import (
     ApiVersions,
     ApiVersionsReply,
     ErrorReply,
-    FinalizedFeature,
     SaslAuthenticate,
     SaslAuthenticateReply,
     SaslHandshake,
     SaslHandshakeReply,
-    SupportedFeature,
 )
 from protocol.messages.offsets import OffsetCommitReply
 from protocol.refusals import REFUSE
@@ -75,12 +74,10 @@ def shared_software(name: str, version: str) -> tuple[str, str]:
 
 
 _SERVER_DRIVEN: Final[dict[str, Any]] = {
-    "supported_features": (SupportedFeature("group.version", 1, 1),),
+    "supported_features": SUPPORTED_FEATURES,
     "finalized_features_epoch": 0,
-    "finalized_features": (FinalizedFeature("group.version", 1, 1),),
+    "finalized_features": FINALIZED_FEATURES,
 }
-"""Features of a node with server-driven groups, at the level of KIP-848. Levels begin at 1: Java's clients before 4.0
-take no 0."""
 
 
 class KafkaDialect:

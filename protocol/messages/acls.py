@@ -26,8 +26,8 @@ class AclOperation(enum.IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class DescribeAcls(Message):
-    """Ask for the ACLs that match. A broker without an authorizer answers SECURITY_DISABLED."""
+class AclBindingFilter(Message):
+    """Condition on bindings: null, and the code 1, match everything."""
 
     resource_type_filter: Int8
     resource_name_filter: Text | None = None
@@ -36,6 +36,10 @@ class DescribeAcls(Message):
     host_filter: Text | None = None
     operation: Int8 = 1
     permission_type: Int8 = 1
+
+
+class DescribeAcls(AclBindingFilter):
+    """Ask for the ACLs that match. A broker without an authorizer answers SECURITY_DISABLED."""
 
 
 class DescribedAcl(Message):
@@ -85,22 +89,10 @@ class CreateAclsReply(Message):
     throttle_time_ms: int = 0
 
 
-class DeleteAclsFilter(Message):
-    """Condition on bindings: null, and the code 1, match everything."""
-
-    resource_type_filter: Int8
-    resource_name_filter: Text | None = None
-    pattern_type_filter: Int8 = 3
-    principal_filter: Text | None = None
-    host_filter: Text | None = None
-    operation: Int8 = 1
-    permission_type: Int8 = 1
-
-
 class DeleteAcls(Message):
     """Remove the bindings that match, filter by filter."""
 
-    filters: tuple[DeleteAclsFilter, ...]
+    filters: tuple[AclBindingFilter, ...]
 
 
 class DeletedAcl(Message):

@@ -298,8 +298,9 @@ class ListedNote(Message):
     first ten. Of a member that is gone, `idle_ms` is the time since its last join, sync or commit: if that equals its
     `rebalance_timeout_ms`, its application did not poll in time.
 
-    `act`: set if a client changed a group beyond its own membership: `reset`, `rewind`, `undo`, `import`,
-    `delete offsets`, `delete group`, `evict`. `changes`: the offsets that it changed."""
+    `act`: set if a client changed something beyond its own membership: `reset`, `rewind`, `undo`, `import`,
+    `delete offsets`, `delete group`, `evict`, `create topic`, `add partitions`, `delete topic`, `alter settings`; those
+    about topics have the group id "". `changes`: the offsets that it changed."""
 
     number: int
     generation_id: int
@@ -367,6 +368,21 @@ class ApplyOffsetsReply(Message):
     conflicts: tuple[OffsetChange, ...] = ()
     members: tuple[str, ...] = ()
     error_message: str = ""
+
+
+class ListSuspects(Message):
+    """Ask which groups are worth a doctor's look: those that changed, or were noted, since a wall time; in a phase;
+    with a member that is silent or not connected."""
+
+    since_ms: Int64 = 0
+
+
+class ListSuspectsReply(Message):
+    """Groups by id. `wall_ms`: the time from which to ask next."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    groups: tuple[str, ...] = ()
+    wall_ms: int = 0
 
 
 class RefusedRequest(Message):

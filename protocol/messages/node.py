@@ -1,7 +1,7 @@
 """The node itself: greeting, discovery and health."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import GroupId, Int8, Message, Text
+from protocol.messages import GroupId, Int8, Int32, Message, Text
 
 
 class Hello(Message):
@@ -198,3 +198,34 @@ class SaslAuthenticateReply(Message):
     error_message: str | None = None
     auth_bytes: bytes = b""
     session_lifetime_ms: int = 0
+
+
+class Measure(Message):
+    """Ask for counts by group, of at most `limit` groups, and for distributions of durations; since the start."""
+
+    limit: Int32 = 10_000
+
+
+class GroupTally(Message):
+    """Counts of a group. `phase_ms`: time in each state, as far as it has ended."""
+
+    group_id: str
+    rebalances: int
+    takeovers: int
+    refusals: int
+    fenced_commits: int
+    phase_ms: dict[str, int]
+
+
+class MeasuredDurations(Message):
+    """Distribution of `what` (`request`, by API; `sync`; `loop lag`): the number in each bucket, and the sum."""
+
+    what: str
+    api: str
+    counts: tuple[int, ...]
+    sum_ms: float
+
+
+class MeasureReply(Message):
+    groups: tuple[GroupTally, ...] = ()
+    durations: tuple[MeasuredDurations, ...] = ()

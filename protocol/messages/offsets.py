@@ -61,13 +61,14 @@ class OffsetFetchTopic(Message):
 
 class OffsetFetchGroup(Message):
     """Group whose offsets are wanted. `topics` None: all partitions with an offset. `wants_topic_ids`: the reply names
-    topics by id, and leaves out topics without one (version 10)."""
+    topics by id, and leaves out topics without one (version 10). `with_origins`: say who made each commit."""
 
     group_id: GroupId
     topics: tuple[OffsetFetchTopic, ...] | None = None
     member_id: Text | None = None
     member_epoch: Int32 = -1
     wants_topic_ids: bool = False
+    with_origins: bool = False
 
 
 class OffsetFetch(Message):
@@ -84,10 +85,25 @@ class OffsetFetchPartitionReply(Message):
     commit_timestamp_ms: int = -1
 
 
+class CommitOrigin(Message):
+    """Sender of a partition's last commit, and the offset before it (-1: none). One that is no member has no
+    `member_id`."""
+
+    partition_index: int
+    previous_offset: int
+    member_id: str = ""
+    generation_id: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    client_port: int = -1
+    principal: str = ""
+
+
 class OffsetFetchTopicReply(Message):
     name: str
     partitions: tuple[OffsetFetchPartitionReply, ...]
     topic_id: bytes = NO_TOPIC_ID
+    origins: tuple[CommitOrigin, ...] = ()
 
 
 class OffsetFetchGroupReply(Message):

@@ -24,6 +24,7 @@ from protocol.messages import (
     node,
     offsets,
     ownership,
+    quotas,
     topics,
 )
 from protocol.native.codec import WrongParams
@@ -183,6 +184,8 @@ METHODS: Final = {
         _method(acls.DeleteAcls, acls.DeleteAclsReply),
         _method(acls.DescribeUserScramCredentials, acls.DescribeUserScramCredentialsReply),
         _method(acls.AlterUserScramCredentials, acls.AlterUserScramCredentialsReply),
+        _method(quotas.DescribeClientQuotas, quotas.DescribeClientQuotasReply),
+        _method(quotas.AlterClientQuotas, quotas.AlterClientQuotasReply),
         # records
         _method(data.Produce, data.ProduceReply, _produce),
         _method(data.Fetch, data.FetchReply),

@@ -20,7 +20,7 @@ from protocol.native.sentences import sentence
 
 _BEGIN, _END = "<!-- printed by `make wire`: {} -->", "<!-- end -->"
 _WIRES: Final = {wire.__name__.removesuffix("Wire"): wire for wire in get_args(Wire)}
-_PLAIN: Final = {bytes: "bin", str: "str", bool: "bool", int: "int", type(None): "nil"}
+_PLAIN: Final = {bytes: "bin", str: "str", bool: "bool", int: "int", float: "float", type(None): "nil"}
 
 
 def fill(page: str) -> str:

@@ -74,12 +74,5 @@ class ByteLimit:
 
     def _connected(self) -> ClusterClient:
         if self._cluster is None:
-            options = self._options
-            self._cluster = ClusterClient(
-                options.bootstrap,
-                client_id=options.client_id,
-                isolation_level=options.isolation_level,
-                security=options.security,
-                broker_security=options.broker_security,
-            )
+            self._cluster = self._options.connect()
         return self._cluster

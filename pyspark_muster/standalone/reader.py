@@ -157,12 +157,5 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connected(self) -> Asks:
         if self._cluster is None:
-            shared = self._options.shared
-            self._cluster = ClusterClient(
-                shared.bootstrap,
-                client_id=shared.client_id,
-                isolation_level=shared.isolation_level,
-                security=shared.security,
-                broker_security=shared.broker_security,
-            )
+            self._cluster = self._options.shared.connect()
         return self._cluster

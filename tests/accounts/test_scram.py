@@ -5,6 +5,7 @@ import hashlib
 import pytest
 
 from coordinator.accounts.accounts import Accounts
+from coordinator.accounts.oauth import TokenCheck
 from coordinator.accounts.plain import PasswordCheck, read_plain
 from coordinator.accounts.sasl import Challenge, LoggedIn, SaslLogin
 from coordinator.accounts.scram import LoginRejected, ScramMechanism, ScramServer, credential_of, decoy
@@ -27,6 +28,7 @@ def log_in(accounts: Accounts, mechanism: str, username: str, password: str) -> 
         if isinstance(answer, PasswordCheck):
             answer.run()
             answer = server.checked(answer)
+        assert not isinstance(answer, TokenCheck)
         token = answer.token
         request = client.hear(SaslAuthenticateReply(auth_bytes=token))
         if isinstance(answer, LoggedIn):

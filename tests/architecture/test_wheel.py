@@ -41,9 +41,9 @@ def test_the_wheel_of_a_platform_has_the_libraries_beside_the_same_sources(wheel
         libraries.add(f"{module.removesuffix('.py')}{hatch_build.SUFFIX}")
     for library in libraries:  # as compiled, and so not compiled again
         (checkout / library).touch()
-    path = build(tmp_path, checkout, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true")
-    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in path.name
-    with ZipFile(path) as opened:
+    built = build(tmp_path, checkout, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true")
+    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in built.name
+    with ZipFile(built) as opened:
         assert set(opened.namelist()) - set(wheel.namelist()) == libraries
         assert set(wheel.namelist()) <= set(opened.namelist())
 

@@ -92,6 +92,16 @@ from protocol.messages.offsets import (
     OffsetFetchTopicReply,
 )
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
+from protocol.messages.quotas import (
+    AlterClientQuotas,
+    AlterClientQuotasReply,
+    AlteredQuota,
+    DescribeClientQuotas,
+    DescribeClientQuotasReply,
+    DescribedQuota,
+    QuotaEntity,
+    QuotaValue,
+)
 from protocol.messages.topics import (
     CreatedTopic,
     CreateTopics,
@@ -177,6 +187,7 @@ class FakeNode:
         self.gauges: dict[str, int] = {}
         self.upstream_problem = ""
         self.users: dict[str, dict[int, ScramUpsertion]] = {}
+        self.quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
         self.may_alter = True
 
     def make_topic(self, name: str, partitions: int) -> None:
@@ -227,6 +238,30 @@ class FakeNode:
         self.users = {name: known for name, known in self.users.items() if known}
         names = dict.fromkeys([one.name for one in message.deletions] + [one.name for one in message.upsertions])
         return AlterUserScramCredentialsReply(tuple(AlteredUserScram(name) for name in names))
+
+    def DescribeClientQuotas(self, message: DescribeClientQuotas) -> Message:  # noqa: N802
+        if not self.may_alter:
+            return DescribeClientQuotasReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return DescribeClientQuotasReply(
+            entries=tuple(
+                DescribedQuota(entity, tuple(QuotaValue(key, value) for key, value in limits.items()))
+                for entity, limits in self.quotas.items()
+            )
+        )
+
+    def AlterClientQuotas(self, message: AlterClientQuotas) -> Message:  # noqa: N802
+        for entry in message.entries:
+            limits = self.quotas.setdefault(entry.entity, {})
+            for one in entry.ops:
+                if one.key == "request_percentage":
+                    why = "'request_percentage' is no limit here"
+                    return AlterClientQuotasReply((AlteredQuota(entry.entity, ErrorCode.INVALID_REQUEST, why),))
+                if one.remove:
+                    limits.pop(one.key)
+                else:
+                    limits[one.key] = one.value
+        self.quotas = {entity: limits for entity, limits in self.quotas.items() if limits}
+        return AlterClientQuotasReply(tuple(AlteredQuota(entry.entity) for entry in message.entries))
 
     def DescribeNode(self, message: DescribeNode) -> Message:  # noqa: N802
         numbers: dict[str, int] = {}

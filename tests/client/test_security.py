@@ -12,7 +12,11 @@ from rich.pretty import pretty_repr
 from membership.events import NodeAddress
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
+from muster.net.dialects.handshake_errors import LoginFailed, new_login
 from muster.net.security import NAMES, PLAINTEXT, Security, of_environment, read_security, securities
+from protocol.errors import ErrorCode
+from protocol.kafka.login import LoginRefused
+from protocol.messages.node import SaslAuthenticate, SaslAuthenticateReply, SaslHandshakeReply
 
 SCRAM = {
     "security.protocol": "SASL_SSL",
@@ -75,6 +79,12 @@ def test_other_spellings_of_clients_mean_the_same() -> None:
         ({**SCRAM, "sasl.mechanisms": "PLAIN"}, "sasl.mechanism and sasl.mechanisms are two names of one setting"),
         ({**SCRAM, "sasl.username": ""}, "needs a username"),
         ({**SCRAM, "sasl.password": ""}, "needs a password"),
+        (
+            {**SCRAM, "sasl.oauthbearer.token.endpoint.url": "file:///token"},
+            "token_url is for the mechanism",
+        ),
+        ({**SCRAM, "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER has no username and no password"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs a token_url"),
     ],
 )
 def test_what_does_not_go_together_is_said(config: dict[str, str], why: str) -> None:
@@ -190,3 +200,25 @@ def test_an_encrypted_key_wants_its_password_and_asks_nobody(authority: trustme.
         Security(**files).context()  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a certificate and its key"):
         Security(**files, key_password="hare").context()  # type: ignore[arg-type]
+
+
+def test_a_token_is_read_from_its_file_at_each_login(tmp_path: Path) -> None:
+    path = tmp_path / "the token"
+    url = path.as_uri()
+    security = Security(protocol="SASL_SSL", mechanism="OAUTHBEARER", token_url=url)
+    with pytest.raises(LoginFailed, match="there is no token: No such file"):
+        new_login(lambda: security.login("nonce"))
+    path.write_text("")
+    with pytest.raises(LoginFailed, match="OAUTHBEARER needs a token"):
+        new_login(lambda: security.login("nonce"))
+    for text in ("a.b.c", "d.e.f\n"):
+        path.write_text(text)
+        login = new_login(lambda: security.login("nonce"))
+        assert login is not None
+        login.begin()
+        assert login.hear(SaslHandshakeReply()) == SaslAuthenticate(
+            f"n,,\x01auth=Bearer {text.strip()}\x01\x01".encode()
+        )
+        with pytest.raises(LoginRefused) as refused:
+            login.hear(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, f"no: {text.strip()}"))
+        assert str(refused.value) == "the token is not let in by OAUTHBEARER: no: ***"

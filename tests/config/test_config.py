@@ -307,6 +307,7 @@ GUARDED = (
     "sasl.enabled.mechanisms=PLAIN",
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 )
+TOKENS = ("sasl.enabled.mechanisms=OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url=https://a.example/keys")
 
 
 def test_every_key_can_be_set_in_every_way() -> None:
@@ -316,15 +317,19 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples |= {"SecurityProtocol": "SASL_SSL", "SaslMechanism": "SCRAM-SHA-512", "NameCheck": "none"}
         examples |= {"ListenerKinds": "http,kafka", "UnguardedKinds": "http", "Secret": "x", "Hosts": "a.example,b"}
         examples |= {"Names": "a,b", "Mechanisms": "PLAIN,SCRAM-SHA-256", "Principals": "User:CN=a,O=b;User:c"}
-        examples |= {"AuthorizerClass": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+        examples |= {"Audiences": "a,b", "AuthorizerClass": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
         examples["str"] = "RULE:^CN=(.*)$/$1/L" if key.name.startswith("ssl.") else "x"
-        examples |= {"RebalanceProtocols": "classic", "AssignorNames": "range"}
+        examples |= {"RebalanceProtocols": "classic", "AssignorNames": "range", "MigrationPolicy": "upgrade"}
+        examples["BackwardCommits"] = "allowed"
         example = "root:secret" if key.name == "initial.admin" else examples[key.type.__name__]
         if key.name.startswith("group.consumer.") and key.type is int:
             example = key.show(key.default)  # others bound it
         settings = ["--set", "group.min.session.timeout.ms=0"]
         if key.name in NEED_ACCOUNTS:
             settings += [part for one in GUARDED for part in ("--set", one)]
+        if key.name.startswith("sasl.oauthbearer."):
+            settings += [part for one in TOKENS if not one.startswith(f"{key.name}=") for part in ("--set", one)]
+            example = "https://b.example/keys" if key.name.endswith(".url") else example
         if key.name.startswith(("tls.", "upstream.s")):  # some are nothing without others
             settings += [part for one in SECURE if not one.startswith(f"{key.name}=") for part in ("--set", one)]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None

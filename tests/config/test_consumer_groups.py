@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.config.config import Config, ConfigError, load_config
-from coordinator.config.keys import AssignorNames, RebalanceProtocols
+from coordinator.config.keys import AssignorNames, MigrationPolicy, RebalanceProtocols
 
 
 def load(*settings: str) -> Config:
@@ -22,7 +22,9 @@ def test_the_defaults_are_kafkas() -> None:
     assert config.group_consumer_assignment_interval_ms == 1_000
     assert config.group_consumer_max_size == 2**31 - 1
     assert config.group_consumer_assignors == AssignorNames(("uniform", "range"))
-    assert config.group_coordinator_rebalance_protocols == RebalanceProtocols(("classic",))
+    assert config.group_consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
+    assert load("group.consumer.migration.policy=Upgrade").group_consumer_migration_policy is MigrationPolicy.UPGRADE
+    assert config.group_coordinator_rebalance_protocols == RebalanceProtocols(("classic", "consumer"))
 
 
 def test_lists_keep_their_order() -> None:

@@ -5,7 +5,7 @@ import pytest
 from coordinator.config.config import Config, ConfigError, load_config
 from coordinator.config.keys import ListenerKinds, NameCheck, SaslMechanism, Secret, SecurityProtocol
 from coordinator.config.security import SecurityConfig, check_security, security_warnings
-from protocol.kafka.login import MECHANISMS
+from protocol.kafka.login import MECHANISMS, OAUTHBEARER
 
 CERTIFICATE = "tls.certificate.location=c.pem"
 PASSWORD = "upstream.sasl.password (MUSTER_UPSTREAM_SASL_PASSWORD)"
@@ -120,7 +120,7 @@ def test_a_name_means_a_login_and_the_protocol_may_say_more() -> None:
 
 
 def test_the_mechanisms_are_those_that_are_spoken() -> None:
-    assert tuple(SaslMechanism) == MECHANISMS
+    assert (*SaslMechanism, OAUTHBEARER) == MECHANISMS, "brokers are not shown tokens"
 
 
 def test_a_name_that_can_be_no_login_is_refused_without_its_password() -> None:

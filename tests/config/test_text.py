@@ -30,11 +30,11 @@ def test_every_commented_line_of_the_sample_file_is_allowed_as_well() -> None:
     assert len(commented) == sum(key.default is None for key in KEYS.values())
     tomllib.loads("\n".join(commented))
     # A node that stands in front of a cluster has no users of its own, and access rules neither.
-    own = [line for line in commented if line.startswith(("authorizer", "initial.admin"))]
+    own = [line for line in commented if line.startswith(("authorizer", "initial.admin", "sasl.oauth"))]
     beside = [line for line in commented if line not in own]
     config = load_config(["--config", "x"], {}, lambda _: "\n".join(beside).encode())
     assert config.cluster_id == "muster"
-    own.append('sasl.enabled.mechanisms = "PLAIN"')
+    own.append('sasl.enabled.mechanisms = "PLAIN,OAUTHBEARER"')
     assert load_config(["--config", "x"], {}, lambda _: "\n".join(own).encode()).has_accounts
 
 

@@ -151,11 +151,11 @@ def settings(front: Daemon, who: str, mechanism: str = "PLAIN") -> dict[str, str
     }
 
 
-def member(front: Daemon, who: str, group: str = "payroll", mechanism: str = "PLAIN") -> Consumer:
-    return Consumer(
-        settings(front, who, mechanism)
-        | {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    )
+def member(
+    front: Daemon, who: str, group: str = "payroll", mechanism: str = "PLAIN", protocol: str = "classic"
+) -> Consumer:
+    own: dict[str, str | int | float | bool] = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    return Consumer(settings(front, who, mechanism) | {"group.id": group, "group.protocol": protocol} | own)
 
 
 def error_of(do: Callable[[], object]) -> str:
@@ -169,9 +169,9 @@ def error_of(do: Callable[[], object]) -> str:
     return ""
 
 
-def how_joining_ends(consumer: Consumer) -> str:
-    """The name of the error; empty once it has partitions."""
-    consumer.subscribe(["wages"])
+def how_joining_ends(consumer: Consumer, *topics: str, having: list[str] | None = None) -> str:
+    """The name of the error; empty once it has partitions, whose topics are added to those that it is `having`."""
+    consumer.subscribe(list(topics or ("wages",)))
     errors: list[str] = []
 
     def is_over() -> bool:
@@ -180,7 +180,9 @@ def how_joining_ends(consumer: Consumer) -> str:
             errors.append(str(error.name()))
         return bool(errors or consumer.assignment())
 
-    assert within(20, is_over)
+    assert within(60, is_over)
+    if having is not None:
+        having += sorted({one.topic for one in consumer.assignment()})
     consumer.close()
     return errors[0] if errors else ""
 
@@ -226,6 +228,22 @@ def test_who_may_not_read_a_group_neither_joins_commits_fetches_describes_nor_de
     delete(alice)
     assert [group.group_id for group in alice.list_consumer_groups().result(10).valid] == []
     assert kafka.admin.list_consumer_groups().result(10).valid == [], "Kafka has not heard of the group"
+
+
+def test_a_group_that_the_coordinator_balances_is_under_the_same_rules(kafka: Kafka, tmp_path: Path) -> None:
+    group_refused, topic_refused = "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"
+    kafka.grant("alice", GROUP, "driven", READ, DELETE)
+    with in_front(kafka, tmp_path, "group.coordinator.rebalance.protocols=classic,consumer") as front:
+        assert how_joining_ends(member(front, "bob", "driven", protocol="consumer")) == group_refused
+        assert how_joining_ends(member(front, "alice", "driven", protocol="consumer"), "orders") == topic_refused
+        seen: list[str] = []
+        assert how_joining_ends(member(front, "alice", "driven", protocol="consumer"), "^.*", having=seen) == ""
+        assert seen == ["wages"], "the pattern matches what she may describe"
+        alice, bob = AdminClient(settings(front, "alice")), AdminClient(settings(front, "bob"))
+        assert error_of(partial(describe, bob, "driven")) == group_refused
+        assert describe(alice, "driven").state is ConsumerGroupState.EMPTY  # type: ignore[attr-defined]
+        delete(alice, "driven")
+        assert kafka.admin.list_consumer_groups().result(10).valid == [], "Kafka has not heard of the group"
 
 
 def test_each_operation_is_granted_by_itself(kafka: Kafka, front: Daemon) -> None:

@@ -165,6 +165,7 @@ def test_logs_are_json_where_nobody_watches(tmp_path: Path) -> None:
         "data folder recovered",
         "loading",
         "loaded",
+        "serving",
         "stopping",
         "stopped",
     ]

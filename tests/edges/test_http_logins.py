@@ -18,7 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.acls import AclCreation, AclOperation, CreateAcls, CreateAclsReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
-from tests.edges.musterd import Daemon, running
+from tests.edges.musterd import Daemon, running, within
 
 ROOT = ("root", "first secret")
 BILLING = ("billing", "second secret")
@@ -32,8 +32,10 @@ NATIVELY = {
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("logins")
     with running(
-        tmp_path_factory.mktemp("logins") / "data",
+        folder / "data",
+        f"audit.log.location={folder / 'audit.log'}",
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512",
         f"initial.admin={':'.join(ROOT)}",
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -113,3 +115,27 @@ def test_a_user_reads_what_the_rules_allow_and_changes_nothing(daemon: Daemon) -
     assert status == 200, plan
     status, refused = fetch(daemon, "/v1/groups/pay/offsets/apply", BILLING, json.loads(plan))
     assert (status, json.loads(refused)["error_code"]) == (403, 40301), refused
+
+
+def test_the_audit_log_has_who_came_in_and_who_was_refused_and_no_secret(daemon: Daemon) -> None:
+    assert fetch(daemon, "/v1/groups/other/notes", BILLING)[0] == 403
+    assert fetch(daemon, "/v1/groups", (ROOT[0], "guessed"))[0] == 401
+    path = daemon.folder.parent / "audit.log"
+
+    wanted = {
+        ("login", "User:root", None),
+        ("login", "User:billing", None),
+        ("login failed", None, None),
+        ("refused", "User:billing", "DESCRIBE on group other"),
+        ("administration", "User:root", None),
+    }
+
+    def told() -> set[tuple[str | None, ...]]:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        return {(one["event"], one.get("principal"), one.get("lacked")) for one in lines}
+
+    assert within(60, lambda: wanted <= told()), path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    log = (daemon.folder.parent / f"{daemon.folder.name}.log").read_text()
+    for secret in (ROOT[1], BILLING[1], "guessed"):
+        assert secret not in path.read_text() and secret not in log

@@ -23,7 +23,8 @@ async def test_checks_come_back_in_order_to_the_loop() -> None:
         checks.check(check_of(number, password))
     async with asyncio.timeout(WAIT_S):
         done = [await events.get() for _ in range(2)]
-    assert [(one.check_id, one.job.is_right) for one in done if isinstance(one, PasswordChecked)] == [
+    jobs = [(one.check_id, one.job) for one in done if isinstance(one, PasswordChecked)]
+    assert [(number, job.is_right) for number, job in jobs if isinstance(job, PasswordCheck)] == [
         (0, True),
         (1, False),
     ]

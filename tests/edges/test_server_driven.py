@@ -10,11 +10,11 @@ from muster import Consumer, GroupMember, Producer, Refused, TopicPartition, aio
 from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply
+from protocol.messages.groups import ListGroups, ListGroupsReply
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
 SETTINGS = (
-    "group.coordinator.rebalance.protocols=classic,consumer",
     "group.consumer.min.heartbeat.interval.ms=1",
     "group.consumer.heartbeat.interval.ms=200",
     "group.consumer.min.session.timeout.ms=1",
@@ -22,6 +22,7 @@ SETTINGS = (
     "group.consumer.assignment.interval.ms=0",
 )
 DIALECTS = ("native", "kafka")
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +150,138 @@ def test_a_group_member_commits_and_goes_on_there(daemon: Daemon, topic: str, di
         assert len(member.assignment) == 4
         member.commit({TopicPartition(topic, 0): 7})
         assert member.committed(member.assignment)[TopicPartition(topic, 0)] == 7
+
+
+# ------------------------------------------------------------------------------------------------------------ patterns
+
+
+def make_topics(daemon: Daemon, *names: str) -> None:
+    with ClusterClient(daemon.bootstrap) as connection:
+        connection.ask(CreateTopics(tuple(CreatableTopic(name, 1, 1) for name in names)))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_coordinator_matches_a_pattern_for_a_consumer_in_threads(daemon: Daemon, dialect: str) -> None:
+    name = f"re-{dialect}-{os.getpid()}"
+    make_topics(daemon, f"{name}-a", f"x-{name}-a")
+    one = Consumer(address(daemon, dialect), name, auto_offset_reset="earliest", group_protocol="auto")
+    one.subscribe_pattern(rf"{name}-\pL")  # letters: RE2 knows them, Python's re does not
+    poll_until(lambda: one.assignment == ((f"{name}-a", 0),), one, seconds=PATIENCE_S)
+    make_topics(daemon, f"{name}-b")
+    with Producer(daemon.bootstrap) as producer:
+        producer.send(f"{name}-b", b"new").result()
+    values: list[bytes] = []
+    while values != [b"new"]:
+        values += poll_until(lambda: len(one.assignment) == 2, one, seconds=PATIENCE_S)
+    one.unsubscribe()
+    one.subscribe_pattern(f"{name}-(")
+    with pytest.raises(Refused, match="is no regular expression of RE2") as refused:
+        poll_until(lambda: False, one, seconds=PATIENCE_S)
+    assert refused.value.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    one.close()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_coordinator_matches_a_pattern_for_a_loop(daemon: Daemon, dialect: str) -> None:
+    name = f"aio-re-{dialect}-{os.getpid()}"
+    make_topics(daemon, f"{name}-a")
+    async with aio.Consumer(address(daemon, dialect), name, group_protocol="consumer") as one:
+        one.subscribe_pattern(f"{name}-.")
+        async with asyncio.timeout(PATIENCE_S):
+            while not one.assignment:
+                await one.poll(0.05)
+    async with aio.GroupMember(address(daemon, dialect), name, (), group_protocol="consumer") as member:
+        member.subscribe_pattern(f"{name}-.")
+        async with asyncio.timeout(PATIENCE_S):
+            while not member.assignment:
+                await member.poll(0.05)
+        assert member.assignment == ((f"{name}-a", 0),)
+
+
+# ---------------------------------------------------------------------------------------------- which protocol is taken
+
+
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon that serves classic groups alone."""
+    settings = ("group.coordinator.rebalance.protocols=classic", "group.initial.rebalance.delay.ms=0")
+    with running(tmp_path_factory.mktemp("classic") / "data", *settings, with_kafka=True) as daemon:
+        yield daemon
+
+
+def kind_of(daemon: Daemon, group: str) -> str:
+    with ClusterClient(daemon.bootstrap) as connection:
+        reply = connection.ask(ListGroups())
+    assert isinstance(reply, ListGroupsReply)
+    return next(one.group_type for one in reply.groups if one.group_id == group)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("assignors", [None, "range"])
+async def test_auto_takes_what_is_offered_unless_assignors_are_given(
+    daemon: Daemon, classic: Daemon, dialect: str, assignors: str | None
+) -> None:
+    options = {} if assignors is None else {"assignors": assignors}
+    for server, expected in ((daemon, "consumer" if assignors is None else "classic"), (classic, "classic")):
+        name = f"auto-{dialect}-{assignors}-{os.getpid()}"
+        make_topics(server, name)
+        with GroupMember(address(server, dialect), name, [name], group_protocol="auto", **options) as member:  # type: ignore[arg-type]
+            assert within(PATIENCE_S, lambda member=member: member.poll(0.05) and bool(member.assignment), every_s=0)
+            assert kind_of(server, name) == expected
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            aio.Consumer(address(server, dialect), f"{name}-aio", group_protocol="auto", **options) as one,  # type: ignore[arg-type]
+        ):
+            one.subscribe([name])
+            while not one.assignment:
+                await one.poll(0.05)
+            assert kind_of(server, f"{name}-aio") == expected
+
+
+# ------------------------------------------------------------------------------------------------------- being told
+
+
+SLOW = (
+    "group.coordinator.rebalance.protocols=classic,consumer",
+    "group.consumer.max.heartbeat.interval.ms=900000",
+    "group.consumer.heartbeat.interval.ms=900000",
+    "group.consumer.max.session.timeout.ms=1800000",
+    "group.consumer.session.timeout.ms=1800000",
+    "group.consumer.assignment.interval.ms=0",
+)
+"""Settings by which no heartbeat comes of itself while a test runs."""
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running(tmp_path_factory.mktemp("slow") / "data", *SLOW) as daemon:
+        yield daemon
+
+
+@pytest.mark.parametrize("first", ["threads", "loop"])
+async def test_a_new_target_reaches_native_members_without_a_heartbeat_of_theirs(slow: Daemon, first: str) -> None:
+    """The coordinator says `AssignmentChanged`, and the member asks at once, and gives up what is somebody else's."""
+    topic = f"told-{first}-{os.getpid()}"
+    with ClusterClient(slow.bootstrap) as connection:
+        connection.ask(CreateTopics((CreatableTopic(topic, 4, 1),)))
+    threads = Consumer(slow.bootstrap, topic, group_protocol="consumer")
+    loop = aio.Consumer(slow.bootstrap, topic, group_protocol="consumer")
+
+    async def poll_until_holding(one: Consumer | aio.Consumer, count: int) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while len(one.assignment) != count:
+                if isinstance(one, Consumer):
+                    await asyncio.to_thread(one.poll, 0.02)
+                else:
+                    await one.poll(0.02)
+
+    told, joining = (threads, loop) if first == "threads" else (loop, threads)
+    told.subscribe([topic])
+    await poll_until_holding(told, 4)
+    joining.subscribe([topic])
+    async with asyncio.TaskGroup() as both:
+        both.create_task(poll_until_holding(told, 2))
+        while len(told.assignment) > 2:
+            await (asyncio.to_thread(joining.poll, 0.02) if isinstance(joining, Consumer) else joining.poll(0.02))
+    await loop.close()
+    await asyncio.to_thread(threads.close)

@@ -303,9 +303,13 @@ def test_beyond_the_most_handshakes_under_way_connections_are_closed_until_other
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_who_hangs_up_before_a_handshake_is_over_keeps_nobody_out(run: Run, tmp_path: Path) -> None:
+def test_who_hangs_up_before_a_handshake_is_over_keeps_nobody_out(
+    run: Run, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     folder = Folder(tmp_path)
     failed: list[str] = []
+    gc.freeze()  # what other tests left is not collected here
+    request.addfinalizer(gc.unfreeze)
 
     async def serve() -> None:
         tls = ListeningTls(folder.own(), None, most_handshakes=3)

@@ -6,6 +6,7 @@ from typing import Any
 
 from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
+from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.handlers.core import Core
 from coordinator.keys import BalancedLeaseKey, ConsumerSessionKey, LeaseKey, MemberKey, RevocationKey
 from coordinator.records.consumer_records import ReconciliationState
@@ -124,7 +125,22 @@ def check_same(live: Shard, loaded: Shard) -> None:
             assert members(one) == members(other), f"{group_id}: members differ"
     assert loaded.groups.keys() <= live.groups.keys()
     assert balanced(live) == balanced(loaded), "client-balanced groups differ"
+    assert consumers(live) == consumers(loaded), "consumer groups differ"
     assert live.offsets.count == loaded.offsets.count
+
+
+def consumers(shard: Shard) -> dict[str, Any]:
+    """Return all that must survive a crash of server-driven groups, by group id."""
+    found = {group_id: one.consumer for group_id, one in shard.groups.items()}
+    return {group_id: consumer_state(one) for group_id, one in found.items() if one is not None}
+
+
+def consumer_state(group: ConsumerGroup) -> Any:
+    """Return all that must survive a crash of a server-driven group."""
+    members = {one.member_id: (one.subscription, one.current) for one in group.members.values()}
+    numbers = group.epoch, group.target_epoch, group.target_timestamp_ms, group.metadata_hash, group.state
+    resolved = {regex: one.record for regex, one in group.resolved.items()}
+    return numbers, members, group.static_members, group.targets, group.holders, resolved
 
 
 def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
@@ -215,7 +231,7 @@ def _first_expiry_ms(shard: Shard, group: Group) -> int | None:
 
 def check_counts(shard: Shard) -> None:
     """Check that the kept counts of groups equal a new count."""
-    counts, anew = shard.counts, GroupCounts()
+    counts, anew = shard.counts, GroupCounts(shard.counts.tallies)
     for group in shard.groups.values():
         kept, group.counted = group.counted, None
         anew.count(group)

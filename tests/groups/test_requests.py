@@ -16,6 +16,8 @@ from coordinator.handlers.views import describe_group, describe_node, list_group
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.groups import ListSuspects
+from protocol.messages.node import Measure
 from protocol.messages.offsets import (
     EndTransaction,
     OffsetCommit,
@@ -229,7 +231,7 @@ def pending(producer_epoch: int = 0, group_id: str = "g", generation_id: int = -
 
 
 def test_what_is_asked_from_inside_alone_is_a_method_of_no_dialect() -> None:
-    assert set(INTERNAL_HANDLERS) == {TxnOffsetCommit, EndTransaction}
+    assert set(INTERNAL_HANDLERS) == {TxnOffsetCommit, EndTransaction, ListSuspects, Measure}
     assert not INTERNAL_HANDLERS.keys() & HANDLERS.keys()
     assert not {message.__name__ for message in INTERNAL_HANDLERS} & METHODS.keys()
 

@@ -31,6 +31,7 @@ from coordinator.groups.classic.events import (
 )
 from coordinator.groups.classic.state import MAY_BECOME, ClassicGroup, GroupSettings, GroupState
 from coordinator.groups.classic.table import TABLE, answer, decide, handle
+from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Path, reject
 from coordinator.records.records import CommittedOffset
@@ -114,6 +115,8 @@ def sample(kind: type, group: ClassicGroup) -> Any:
         RetentionDue: RetentionDue("g", (("t", 0),), (("t", 1),), True, False),
         Loaded: Loaded("g"),
         Unloaded: Unloaded("g"),
+        ClassicAgain: ClassicAgain("g", (), member_id, "as said"),
+        Superseded: Superseded("g"),
         AppendFailed: AppendFailed(Leave(REF, LeaveGroup("g", ())), ErrorCode.NOT_COORDINATOR),
     }
     return samples[kind]

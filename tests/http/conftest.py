@@ -7,6 +7,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from coordinator.http.app import make_app
+from tests.http.documented import check_answer
 from tests.http.scripted import ScriptedCoordinator
 
 
@@ -24,8 +25,11 @@ class Browser:
 
     async def get(self, path: str, status: int = 200) -> Any:
         got, text, headers = await self.request("GET", path)
-        assert (got, headers["Content-Type"]) == (status, "application/json; charset=utf-8"), text
-        return json.loads(text)
+        body = json.loads(text)
+        kind = "problem+json" if "error_code" in body else "json"
+        assert (got, headers["Content-Type"]) == (status, f"application/{kind}; charset=utf-8"), text
+        check_answer("GET", path, got, f"application/{kind}", body)
+        return body
 
     async def text(self, path: str, **headers: str) -> str:
         status, text, _ = await self.request("GET", path, **headers)

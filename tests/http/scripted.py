@@ -21,8 +21,10 @@ from protocol.messages.groups import (
     ListNotesReply,
     ListRefusals,
     ListRefusalsReply,
+    ListSuspects,
+    ListSuspectsReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply
+from protocol.messages.node import DescribeNode, DescribeNodeReply, Measure, MeasureReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -120,6 +122,9 @@ class ScriptedCoordinator:
         """Ages of ends that the cluster's brokers told; a partition without an end is unknown."""
         self.notes = {"orders": NOTES}
         self.expiring = EXPIRING
+        self.measured = MeasureReply()
+        self.suspects: list[str] = []
+        """Groups that the node says are worth a look."""
         self.answers: dict[type[Message], Any] = {}
         self.asked: list[Message] = []
 
@@ -139,6 +144,9 @@ class ScriptedCoordinator:
 
     def _refusals(self, message: ListRefusals) -> Message:
         return ListRefusalsReply()
+
+    def _suspects(self, message: ListSuspects) -> Message:
+        return ListSuspectsReply(groups=tuple(self.suspects), wall_ms=self.node.wall_ms)
 
     def _describe(self, message: DescribeGroups) -> Message:
         return DescribeGroupsReply(tuple(self.groups.get(group_id) or _dead(group_id) for group_id in message.groups))
@@ -232,6 +240,8 @@ _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     DescribeGroups: ScriptedCoordinator._describe,
     ListGroups: ScriptedCoordinator._list,
     ListNotes: ScriptedCoordinator._list_notes,
+    Measure: lambda coordinator, _: coordinator.measured,
+    ListSuspects: ScriptedCoordinator._suspects,
     ListRefusals: ScriptedCoordinator._refusals,
     DescribeExpiry: ScriptedCoordinator._expiry,
     OffsetFetch: ScriptedCoordinator._offsets,

@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from coordinator.http.app import make_app
 from protocol.messages import Message
 from tests.http.conftest import Browser
-from tests.node.test_consumer_groups import Rig
+from tests.node.consumer_rig import Rig
 
 
 @pytest.fixture

@@ -8,11 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.http.app import make_app, serve
-from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS
-from coordinator.http.pages import ROUTES
-from coordinator.http.problems import PROBLEM_ROUTES
 from coordinator.http.queries import problem_of
-from coordinator.http.surgery import SURGERY_ROUTES
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -28,6 +24,7 @@ from protocol.messages.node import DescribeNode, ErrorReply, FailedShard, LoadPr
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
 from tests.enumerations import share_of
 from tests.http.conftest import Browser
+from tests.http.documented import described
 from tests.http.scripted import NODE, ScriptedCoordinator
 
 GROUPS = "/v3/clusters/c-1/consumer-groups"
@@ -120,14 +117,22 @@ async def test_a_coordinator_that_does_not_answer_in_time_is_a_504(
 
     answer = await browser.get("/readyz", 504)
 
-    assert answer == {"error_code": 504, "message": "DescribeNode was not answered within 0.05 seconds"}
+    sentence = "DescribeNode was not answered within 0.05 seconds"
+    assert answer == {
+        "type": "about:blank",
+        "title": "Gateway Timeout",
+        "status": 504,
+        "detail": sentence,
+        "error_code": 504,
+        "message": sentence,
+    }
 
 
 async def test_the_root_lists_the_paths(browser: Browser) -> None:
     paths = (await browser.get("/"))["paths"]
 
-    pages = (*ROUTES, *BALANCED_ROUTES, *ORDERS, *PROBLEM_ROUTES, *SURGERY_ROUTES)
-    assert {"/", "/healthz", "/readyz", "/metrics", *(path for path, _ in pages)} == set(paths)
+    assert paths == sorted(described()["paths"])
+    assert {"/", "/healthz", "/metrics", "/openapi.json", "/v1/groups", "/v3/clusters"} <= set(paths)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +242,8 @@ async def test_who_comes_too_early_is_told_to_come_back(browser: Browser, coordi
 async def test_a_refusal_as_a_whole_keeps_its_sentence(browser: Browser, coordinator: ScriptedCoordinator) -> None:
     coordinator.answers[DescribeNode] = ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for you")
 
-    assert await browser.get("/v3/clusters", 403) == {"error_code": 40301, "message": "not for you"}
+    refused = await browser.get("/v3/clusters", 403)
+    assert (refused["error_code"], refused["message"], refused["title"]) == (40301, "not for you", "Forbidden")
 
 
 def test_every_error_has_a_status() -> None:
@@ -411,10 +417,8 @@ async def test_a_page_token_that_names_no_partition_is_refused(browser: Browser,
 
 
 async def test_of_a_group_that_is_not_there_nothing_goes(browser: Browser) -> None:
-    assert await browser.get("/v1/groups/nobody/expiring", 404) == {
-        "error_code": 40403,
-        "message": "there is no consumer group 'nobody'",
-    }
+    absent = await browser.get("/v1/groups/nobody/expiring", 404)
+    assert (absent["error_code"], absent["detail"]) == (40403, "there is no consumer group 'nobody'")
 
 
 async def test_who_owns_which_partition_is_told_in_pages(browser: Browser) -> None:

@@ -1,15 +1,29 @@
+import asyncio
+
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.build_info import build, interpreter
+from coordinator.handlers.timings import BOUNDS_MS
 from coordinator.http.lag import PartitionLag, worst
+from coordinator.http.lag_time import EndHistory
 from coordinator.http.metrics import Measured, exposition
 from coordinator.http.queries import Queries
 from coordinator.http.scrape import measure
+from coordinator.http.watch import ProblemWatch, Rest
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListGroups, ListGroupsReply
+from protocol.messages.node import GroupTally, MeasuredDurations, MeasureReply
 from tests.http.conftest import Browser
 from tests.http.scripted import NODE, ScriptedCoordinator
+
+
+async def _no_rest() -> None:
+    pass
+
+
+def watch_of(coordinator: ScriptedCoordinator, rest: Rest = _no_rest) -> ProblemWatch:
+    return ProblemWatch(Queries(coordinator.ask), rest, asyncio.Lock())
 
 
 def samples(text: str) -> dict[str, float]:
@@ -75,6 +89,7 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
         "muster_shards": 50,
         "muster_shards_loaded": 50,
         "muster_metrics_left_out": 0,
+        "muster_groups_to_look_at": 0,
         "muster_groups state=Empty": 1,
         "muster_groups state=Stable": 1,
         "muster_rebalances_total cause=member joined": 3,
@@ -85,6 +100,10 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
         "muster_group_problem group=orders kind=consumption_stopped": 1,
         "muster_wal_position_bytes": 4096,
         "muster_connections_opened_total": 12,
+        "muster_consumergroup_committed_lag_sum consumergroup=orders topic=t": 28,
+        "muster_consumergroup_uncommitted_partitions consumergroup=orders topic=t": 1,
+        "muster_consumergroup_max_lag_seconds consumergroup=orders": 0,
+        "muster_consumergroup_lag_seconds consumergroup=orders partition=1 topic=t": 0,
     }
 
 
@@ -120,7 +139,7 @@ async def test_partitions_with_the_largest_lag_have_series_of_their_own(coordina
     coordinator.groups["a"] = msgspec.structs.replace(coordinator.groups["idle"], group_id="a")
     coordinator.committed["a"] = {("t", 0): 29, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
 
-    measured = await measure(Queries(coordinator.ask), most_series=2)
+    measured = await measure(Queries(coordinator.ask), 2, watch_of(coordinator))
 
     assert [(one.group_id, one.line.partition, one.line.lag) for one in measured.lines] == [
         ("orders", 0, 25),
@@ -137,10 +156,10 @@ async def test_others_have_their_turn_between_groups(coordinator: ScriptedCoordi
         nonlocal rests
         rests += 1
 
-    await measure(Queries(coordinator.ask), 8, rest)
+    await measure(Queries(coordinator.ask), 8, watch_of(coordinator, rest), rest)
     assert rests == len(coordinator.groups) + 1, "and once for the groups that were examined for problems"
     coordinator.ends |= {("t", partition): 1 for partition in range(4, 5_000)}
-    await measure(Queries(coordinator.ask), 8, rest)
+    await measure(Queries(coordinator.ask), 8, watch_of(coordinator, rest), rest)
     assert rests == 2 * len(coordinator.groups) + 4
 
 
@@ -153,6 +172,64 @@ async def test_a_node_that_still_loads_shows_its_own_numbers(
 
     assert found["muster_shards"] == 50
     assert not any(name.startswith("kafka_consumergroup") for name in found)
+
+
+async def test_counts_of_groups_and_durations_are_counters_and_histograms(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    counts = (1, 2, *[0] * (len(BOUNDS_MS) - 1))
+    coordinator.measured = MeasureReply(
+        (GroupTally("orders", 4, 1, 2, 3, {"PreparingRebalance": 1_500}), GroupTally("hidden", 9, 0, 0, 0, {})),
+        (
+            MeasuredDurations("request", "JoinGroup", counts, 4.5),
+            MeasuredDurations("sync", "", counts, 4.5),
+            MeasuredDurations("loop lag", "", counts, 4.5),
+        ),
+    )
+
+    found = samples(await browser.text("/metrics"))
+
+    assert found["muster_group_rebalances_total group=orders"] == 4
+    assert found["muster_group_takeovers_total group=orders"] == 1
+    assert found["muster_group_refusals_total group=orders"] == 2
+    assert found["muster_group_fenced_commits_total group=orders"] == 3
+    assert found["muster_group_state_seconds_total group=orders state=PreparingRebalance"] == 1.5
+    assert not any("hidden" in name for name in found), "a group that the caller may not see"
+    assert found["muster_request_seconds_bucket api=JoinGroup le=0.001"] == 1
+    assert found["muster_request_seconds_bucket api=JoinGroup le=0.002"] == 3
+    assert found["muster_request_seconds_count api=JoinGroup"] == 3
+    assert found["muster_sync_seconds_sum"] == found["muster_loop_lag_seconds_sum"] == 0.0045
+    assert found["process_open_fds"] > 0
+
+
+async def test_lag_in_time_is_how_long_ago_the_offset_was_the_end(coordinator: ScriptedCoordinator) -> None:
+    watch, history = watch_of(coordinator), EndHistory()
+    measured = Measured(NODE)
+    for second, end in ((0, 30), (10, 40), (20, 60)):
+        coordinator.node = msgspec.structs.replace(NODE, wall_ms=1_700_000_000_000 + second * 1_000)
+        coordinator.ends["t", 0] = end
+        coordinator.committed["orders"]["t", 0] = 50 if second == 20 else 5
+        measured = await measure(Queries(coordinator.ask), 8, watch, history=history)
+    assert {(one.group_id, one.line.partition): one.lag_ms for one in measured.lines} == {
+        ("orders", 0): 5_000,  # 50 was the end between 40 and 60
+        ("orders", 1): 0,
+        ("orders", 2): 20_000,  # at least: it lags since before the first scrape
+        ("orders", 3): 20_000,
+    }
+    assert {one.group_id: one.lag_ms for one in measured.groups} == {"idle": None, "orders": 20_000}
+
+
+def test_a_history_of_ends_is_bounded_and_knows_the_past_coarsely() -> None:
+    history, key = EndHistory(), ("t", 0)
+    for second in range(1_000):
+        history.add(key, second * 10, second * 1_000)
+    assert history.lag_ms(key, 9_990, 999_000) == 0
+    assert abs((history.lag_ms(key, 9_500, 999_000) or 0) - 49_000) < 1_000
+    assert abs((history.lag_ms(key, 100, 999_000) or 0) - 989_000) < 1_000
+    history.add(key, 0, 1_000_000)
+    assert history.lag_ms(key, 0, 1_001_000) == 0, "made anew"
+    history.keep(())
+    assert history.lag_ms(key, 0, 1_001_000) is None
 
 
 async def test_openmetrics_is_given_to_those_who_ask_for_it(browser: Browser) -> None:

@@ -72,6 +72,7 @@ CLUSTER = {
     "controller": {"related": "/v3/clusters/c-1/brokers/7"},
     "brokers": {"related": "/v3/clusters/c-1/brokers"},
     "consumer_groups": {"related": GROUPS},
+    "topics": {"related": "/v3/clusters/c-1/topics"},
 }
 BROKER = {
     "kind": "KafkaBroker",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from coordinator.http.problems import examine
 from coordinator.http.queries import Queries
+from coordinator.http.watch import examine
 from coordinator.node.events import Lost
 from diagnosis.problem import GroupProblem
 from protocol.consumer_protocol import (
@@ -15,6 +15,7 @@ from protocol.consumer_protocol import (
 )
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import (
     Heartbeat,
     JoinGroup,
@@ -28,6 +29,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import Hello
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.record_batch import encode_batch
 from tests.node.desk import Desk
 
 SESSION_MS, POLL_MS, BEAT_MS = 45_000, 300_000, 3_000
@@ -65,6 +67,12 @@ class Clinic(Desk):
         while self._calls not in self.replied:
             self.wait(0)
         return self.replied.pop(self._calls)
+
+    def produce(self, partition: int) -> None:
+        """Write a record now."""
+        batch = encode_batch([(None, b"record")], timestamp_ms=self._moment().wall_ms)
+        data = (ProduceTopic("orders", (ProducePartition(partition, batch),)),)
+        self.ask_inside(Produce(data, acks=-1, timeout_ms=1_000), call=5)
 
     async def problems(self, *group_ids: str) -> list[GroupProblem]:
         return await examine(Queries(self.ask_doctor), _no_rest, group_ids or None)

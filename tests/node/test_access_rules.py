@@ -16,12 +16,12 @@ from coordinator.handlers.table import APIS, HANDLERS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
+    AclBindingFilter,
     AclCreation,
     AclOperation,
     AlterUserScramCredentials,
     CreateAcls,
     DeleteAcls,
-    DeleteAclsFilter,
     DescribeAcls,
     DescribeUserScramCredentials,
     ScramDeletion,
@@ -264,7 +264,7 @@ CASES = [
     Case(DescribeAcls(1), CLUSTER, OP.DESCRIBE, CLUSTER_DENIED),
     Case(DescribeUserScramCredentials(), CLUSTER, OP.DESCRIBE, CLUSTER_DENIED),
     Case(CreateAcls((AclCreation(3, "x", "User:a", "*", 3, 3),)), CLUSTER, OP.ALTER, CLUSTER_DENIED),
-    Case(DeleteAcls((DeleteAclsFilter(3, "x"),)), CLUSTER, OP.ALTER, CLUSTER_DENIED),
+    Case(DeleteAcls((AclBindingFilter(3, "x"),)), CLUSTER, OP.ALTER, CLUSTER_DENIED),
     Case(AlterUserScramCredentials((ScramDeletion("x", 1),)), CLUSTER, OP.ALTER, CLUSTER_DENIED),
 ]
 TITLES = [f"{type(case.request).__name__}-{case.kind.name}-{case.operation.name}" for case in CASES]
@@ -439,7 +439,7 @@ def test_bindings_are_created_described_and_deleted(ruled: RuledDesk) -> None:
     assert denial(ruled.tell(JOIN)) is NONE
     (resource,) = ruled.tell(DescribeAcls(3, "pay", 3)).resources
     assert (resource.resource_name, [one.principal for one in resource.acls]) == ("pay", [ME])
-    (gone,) = ruled.tell(DeleteAcls((DeleteAclsFilter(3, "pay"),))).filter_results
+    (gone,) = ruled.tell(DeleteAcls((AclBindingFilter(3, "pay"),))).filter_results
     assert [one.resource_name for one in gone.matching_acls] == ["pay"]
     assert ruled.tell(DescribeAcls(3)).resources == ()
     assert denial(ruled.tell(JOIN)) is GROUP_DENIED
@@ -448,7 +448,7 @@ def test_bindings_are_created_described_and_deleted(ruled: RuledDesk) -> None:
 def test_without_an_authorizer_there_are_no_bindings_to_speak_of() -> None:
     desk = Desk()
     desk.connect(1)
-    for request in (DescribeAcls(1), CreateAcls((creation(),)), DeleteAcls((DeleteAclsFilter(1),))):
+    for request in (DescribeAcls(1), CreateAcls((creation(),)), DeleteAcls((AclBindingFilter(1),))):
         (reply,) = desk.ask(1, request)
         assert set(codes(reply)) == {ErrorCode.SECURITY_DISABLED}
 

@@ -5,9 +5,7 @@ from typing import Any
 from coordinator.config.keys import RebalanceProtocols
 from diagnosis.problem import GroupProblem, Kind
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
-from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.node import Hello
-from protocol.record_batch import encode_batch
 from tests.enumerations import some
 from tests.node.operated import SESSION_MS, Clinic
 
@@ -166,28 +164,39 @@ async def test_a_session_out_of_range_is_named_though_there_is_no_group() -> Non
     assert "10 ms is not within 6000 and 1800000 ms" in found.sentence
 
 
-def produce(clinic: Clinic, partition: int, at_ms: int) -> None:
-    batch = encode_batch([(None, b"record")], timestamp_ms=at_ms)
-    data = (ProduceTopic("orders", (ProducePartition(partition, batch),)),)
-    clinic.ask_inside(Produce(data, acks=-1, timeout_ms=1_000), call=5)
-
-
 async def test_a_reader_that_stopped_is_told_from_one_with_nothing_to_read() -> None:
     clinic = Clinic(partitions=3)
     three(clinic)
     for number, member in enumerate(list(clinic.members)):
-        produce(clinic, number, clinic._moment().wall_ms)
+        clinic.produce(number)
         member.commit(1, number)
     clinic.run(600_000, step_ms=3_000)
     assert await clinic.problems() == [], "nothing to read: idle partitions are no problem"
 
-    produce(clinic, 1, clinic._moment().wall_ms)
+    clinic.produce(1)
     assert await clinic.problems() == [], "the record has just come"
     clinic.run(303_000, step_ms=3_000)
 
     found = only(await clinic.problems(), Kind.CONSUMPTION_STOPPED)
     assert (found.client_id, found.partitions, found.records) == ("app-1", 1, 1)
     assert "does not read orders-1" in found.sentence
+
+
+async def test_a_reader_that_commits_the_same_offset_again_and_again_is_stalled() -> None:
+    clinic = Clinic(partitions=3)
+    three(clinic)
+    for _ in range(4):
+        clinic.produce(0)
+    for offset in (1, 2, 2):
+        clinic.members[0].commit(offset, 0)
+        clinic.run(240_000, step_ms=3_000)
+
+    found = only(await clinic.problems(), Kind.CONSUMPTION_STALLED)
+    assert (found.client_id, found.partitions, found.records) == ("app-0", 1, 2)
+    assert "commits for orders-0 and does not get on" in found.sentence
+
+    clinic.members[0].commit(3, 0)
+    assert await clinic.problems() == [], "it gets on again, with records that wait"
 
 
 async def test_more_members_than_partitions_are_told_after_a_while() -> None:

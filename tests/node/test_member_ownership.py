@@ -4,8 +4,20 @@ from typing import Any
 
 import pytest
 
+from coordinator.accounts.records import AclRecord
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    FetchRegistered,
+    LeaveMember,
+    MemberHeartbeat,
+    PartitionMeta,
+    RegisterPartitions,
+    StartMember,
+    UnregisterPartitions,
+)
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import (
     Heartbeat,
     JoinGroup,
@@ -17,8 +29,13 @@ from protocol.messages.groups import (
     SyncGroup,
 )
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.accounts.rig import NOW
+from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
+from tests.node.test_audit_log import ROOT, AuditedDesk
 from tests.node.test_kafka import Peer
 from tests.node.test_logins import LoginDesk, log_in
+from tests.node.test_native_logins import log_in_natively
 
 UNKNOWN, FENCED = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 ALICE, BOB, ALICE_TOO = 1, 2, 3
@@ -84,3 +101,61 @@ def test_another_principal_cannot_take_over_an_instance_id() -> None:
     stage = Stage()
     assert stage.ask(BOB, join(instance_id="one"), 5).error_code is FENCED
     assert not stage.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
+
+
+@pytest.mark.parametrize("kind", ["consumer", "balanced"])
+def test_members_of_the_other_kinds_of_groups_are_their_principals_as_well(kind: str) -> None:
+    desk = AuditedDesk()
+    desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2),)))
+    everybody = [rule(resource, OP.READ, "*")._replace(principal="User:*") for resource in (GROUP, TOPIC)]
+    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)
+    peers = {number: Peer(desk, number) for number in (ALICE, BOB, ALICE_TOO)} if kind == "consumer" else {}
+    for number in (ALICE, BOB, ALICE_TOO):
+        user = "bob" if number == BOB else "alice"
+        if peers:
+            log_in(desk, peers[number], user=user)
+        else:
+            desk.connect(number)
+            log_in_natively(desk, number, user=user)
+
+    def ask(who: int, message: Message) -> Any:
+        (reply,) = peers[who].ask((message, 1)) if peers else desk.ask(who, message)
+        return reply
+
+    def enter(member_id: str, instance_id: str | None) -> Message:
+        if peers:
+            return ConsumerGroupHeartbeat(
+                "g", member_id, 0, instance_id, None, 60_000, ("orders",), topic_partitions=()
+            )
+        return StartMember("g", member_id, ("orders",), instance_id=instance_id)
+
+    def requests(epoch: int) -> list[Message]:
+        if peers:
+            return [ConsumerGroupHeartbeat("g", "m", number) for number in (epoch, -2, -1)]
+        return [
+            MemberHeartbeat("g", "m", epoch),
+            PartitionMeta("g", "m", epoch),
+            RegisterPartitions("g", "m", epoch, ()),
+            UnregisterPartitions("g", "m", epoch, ()),
+            FetchRegistered("g", "m", epoch, ()),
+            ConfirmConsumed("g", "m", epoch, ()),
+            LeaveMember("g", "m", epoch),
+        ]
+
+    entered = ask(ALICE, enter("m", "one"))
+    assert not entered.error_code, entered
+    desk.told()
+    assert ask(BOB, enter("n", "one")).error_code is FENCED
+    assert ask(BOB, enter("m", None)).error_code is UNKNOWN
+    for message in requests(entered.member_epoch):
+        assert ask(BOB, message).error_code is UNKNOWN, message
+    lines = desk.told()
+    assert {(one["event"], one["principal"], one["lacked"]) for one in lines} == {
+        ("refused", "User:bob", "ownership of a member of group g")
+    }
+    told = desk.ask_as(ROOT, ListRefusals(("g",))).refusals
+    assert {one.principal for one in told} == {"User:bob"}
+    assert ask(ALICE_TOO, requests(entered.member_epoch)[0]).error_code is ErrorCode.NONE
+    again = ask(ALICE_TOO, enter("m", None if peers else "one"))
+    assert again.error_code is ErrorCode.NONE
+    assert ask(ALICE, requests(again.member_epoch)[-1]).error_code is ErrorCode.NONE

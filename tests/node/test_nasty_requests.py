@@ -149,7 +149,7 @@ def _any(annotation: Any) -> st.SearchStrategy[Any]:
         return _map(annotation)
     if isinstance(annotation, type) and issubclass(annotation, int) and annotation is not bool:
         return _NUMBERS
-    plain = {str: _TEXTS, bytes: _BYTES, bool: st.booleans(), type(None): st.none()}
+    plain = {str: _TEXTS, bytes: _BYTES, bool: st.booleans(), type(None): st.none(), float: st.floats()}
     return plain[annotation]
 
 

@@ -14,6 +14,7 @@ _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     str: st.text(max_size=8),
     bytes: st.binary(max_size=8),
     int: st.integers(-(2**31), 2**31 - 1),
+    float: st.floats(allow_nan=False),
     bool: st.booleans(),
     type(None): st.none(),
     ErrorCode: st.sampled_from(ErrorCode),

@@ -71,7 +71,7 @@ class Late:
 
 
 class Balancer(NativeMember[BalanceWatcher]):
-    """Whatever fails is asked again."""
+    """A member that asks again for whatever failed."""
 
     def __init__(
         self,

@@ -9,6 +9,8 @@ from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 
 _CHORES = 16
+_TIMERS_A_MEMBER = 4
+"""Timers of a server-driven group: its session, and times to revoke, to join again and to sync."""
 
 
 def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
@@ -19,7 +21,9 @@ def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
         raise Broken(f"connections {sorted(known)} are kept, and nobody has them")
     groups = [group.classic for group in core.directory.values()]
     asked = len(node.upstream_requests._delayed) if isinstance(node, Gateway) else 0
+    driven = [group.consumer for group in core.directory.values() if group.consumer is not None]
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
+    waits += _TIMERS_A_MEMBER * sum([len(group.members) for group in driven])
     waits += core.purgatory.by_kind.get("produce", 0)
     _at_most("watched operations", len(core.purgatory), waits + _CHORES)
     _at_most("groups in the directory", len(groups), sum(len(shard.groups) for shard in core.shards))

@@ -2,6 +2,7 @@
 revoke, and drops all when its session is over by its own clock, as Kafka's clients do.
 """
 
+import re
 from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
@@ -65,6 +66,22 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
         self._regex = random.choice(("", "", "alpha|beta", "al.*"))
         self._is_full, self._must_report = True, False
         self._next_ms = self._offset = 0
+
+    @property
+    def member_id(self) -> str:
+        """Return the id that the coordinator knows it by."""
+        return self.name
+
+    @property
+    def subscribed(self) -> set[str]:
+        """Return the topics that it reads."""
+        matched = [name for name in ("alpha", "beta") if self._regex and re.fullmatch(self._regex, name)]
+        return {*self._topics, *matched}
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """Return the partitions that it holds, by topic."""
+        return {(self._watcher.topic_name(topic_id) or "", number) for topic_id, number in self.owned}
 
     def _drop_if_over(self) -> None:
         if self.owned and not self.is_alive:

@@ -1,8 +1,10 @@
 """A world of server-driven consumer groups: the same daemon, disk, network and clock, other members and other checkers
 (docs/spec/consumer-group-protocol.md#1.4).
 
-At no instant do two members hold a partition, each by its own clock; no epoch goes back; and once the faults stop,
-every member has its target, and every partition of a subscribed topic a member.
+In most worlds some members speak the classic protocol, and fleets change their protocol one member at a time in the
+middle of everything. At no instant do two members hold a partition, each by its own clock; no epoch goes back; and once
+the faults stop, every member has its target, or what its leader assigned, and every partition of a subscribed topic a
+member.
 
 python -m tests.simulation.consumer_world --seeds 1000 --first 0
 """
@@ -14,9 +16,12 @@ from typing import Any
 from msgspec import structs
 
 from coordinator.config.config import Config
-from coordinator.config.keys import RebalanceProtocols
+from coordinator.config.keys import MigrationPolicy
+from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.groups.consumer import target
 from coordinator.groups.consumer.state import ConsumerGroup
+from protocol.consumer_protocol import decode_assignment
+from tests.simulation.classic_sim import ClassicSim, draw_classic
 from tests.simulation.consumer_member import GROUP, HEARTBEAT_MS, ConsumerSim
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
@@ -25,47 +30,71 @@ from tests.simulation.native_world import FAULTS, NativeWorld, draw_faults
 from tests.simulation.plan import Plan
 from tests.simulation.seeds import run_seeds, seeds_parser
 
+_BOTH_WAYS = MigrationPolicy.BIDIRECTIONAL
 _AT_ONCE_US = target.AT_ONCE_US
 _FAULTS = tuple(kind for kind in FAULTS if kind != "reorder")
 
 
-class ConsumerWorld(NativeWorld[ConsumerSim]):
+class ConsumerWorld(NativeWorld[Any]):
+    """`_classic`: the share of members that speak the classic protocol when they start."""
+
     noun = "consumer"
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
         target.AT_ONCE_US = 0 if seed % 2 else _AT_ONCE_US  # in odd worlds every group is a large one
         super().__init__(seed, plan or draw_faults("consumers", seed, _FAULTS), self.noun)
-        self._known: tuple[ConsumerGroup | None, int] = (None, 0)
+        self._known: tuple[Any, int] = (None, 0)
+        self._names: dict[bytes, str] = {}
+        self._classic = self._chance.choice((0.0, 0.3, 0.5, 0.8))
+        self._is_cooperative = self._chance.random() < 0.5
         self.sometimes(self._chance.randrange(4), self._kill_somebody)
         self.sometimes(self._chance.randrange(4), self._restart_somebody)
+        self.sometimes(self._chance.choice((0, 1, 1, 2)), self._migrate)
 
     def draw_config(self, random: Random) -> Config:
         return structs.replace(
             super().draw_config(random),
-            group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")),
             group_consumer_session_timeout_ms=SESSION_MS,
             group_consumer_heartbeat_interval_ms=HEARTBEAT_MS,
             group_consumer_assignment_interval_ms=random.choice((0, 0, 1_000, 3_000)),
+            group_consumer_migration_policy=random.choice(
+                (_BOTH_WAYS, _BOTH_WAYS, _BOTH_WAYS, MigrationPolicy.UPGRADE)
+            ),
         )
 
     # --- the people ---
 
-    def make_member(self, name: str, instance_id: str | None, random: Random) -> ConsumerSim:
+    def make_member(self, name: str, instance_id: str | None, random: Random) -> ConsumerSim | ClassicSim:
+        if random.random() < self._classic:
+            traits = draw_classic(GROUP, instance_id, random, is_cooperative=self._is_cooperative)
+            return ClassicSim(name, traits, self, random, self, self.seen)
         return ConsumerSim(name, instance_id, self, random, self.open_link, self, self.seen)
+
+    def _migrate(self) -> None:
+        """Restart all members, one after the other, with another protocol than most have."""
+        self._classic = 0.0 if self._classic > 0 else 1.0
+        self.seen.add("fleets that changed their protocol")
+        for number, name in enumerate(self.running_names):
+            self.after(number * self._chance.choice((300, 1_500, 4_000)), lambda name=name: self._restart(name))  # type: ignore[misc]
 
     def _restart_somebody(self) -> None:
         """Let a member leave, and start it again within its session or later: an instance is replaced then."""
         if self.running_names:
-            name = self._chance.choice(self.running_names)
+            self._restart(self._chance.choice(self.running_names))
+
+    def _restart(self, name: str) -> None:
+        if name in self.running_names and not self._is_quiet:
             self.seen.add("consumers restarted")
             self._people[name].leave()
             self.after(self._chance.choice((1_500, 3_000, 9_000)), lambda: self.join(name))
 
     # --- what is watched ---
 
-    def took(self, member: ConsumerSim) -> None:
+    def took(self, member: ConsumerSim | ClassicSim) -> None:
+        if not member.is_alive:
+            return  # what it was told is older than its session
         for other in self._people.values():
-            both = member.owned & other.owned if other is not member and other.is_alive else None
+            both = member.places & other.places if other is not member and other.is_alive else None
             if both:
                 raise Broken(f"{member.name} and {other.name} hold {sorted(both)} at once")
 
@@ -79,49 +108,71 @@ class ConsumerWorld(NativeWorld[ConsumerSim]):
 
     def topic_name(self, topic_id: bytes) -> str | None:
         node = self.daemon.node
-        return None if node is None else node.core.topics.name_of(topic_id)
+        name = None if node is None else node.core.topics.name_of(topic_id)
+        if name is not None:
+            self._names[topic_id] = name
+        return self._names.get(topic_id)
 
     def _look_at(self, node: Any) -> None:
         found = node.core.directory.get(GROUP)
-        group_now = None if found is None else found.consumer
-        known, epoch = self._known
-        if group_now is not None:
-            if group_now is known and group_now.epoch < epoch:
-                raise Broken(f"the group epoch was {epoch}, and is {group_now.epoch}")
-            self._known = group_now, group_now.epoch
+        if found is None:
+            return
+        now = found.classic if found.serving_consumer is None else found.serving_consumer
+        epoch = found.classic.generation_id if found.serving_consumer is None else found.serving_consumer.epoch
+        known, before = self._known
+        if now is known and epoch < before:
+            raise Broken(f"the epoch or generation was {before}, and is {epoch}")
+        self._known = now, epoch
 
     # --- the quiet ---
 
     @property
     def bound_ms(self) -> int:
         """Sessions that run out, revocations that time out, and what follows from both."""
-        return 10 * SESSION_MS
+        return 15 * SESSION_MS
 
     def _must_have_settled(self, node: Any) -> None:
-        running = {one.name: one for one in self._people.values() if one.running}
-        found = node.core.directory.get(GROUP)
-        group = None if found is None else found.consumer
+        running = {one.member_id: one for one in self._people.values() if one.running}
+        group = node.core.directory.get(GROUP)
         if group is not None and running:
-            self._must_have_converged(group, running)
+            consumer = group.serving_consumer
+            shares = self._shares_of_classic(group.classic) if consumer is None else self._targets(consumer)
+            self._must_have_converged(shares, running)
 
-    def _must_have_converged(self, group: ConsumerGroup, running: dict[str, ConsumerSim]) -> None:
+    def _targets(self, group: ConsumerGroup) -> dict[str, set[tuple[str, int]]]:
         if group.state.title != "Stable":
             states = {one.member_id: one.current for one in group.members.values()}
             raise Broken(f"the group is {group.state.title}: {group.epoch}/{group.target_epoch} {states}")
-        if group.members.keys() != running.keys():
-            raise Broken(f"members are {sorted(group.members)}, and {sorted(running)} run")
-        owned = set()
+        return {
+            one: {
+                (self.topic_name(topic_id) or "", n) for topic_id, ns in group.targets.get(one, {}).items() for n in ns
+            }
+            for one in group.members
+        }
+
+    def _shares_of_classic(self, group: ClassicGroup) -> dict[str, set[tuple[str, int]]]:
+        if group.state is not GroupState.STABLE:
+            raise Broken(f"the group is {group.state.title}, of generation {group.generation_id}")
+        self.seen.add("groups that ended as classic ones")
+        return {
+            one.member_id: {(t, n) for t, ns in decode_assignment(one.assignment).partitions for n in ns}
+            for one in group.members.values()
+        }
+
+    def _must_have_converged(
+        self, shares: dict[str, set[tuple[str, int]]], running: dict[str, ConsumerSim | ClassicSim]
+    ) -> None:
+        if shares.keys() != running.keys():
+            raise Broken(f"members are {sorted(shares)}, and {sorted(running)} run")
+        subscribed = set()
         for name, member in running.items():
-            target = {(topic_id, number) for topic_id, ns in group.targets.get(name, {}).items() for number in ns}
-            if member.owned != target:
-                raise Broken(f"{name} holds {sorted(member.owned)}, and its target is {sorted(target)}")
-            owned |= target
-        for topic, count in TOPICS.items():
-            known = group.topics.find(topic)
-            if topic in group.subscribed and known is not None:
-                missing = {(known.topic_id, number) for number in range(count)} - owned
-                if missing:
-                    raise Broken(f"{topic}: nobody has {sorted(number for _, number in missing)}")
+            if member.places != shares[name]:
+                raise Broken(f"{name} holds {sorted(member.places)}, and has been assigned {sorted(shares[name])}")
+            subscribed |= member.subscribed
+        for topic in sorted(subscribed):
+            missing = {(topic, number) for number in range(TOPICS[topic])} - set().union(*shares.values())
+            if missing:
+                raise Broken(f"{topic}: nobody has {sorted(number for _, number in missing)}")
 
 
 def _tried(seed: int) -> str:

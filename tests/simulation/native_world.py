@@ -1,4 +1,4 @@
-"""What the worlds of one group of native members share: members that join, are killed and come again, and the checks
+"""Members of a world with one group of native members: they join, are killed and come again; and the checks
 that hold for any kind of group.
 """
 

@@ -79,8 +79,10 @@ class World:
         watched = ClassicGroup.become
 
         def become(group: ClassicGroup, state: GroupState, wall_ms: int) -> None:
-            if state is GroupState.PREPARING:
-                self._process_of(group).begun += 1
+            process = self._process_of(group)
+            live = None if process.node is None else process.node.core.directory.get(group.group_id)
+            if state is GroupState.PREPARING and (live is None or live.classic is group):  # not one of a replay
+                process.begun += 1
             watched(group, state, wall_ms)
 
         ClassicGroup.become = become  # type: ignore[method-assign,assignment]

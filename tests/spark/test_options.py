@@ -8,6 +8,7 @@ from muster.net.security import Security
 from pyspark_muster.errors import OptionError
 from pyspark_muster.options import Options
 from pyspark_muster.source import DefaultSource
+from pyspark_muster.synonyms import in_our_names
 
 NEEDED = {"bootstrap": "127.0.0.1:9390", "group": "delays", "topics": "flights, planes,flights"}
 
@@ -32,6 +33,15 @@ def test_what_keeps_a_query_alive_has_defaults_that_are_safe() -> None:
     assert (options.assignors, options.new_checkpoint) == (("cooperative-sticky",), "startingOffsets")
     assert options.isolation_level == "read_uncommitted"
     assert Options.parse({"bootstrap": "b:1", "group": "g", "topicsPattern": "fl.*"}).topics_pattern == "fl.*"
+
+
+def test_the_coordinator_assigns_only_where_that_is_asked_for() -> None:
+    assert Options.parse(NEEDED).group_protocol == "classic"
+    for protocol in ("consumer", "auto"):
+        options = Options.parse(NEEDED | {"groupProtocol": protocol.title()})
+        assert options.group_protocol == protocol
+    given = {"kafka.bootstrap.servers": "b:1", "kafka.group.id": "g", "subscribe": "t", "kafka.group.protocol": "auto"}
+    assert Options.parse(in_our_names(given, latest=True)).group_protocol == "auto"
 
 
 def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
@@ -59,6 +69,9 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
         ({"isolationLevel": "serializable"}, "'isolationLevel' is 'serializable': it must be 'read_committed' or"),
         ({"newCheckpoint": "begin"}, "'newCheckpoint' is 'begin': it must be 'group' or 'startingOffsets'"),
         ({"assignors": "fair"}, "'assignors' is 'fair': .*fair"),
+        ({"groupProtocol": "streams"}, "'groupProtocol' is 'streams': it must be 'classic' or 'consumer' or 'auto'"),
+        ({"groupProtocol": "consumer", "assignors": "range"}, "'assignors' is of groups whose members share out"),
+        ({"groupProtocol": "auto", "soleMember": "true"}, "'groupProtocol' is 'auto': 'soleMember' needs 'classic'"),
         ({"minRecordsPerBatch": "9", "maxRecordsPerBatch": "8"}, "'minRecordsPerBatch' is 9: it must not be more"),
         ({"outageTimeoutMs": "-1"}, "'outageTimeoutMs' is '-1'"),
         ({"topic": "flights"}, "'topic' is unknown; did you mean 'topics'"),

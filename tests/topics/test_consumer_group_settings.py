@@ -108,7 +108,7 @@ def test_the_nodes_keys_are_described_with_their_types() -> None:
     told = {config.name: config for config in described(desk, ResourceType.BROKER, name, more=True).configs}
     assert told["group.consumer.assignors"].value == "uniform,range"
     assert told["group.consumer.assignors"].config_type == ConfigType.LIST
-    assert told["group.coordinator.rebalance.protocols"].value == "classic"
+    assert told["group.coordinator.rebalance.protocols"].value == "classic,consumer"
     for key in CONSUMER_SETTINGS:
         assert told[f"group.{key}"].config_type == ConfigType.INT
     assert "group.consumer.regex.refresh.interval.ms" not in told

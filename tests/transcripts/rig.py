@@ -15,14 +15,14 @@ from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
 from coordinator.groups.classic.state import ClassicGroup, GroupState
 from coordinator.groups.outcome import Outcome
-from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
+from coordinator.node.effects import Close, Effect, Flush, LogError, LogNote, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import Node
 from coordinator.records.codec import decode, decode_marker
 from coordinator.records.records import Note
 from coordinator.runtime import shard as shard_module
 from coordinator.runtime.group import Group
-from coordinator.runtime.group_kinds import handle
+from coordinator.runtime.kinds.group_kinds import handle
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
@@ -224,6 +224,8 @@ class Rig:
                 self._links.pop(effect.connection, None)
             case LogError():
                 self._tell(effect.sentence)
+            case LogNote():
+                pass  # the notes themselves are told
             case Return():
                 if not self._quiet:
                     self._answered(-1, None, effect.reply)

@@ -136,7 +136,11 @@ class GuardedPair(Pair):
     def _metadata(self, number: int, message: Metadata) -> MetadataReply:
         known = {one.topic_id: one.name for one in self._topics()}
         topics = []
-        for asked in message.topics or ():
+        if message.topics is None:
+            return MetadataReply(
+                topics=tuple(one for one in self._topics() if self.has(number, one.name or "", DESCRIBE))
+            )
+        for asked in message.topics:
             name = asked.name or known.get(asked.topic_id)
             if name is None:
                 topics.append(MetadataTopicReply(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))

@@ -121,6 +121,7 @@ class Pair:
         self.broker_received: list[bytes] = []
         self._clients: dict[int, KafkaClient] = {}
         self._native: dict[int, NativeClient] = {}
+        self.pushed: dict[int, list[Message]] = {}
         self.sentences: list[str] = []
         """Error messages of native replies."""
         self._upstreams: set[int] = set()
@@ -133,10 +134,10 @@ class Pair:
         assert isinstance(versions, ApiVersionsReply)
         self.versions = versions
 
-    def replace_broker(self, name: str) -> None:
+    def replace_broker(self, name: str, **settings: Any) -> None:
         """Replace the broker by one of another cluster, at the same address."""
         self.lose_upstreams("another")
-        self.broker = PairNode(Node, self, name)
+        self.broker = PairNode(Node, self, name, **settings)
         self.broker.step(Opened(_OWN, "kafka", "front"))
 
     @property
@@ -340,6 +341,8 @@ class Pair:
             if isinstance(said, NativeAnswer):
                 self.heard[number].append(said.reply)
                 self.sentences.append(said.error_message)
+            else:
+                self.pushed.setdefault(number, []).append(said.message)
 
     def broker_or_none(self) -> PairNode | None:
         return getattr(self, "broker", None)

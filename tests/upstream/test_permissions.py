@@ -5,7 +5,7 @@ import pytest
 from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, Permission
 from coordinator.accounts.requests import GROUP_REQUESTS
 from coordinator.gateway.permissions import NAMES_PER_QUERY, PermissionCache, permission_queries
-from coordinator.gateway.session.apis import CONFIG_APIS, LOCAL_APIS
+from coordinator.gateway.session.apis import CONFIG_APIS, LOCAL_APIS, SERVER_DRIVEN_APIS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
@@ -38,7 +38,7 @@ def verdict(need: Permission, reply: Message) -> ErrorCode | None:
 
 
 def test_every_request_about_groups_that_is_answered_here_is_guarded() -> None:
-    assert set(LOCAL_APIS) | set(CONFIG_APIS) == GROUP_REQUESTS
+    assert {*LOCAL_APIS, *SERVER_DRIVEN_APIS, *CONFIG_APIS} == GROUP_REQUESTS
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from protocol.apis import BY_MESSAGE, WIRE_APIS
+from protocol.kafka.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
 from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs, ResourceType
+from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
@@ -48,7 +50,12 @@ LOCAL_APIS: Final[tuple[type[Message], ...]] = (
 )
 """APIs answered here. FindCoordinator is local for groups; for transactions it is the broker's."""
 
-LOCAL_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in LOCAL_APIS)
+SERVER_DRIVEN_APIS: Final[tuple[type[Message], ...]] = (ConsumerGroupHeartbeat, ConsumerGroupDescribe)
+"""APIs answered here if groups that the coordinator balances are served (KIP-848); else not offered."""
+
+LOCAL_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in (*LOCAL_APIS, *SERVER_DRIVEN_APIS))
+
+_SERVER_DRIVEN_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in SERVER_DRIVEN_APIS)
 
 CONFIG_APIS: Final[tuple[type[Message], ...]] = (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs)
 """APIs answered here if every resource is a group; else forwarded."""
@@ -116,7 +123,7 @@ FORWARDED_VERSIONS: Final = {
 address.
 
 Left out on purpose: AddOffsetsToTxn and TxnOffsetCommit (25, 28), which would store a group's offsets away from its
-coordinator, and the groups of KIP-848, KIP-932 and KIP-1071 (68, 69, 76 and more).
+coordinator, and the groups of KIP-932 and KIP-1071 (76 and more).
 """
 
 _OLDEST_VERSIONS: Final = {SASL_HANDSHAKE: 1}
@@ -124,8 +131,8 @@ _OLDEST_VERSIONS: Final = {SASL_HANDSHAKE: 1}
 _NO_LIMIT: Final = 2**15 - 1
 
 _MAX_FEATURE_LEVELS: Final = {"transaction.version": 1, "group.version": 0, "share.version": 0, "streams.version": 0}
-"""Highest feature levels that clients are told. At transaction level 2 a client leaves adding partitions to Produce 12
-(KIP-890), which is not advertised."""
+"""Highest levels of the broker's features that clients are told. At transaction level 2 a client leaves adding
+partitions to Produce 12 (KIP-890), which is not advertised. The level of groups is this node's own."""
 
 
 def names_only_groups(message: AlterConfigs | DescribeConfigs | IncrementalAlterConfigs) -> bool:
@@ -133,11 +140,12 @@ def names_only_groups(message: AlterConfigs | DescribeConfigs | IncrementalAlter
     return bool(message.resources) and all(one.resource_type == ResourceType.GROUP for one in message.resources)
 
 
-def advertised_versions(broker: ApiVersionsReply) -> ApiVersionsReply:
+def advertised_versions(broker: ApiVersionsReply, *, is_server_driven: bool = False) -> ApiVersionsReply:
     """Return the reply to ApiVersions for clients, given the broker's."""
     broker_versions = {row.api_key: row for row in broker.api_keys}
     rows = []
-    for key in sorted({*broker_versions, *LOCAL_KEYS, API_VERSIONS}):
+    left_out = frozenset[int]() if is_server_driven else _SERVER_DRIVEN_KEYS
+    for key in sorted({*broker_versions, *LOCAL_KEYS, API_VERSIONS} - left_out):
         api = WIRE_APIS.get(key)
         row = broker_versions.get(key)
         if api is not None and (key == API_VERSIONS or (key in LOCAL_KEYS and key not in REWRITTEN_KEYS)):
@@ -150,11 +158,18 @@ def advertised_versions(broker: ApiVersionsReply) -> ApiVersionsReply:
         broker,
         api_keys=tuple(rows),
         throttle_time_ms=0,
-        finalized_features=tuple(_cap_level(one) for one in broker.finalized_features if _max_level(one.name)),
-        supported_features=tuple(
-            replace(one, max_version=min(one.max_version, _max_level(one.name)))
-            for one in broker.supported_features
-            if one.min_version <= _max_level(one.name) > 0
+        finalized_features_epoch=max(broker.finalized_features_epoch, 0 if is_server_driven else -1),
+        finalized_features=(
+            *(_cap_level(one) for one in broker.finalized_features if _max_level(one.name)),
+            *(FINALIZED_FEATURES if is_server_driven else ()),
+        ),
+        supported_features=(
+            *(
+                replace(one, max_version=min(one.max_version, _max_level(one.name)))
+                for one in broker.supported_features
+                if one.min_version <= _max_level(one.name) > 0
+            ),
+            *(SUPPORTED_FEATURES if is_server_driven else ()),
         ),
     )
 

@@ -9,12 +9,12 @@ from coordinator.gateway.session.apis import (
     FIND_COORDINATOR,
     FORWARDED_VERSIONS,
     LOCAL_APIS,
-    LOCAL_KEYS,
     METADATA,
     OFFLINE_APIS,
     OFFLINE_KEYS,
     REWRITTEN_KEYS,
     SASL_HANDSHAKE,
+    SERVER_DRIVEN_APIS,
     SHARED_KEYS,
     advertised_versions,
     names_only_groups,
@@ -65,12 +65,14 @@ class Router:
     """Routes for the listener of one broker.
 
     `broker_versions` is the broker's reply to ApiVersions. `addresses` has the listeners by broker id and may change at
-    any time. `requires_sasl`: the broker serves no client without SASL.
+    any time. `requires_sasl`: the broker serves no client without SASL. `is_server_driven`: groups that the coordinator
+    balances are served (KIP-848).
     """
 
     __slots__ = (
         "_broker_versions",
         "_dialect",
+        "_local_keys",
         "_routes",
         "addresses",
         "advertised",
@@ -89,14 +91,17 @@ class Router:
         *,
         requires_sasl: bool = False,
         reachability: Reachability | None = None,
+        is_server_driven: bool = False,
     ) -> None:
         self.requires_sasl = requires_sasl
         self.reachability = reachability or Reachability()
-        self.advertised = advertised_versions(broker_versions)
+        self.advertised = advertised_versions(broker_versions, is_server_driven=is_server_driven)
+        local = (*LOCAL_APIS, *SERVER_DRIVEN_APIS) if is_server_driven else LOCAL_APIS
+        self._local_keys = frozenset(BY_MESSAGE[message].key for message in local)
         self._broker_versions = {row.api_key: row for row in broker_versions.api_keys}
         self.addresses = addresses
         self.max_frame_bytes = max_frame_bytes
-        self._dialect = KafkaDialect(max_frame_bytes, {*LOCAL_APIS, *CONFIG_APIS, *OFFLINE_APIS}, max_entries)
+        self._dialect = KafkaDialect(max_frame_bytes, {*local, *CONFIG_APIS, *OFFLINE_APIS}, max_entries)
         self._dialect.offer = self.advertised
         self._routes: dict[int, Route] = {}
         newest = [row.max_version for row in self.advertised.api_keys if row.api_key == METADATA]
@@ -128,8 +133,8 @@ class Router:
         if key in REWRITTEN_KEYS:
             request = WIRE_APIS[key].request
             if request.oldest <= version <= request.newest:
-                return Route(key in LOCAL_KEYS, reply_rewriter(key, version))
-        elif key in LOCAL_KEYS:
+                return Route(key in self._local_keys, reply_rewriter(key, version))
+        elif key in self._local_keys:
             if self._dialect.codec(key, version) is not None:
                 return _LOCAL
         elif 0 <= version <= FORWARDED_VERSIONS.get(key, -1) and (key != SASL_HANDSHAKE or version):

@@ -6,9 +6,11 @@ import msgspec
 from coordinator.groups.classic.events import (
     AppendFailed,
     Claim,
+    Client,
     Deleted,
     DeleteOffsets,
     InitialDelayOver,
+    JoinAgain,
     JoinPhaseOver,
     Leave,
     Loaded,
@@ -19,15 +21,23 @@ from coordinator.groups.classic.events import (
     Sync,
     Unloaded,
 )
-from coordinator.groups.classic.notes import Cause
+from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_end_of_ownership
-from coordinator.groups.classic.rebalance import begin_rebalance, fail_assignment, restart_session
+from coordinator.groups.classic.rebalance import begin_rebalance, fail_assignment, park, restart_session
 from coordinator.groups.classic.state import ClassicGroup, GroupState, Member
+from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
-from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
+from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord, MemberReplaced
 from protocol.errors import ErrorCode
-from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
+from protocol.messages import Message
+from protocol.messages.groups import (
+    CoordinatorMoved,
+    JoinGroupReply,
+    JoinProtocol,
+    RebalanceStarted,
+    SyncGroupReply,
+)
 
 
 def apply(group: ClassicGroup, record: GroupMetadata, *, live: bool) -> None:
@@ -99,6 +109,10 @@ def loaded(group: ClassicGroup, event: Loaded, out: Outcome) -> None:
     for member in group.members.values():
         restart_session(group, member, out)
     resume_leases(group, out)
+    if group.members and group.state_since_ms == REBALANCE_AFTER_LOAD_MS:
+        begin_rebalance(
+            group, out, Cause.DOWNGRADED, group.leader or "", "the node started before they had joined again"
+        )
     if len(group.members) > group.settings.max_size:
         detail = f"{len(group.members)} members, {group.settings.max_size} allowed"
         begin_rebalance(group, out, Cause.GROUP_TOO_LARGE, "", detail)
@@ -107,21 +121,34 @@ def loaded(group: ClassicGroup, event: Loaded, out: Outcome) -> None:
 def unload(group: ClassicGroup, event: Unloaded, out: Outcome) -> None:
     """Answer every parked request: the node stops serving the group, and clients look for its coordinator again
     (docs/spec/group-protocol.md#5.4)."""
+    drop_leases(group, out)
+    _end(group, out, ErrorCode.NOT_COORDINATOR, CoordinatorMoved(group.group_id, -1, "", -1))
+
+
+def supersede(group: ClassicGroup, event: Superseded, out: Outcome) -> None:
+    """Tell everybody to join again: the group became a consumer group, which has its members
+    (docs/spec/consumer-group-protocol.md#13.2)."""
+    cause, timeout_ms = "group upgraded", group.rebalance_timeout_ms
+    news = RebalanceStarted(group.group_id, group.generation_id, cause, "", timeout_ms)
+    _end(group, out, ErrorCode.REBALANCE_IN_PROGRESS, news)
+
+
+def _end(group: ClassicGroup, out: Outcome, error_code: ErrorCode, push: Message) -> None:
+    """Answer what is parked, and stop all that waits."""
     for member in group.members.values():
         ref = group.take_join(member)
         if ref is not None:
-            refused = JoinGroupReply(error_code=ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
+            refused = JoinGroupReply(error_code=error_code, member_id=member.member_id)
             out.reply_at_once(ref, refused)
         ref = group.take_sync(member)
         if ref is not None:
-            out.reply_at_once(ref, SyncGroupReply(error_code=ErrorCode.NOT_COORDINATOR))
+            out.reply_at_once(ref, SyncGroupReply(error_code=error_code))
         if member.session is not None:
             out.cancel(member.session.key)
         if member.connection >= 0:
-            out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
+            out.pushes.append((member.connection, push))
     for member_id in group.pending:
         out.cancel(MemberKey(group.group_id, member_id))
-    drop_leases(group, out)
     if group.phase is not None:
         out.cancel(group.phase.key)
         group.phase = None
@@ -133,6 +160,26 @@ def unload(group: ClassicGroup, event: Unloaded, out: Outcome) -> None:
     group.pending_sync.clear()
     group.leader = None
     group.become(GroupState.DEAD, out.moment.wall_ms)
+
+
+def begin_again(group: ClassicGroup, event: ClassicAgain, out: Outcome) -> None:
+    """Take up the members that the group had as a consumer group, and let them join again unless all is settled
+    (docs/spec/consumer-group-protocol.md#13.3)."""
+    for one in event.members:
+        member = group.members[one.member_id]
+        group.offer(member, tuple([JoinProtocol(name, metadata) for name, metadata in one.protocols]))
+        member.connection = one.connection
+        if one.principal is not None:
+            member.client = Client(member.client_id, member.client_host, principal=one.principal)
+        restart_session(group, member, out)
+    if event.is_settled:
+        note(group, out, "converted", Cause.DOWNGRADED, event.initiator, event.detail)
+        return
+    if event.joining is not None:
+        joining = event.joining
+        client = Client(joining.client_id, joining.client_host, principal=joining.principal)
+        park(group, group.members[event.initiator], JoinAgain(joining.ref, joining.request, client), out)
+    begin_rebalance(group, out, Cause.DOWNGRADED, event.initiator, event.detail)
 
 
 def undo(group: ClassicGroup, event: AppendFailed, out: Outcome) -> None:

@@ -1,8 +1,7 @@
 """Election of the leader and of the protocol: pure functions (docs/spec/group-protocol.md#2.1.5, #2.1.6)."""
 
-from collections.abc import Sequence
-
 from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.election import elect
 from protocol.messages.groups import JoinProtocol
 
 
@@ -16,7 +15,7 @@ def elect_leader(group: ClassicGroup) -> Member | None:
 
 def elect_protocol(group: ClassicGroup, leader: Member) -> str | None:
     """Elect the protocol of the coming generation; None if no name is offered by every member."""
-    return _elect([_names(member.protocols) for member in group.members.values()], _names(leader.protocols))
+    return elect([_names(member.protocols) for member in group.members.values()], _names(leader.protocols))
 
 
 def elect_protocol_if(group: ClassicGroup, changed: Member, protocols: tuple[JoinProtocol, ...]) -> str | None:
@@ -34,21 +33,8 @@ def elect_protocol_if(group: ClassicGroup, changed: Member, protocols: tuple[Joi
         member.member_id: offered if member is changed else _names(member.protocols)
         for member in group.members.values()
     }
-    return _elect(list(offers.values()), offers[group.leader or changed.member_id])
+    return elect(list(offers.values()), offers[group.leader or changed.member_id])
 
 
 def _names(protocols: tuple[JoinProtocol, ...]) -> list[str]:
     return [protocol.name for protocol in protocols]
-
-
-def _elect(offers: Sequence[list[str]], leaders: list[str]) -> str | None:
-    """Elect among the names in every offer. Each offer votes for its first candidate; most votes win, and a tie goes to
-    the earliest in the leader's offer, so that the choice never depends on chance."""
-    candidates = set(leaders).intersection(*offers)
-    if not candidates:
-        return None
-    votes: dict[str, int] = {}
-    for offer in offers:
-        choice = next(name for name in offer if name in candidates)
-        votes[choice] = votes.get(choice, 0) + 1
-    return max(votes, key=lambda name: (votes[name], -leaders.index(name)))

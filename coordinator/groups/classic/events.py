@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, dataclass_transform
 
 import msgspec
 
+from coordinator.groups.conversions import ClassicAgain, Superseded
 from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -331,6 +332,8 @@ GroupEvent = (
     | Loaded
     | Unloaded
     | AppendFailed
+    | ClassicAgain
+    | Superseded
 )
 
 

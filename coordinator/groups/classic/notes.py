@@ -32,9 +32,13 @@ class Cause(enum.StrEnum):
     OFFSETS_REWOUND = "offsets rewound"
     GROUP_EXPIRED = "group expired"
     TOPIC_DELETED = "topic deleted"
+    TOPIC_CREATED = "topic created"
+    PARTITIONS_ADDED = "partitions added"
+    SETTINGS_CHANGED = "settings changed"
     ADOPTED = "offsets adopted"
     MEMBERS_ELSEWHERE = "members elsewhere"
     NOT_ADOPTED = "offsets not adopted"
+    DOWNGRADED = "group downgraded"
 
 
 class NoteFacts(TypedDict, total=False):

@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 
+from coordinator.config.keys import BackwardCommits
 from coordinator.groups.classic.delayed import DelayedHeartbeat, PhaseOperation
 from coordinator.groups.classic.events import Client
 from coordinator.groups.ownership import Owners
@@ -60,6 +61,7 @@ class GroupSettings(msgspec.Struct, frozen=True, gc=False):
     max_size: int = 2_147_483_647
     max_pending_ids: int = 10_000
     offset_metadata_max_bytes: int = 4_096
+    offsets_backward: BackwardCommits = BackwardCommits.FLAGGED
 
 
 class PendingId:

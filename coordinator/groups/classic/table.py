@@ -43,6 +43,7 @@ from coordinator.groups.classic.guards import (
 )
 from coordinator.groups.classic.rows import append_only_on, on, read_only_on
 from coordinator.groups.classic.state import ClassicGroup, GroupState
+from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Row, StateTable, ignore, reject, unless
 from coordinator.records.records import CommittedOffset
@@ -185,6 +186,14 @@ _ROWS: tuple[Row, ...] = (
     ),
     on(AppendFailed)(
         empty=applying.undo, preparing=applying.undo, completing=applying.undo, stable=applying.undo, dead=ignore
+    ),
+    on(ClassicAgain)(empty=ignore, preparing=ignore, completing=ignore, stable=applying.begin_again, dead=ignore),
+    on(Superseded)(
+        empty=applying.supersede,
+        preparing=applying.supersede,
+        completing=applying.supersede,
+        stable=applying.supersede,
+        dead=applying.supersede,
     ),
     read_only_on(Heartbeat)(
         guards=(is_member, is_current_generation),

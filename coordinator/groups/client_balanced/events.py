@@ -92,6 +92,7 @@ class Start(ClientBalancedEvent):
     meta: tuple[PartitionState, ...] | None
     as_of: int
     shape: tuple[int, ...] = ()
+    principal: str = ""
 
     @property
     def consumer_id(self) -> str:
@@ -242,6 +243,7 @@ class Admitted(ClientBalancedEvent):
     group_id: str
     consumer_id: str
     connection: int
+    principal: str = ""
 
 
 class LeaseOverdue(ClientBalancedEvent):

@@ -95,7 +95,7 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
         _drop(group, replaced, out, BalancedCause.REPLACED)
     granted, lost = _regrant_held(group, event, out)
     out.records.append(record)
-    out.follow_ups.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
+    out.follow_ups.append(Admitted(group.group_id, request.consumer_id, event.ref.connection, event.principal))
     _note_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
         member_epoch=epoch,
@@ -187,7 +187,7 @@ def _held_position(event: Start, held: HeldKey) -> int:
 def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
     """Start a full lease for the member; reports of its earlier object, or from before this start, are dropped."""
     member = group.members[event.consumer_id]
-    member.connection = event.connection
+    member.connection, member.principal = event.connection, event.principal
     member.reported, member.owned_version = None, -1
     member.lost.clear()
     watch_lease(group, member, out)

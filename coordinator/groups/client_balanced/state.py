@@ -81,6 +81,8 @@ class BalancedGroupMember:
     deadline_ms: int = 0
     heard_ms: int = 0
     connection: int = -1
+    principal: str | None = None
+    """Principal that started it; empty without a login. None: it was loaded, and has not started again."""
     lease: DelayedBalancedLease | None = None
     reported: tuple[OwnedKey, ...] | None = None
     owned_version: int = -1

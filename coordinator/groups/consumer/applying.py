@@ -8,8 +8,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.groups.consumer.delayed import DelayedSession, cancel_timers, restart_session, time_revocation
+from coordinator.groups.consumer.delayed import (
+    DelayedSession,
+    cancel_timers,
+    restart_session,
+    time_revocation,
+    time_step,
+)
 from coordinator.groups.consumer.events import (
+    ClassicRejoinOverdue,
+    ClassicSyncOverdue,
     ConsumerAppendFailed,
     ConsumerLoaded,
     ConsumerUnloaded,
@@ -84,7 +92,10 @@ def _count(group: ConsumerGroup, line: ConsumerMemberRecord, by: int) -> None:
         _add(group.regexes, line.subscribed_topic_regex, by)
     if line.server_assignor:
         _add(group.assignors, line.server_assignor, by)
-    group.classic_members += by * (line.classic is not None)
+    if line.classic is not None:
+        group.classic_members += by
+        for name in dict(line.classic.protocols):
+            _add(group.offers, name, by)
     group.metadata_bytes += by * bytes_of(line)
 
 
@@ -212,6 +223,9 @@ def undo(group: ConsumerGroup, event: ConsumerAppendFailed, out: Outcome) -> Non
         member.deadline_ms = out.moment.monotonic_ms + _RETRY_MS
         member.session = DelayedSession(group, member)
         out.watch(member.session)
+    elif isinstance(failed, ClassicRejoinOverdue | ClassicSyncOverdue):
+        member = group.members[failed.member_id]
+        time_step(group, member, failed, out.moment.monotonic_ms + _RETRY_MS, out)
     elif isinstance(failed, RevocationOverdue):
         time_revocation(group, failed.member_id, group.members[failed.member_id].current, _RETRY_MS, out)
     elif isinstance(failed, TargetsMoved | TargetComputed):

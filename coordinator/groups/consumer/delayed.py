@@ -1,16 +1,25 @@
-"""Delayed operations of a consumer group: sessions, and the time in which a member must revoke partitions; and when
-they start and end (docs/spec/consumer-group-protocol.md#8.1)."""
+"""Delayed operations of a consumer group: sessions, and the time in which a member must revoke partitions, or a
+classic one join again or sync; and when they start and end (docs/spec/consumer-group-protocol.md#8.1)."""
 
 from typing import TYPE_CHECKING
 
-from coordinator.groups.consumer.events import ConsumerEvent, RevocationOverdue, SessionExpired
+from coordinator.groups.consumer.events import (
+    ClassicRejoinOverdue,
+    ClassicSyncOverdue,
+    ConsumerEvent,
+    RevocationOverdue,
+    SessionExpired,
+)
 from coordinator.groups.outcome import Outcome
-from coordinator.keys import ConsumerSessionKey, RevocationKey
+from coordinator.keys import ConsumerSessionKey, FirstSyncKey, RejoinKey, RevocationKey
 from coordinator.records.consumer_records import ReconciliationState
 from purgatory.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current
+
+
+ClassicStepOverdue = ClassicRejoinOverdue | ClassicSyncOverdue
 
 
 class DelayedSession(DelayedOperation[ConsumerEvent]):
@@ -66,6 +75,27 @@ class DelayedRevocation(DelayedOperation[ConsumerEvent]):
         return RevocationOverdue(self.group.group_id, self.member_id, self.epoch)
 
 
+class DelayedClassicStep(DelayedOperation[ConsumerEvent]):
+    """The rebalance timeout in which a classic member must take its next step, whose event comes if it does not."""
+
+    __slots__ = ("deadline_ms", "event", "key")
+    kind = "consumer classic step"
+
+    def __init__(self, key: RejoinKey | FirstSyncKey, event: ClassicStepOverdue, deadline_ms: int) -> None:
+        self.key = key
+        self.event = event
+        self.deadline_ms = deadline_ms
+
+    def is_satisfied(self) -> bool:
+        return False
+
+    def completed(self) -> ConsumerEvent | None:
+        return None
+
+    def overdue(self) -> ConsumerEvent | None:
+        return self.event
+
+
 def restart_session(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
     """Give the member a full session from now on. A session that is watched already is moved, unless it ends sooner
     than it did: groups may get shorter timeouts."""
@@ -74,6 +104,11 @@ def restart_session(group: "ConsumerGroup", member: "ConsumerMember", out: Outco
         member.session = DelayedSession(group, member)
         out.watch(member.session)
     member.deadline_ms = deadline_ms
+
+
+def keep_alive(group: "ConsumerGroup", member: "ConsumerMember", now_ms: int) -> None:
+    """Give the member a full session from now on, without an answer to what it says: the topics are not known."""
+    member.deadline_ms = max(member.deadline_ms, now_ms + session_timeout_ms(group, member))
 
 
 def session_timeout_ms(group: "ConsumerGroup", member: "ConsumerMember") -> int:
@@ -95,3 +130,50 @@ def cancel_timers(group: "ConsumerGroup", member_id: str, out: Outcome) -> None:
     """Stop all timers of a member that is removed."""
     out.cancel(ConsumerSessionKey(group.group_id, member_id))
     out.cancel(RevocationKey(group.group_id, member_id))
+    member = group.members.get(member_id)
+    if member is not None:
+        end_rejoin(group, member, out)
+        end_first_sync(group, member, out)
+
+
+def time_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
+    """Start the time in which a classic member must join again, unless it runs already."""
+    if member.rejoin_until_ms < 0:
+        event = ClassicRejoinOverdue(group.group_id, member.member_id)
+        time_step(group, member, event, _until_ms(member, out), out)
+
+
+def time_first_sync(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
+    """Start the time in which a classic member that has joined must sync, anew if it runs already."""
+    time_step(group, member, ClassicSyncOverdue(group.group_id, member.member_id), _until_ms(member, out), out)
+
+
+def _until_ms(member: "ConsumerMember", out: Outcome) -> int:
+    return out.moment.monotonic_ms + max(member.subscription.rebalance_timeout_ms, 0)
+
+
+def time_step(
+    group: "ConsumerGroup", member: "ConsumerMember", event: ClassicStepOverdue, until_ms: int, out: Outcome
+) -> None:
+    """Watch for the next step of a classic member until then."""
+    if isinstance(event, ClassicRejoinOverdue):
+        member.rejoin_until_ms = until_ms
+        key: RejoinKey | FirstSyncKey = RejoinKey(group.group_id, member.member_id)
+    else:
+        member.sync_until_ms = until_ms
+        key = FirstSyncKey(group.group_id, member.member_id)
+    out.watch(DelayedClassicStep(key, event, until_ms))
+
+
+def end_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
+    """Stop the time in which the member must join again."""
+    if member.rejoin_until_ms >= 0:
+        member.rejoin_until_ms = -1
+        out.cancel(RejoinKey(group.group_id, member.member_id))
+
+
+def end_first_sync(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
+    """Stop the time in which the member must sync."""
+    if member.sync_until_ms >= 0:
+        member.sync_until_ms = -1
+        out.cancel(FirstSyncKey(group.group_id, member.member_id))

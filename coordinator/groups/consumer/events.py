@@ -1,4 +1,5 @@
-"""Events of a consumer group.
+"""Events of a consumer group. Those named Classic… are of members that speak the classic protocol
+(docs/spec/consumer-group-protocol.md#12).
 
 `ref` is the request to answer; `refused` builds the typed reply that refuses it.
 """
@@ -11,6 +12,17 @@ import msgspec
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
+from protocol.messages.groups import (
+    Heartbeat,
+    HeartbeatReply,
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    LeaveGroupReply,
+    Origin,
+    SyncGroup,
+    SyncGroupReply,
+)
 from protocol.session import RequestRef
 
 TopicFilter = Callable[[str], bool]
@@ -28,13 +40,15 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRequest(ConsumerEventBase):
-    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe."""
+    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe;
+    None: that is not known now. `principal` is empty without a login."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
     client_id: str
     client_host: str
-    sees: TopicFilter = sees_all
+    sees: TopicFilter | None = sees_all
+    principal: str = ""
 
     @property
     def member_id(self) -> str:
@@ -64,12 +78,115 @@ class ConsumerAway(MemberRequest):
     """A heartbeat with epoch -2: the static member leaves and will be back."""
 
 
+class ClassicJoin(ConsumerEventBase):
+    """A JoinGroup. Its member id may be empty."""
+
+    ref: RequestRef
+    request: JoinGroup
+    client_id: str
+    client_host: str
+    sees: TopicFilter | None = sees_all
+    principal: str = ""
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return JoinGroupReply(error_code=error_code)
+
+
+class ClassicSync(ConsumerEventBase):
+    """A SyncGroup; the assignments in it are ignored."""
+
+    ref: RequestRef
+    request: SyncGroup
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return SyncGroupReply(error_code=error_code)
+
+
+class ClassicBeat(ConsumerEventBase):
+    """A Heartbeat that may be more than a sign of life."""
+
+    ref: RequestRef
+    request: Heartbeat
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return HeartbeatReply(error_code)
+
+
+class ClassicLeave(ConsumerEventBase):
+    """A LeaveGroup, of members of either protocol. `sender`: the client that sent it."""
+
+    ref: RequestRef
+    request: LeaveGroup
+    sender: Origin
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return LeaveGroupReply(error_code=error_code)
+
+
+class ClassicRejoinOverdue(ConsumerEventBase):
+    """The classic member has had its rebalance timeout to join again."""
+
+    group_id: str
+    member_id: str
+
+
+class ClassicSyncOverdue(ConsumerEventBase):
+    """The classic member has had its rebalance timeout to sync after it joined."""
+
+    group_id: str
+    member_id: str
+
+
+class ClassicMembersTaken(ConsumerEventBase):
+    """The group was a classic one until the member joined: its other members have their connections, -1 for none, and
+    belong to principals, None: to nobody yet. `detail`: text of the note."""
+
+    group_id: str
+    member_id: str
+    members: tuple[tuple[str, int, str | None], ...]
+    detail: str
+
+
+class ClassicMemberAdmitted(ConsumerEventBase):
+    """The record of a classic member that joined was applied: its session begins, and it must sync."""
+
+    group_id: str
+    member_id: str
+    connection: int
+    principal: str = ""
+
+
 class MemberAdmitted(ConsumerEventBase):
     """The record of a new member was applied: its session begins."""
 
     group_id: str
     member_id: str
     connection: int
+    principal: str = ""
 
 
 class ResolveRegexes(ConsumerEventBase):
@@ -157,6 +274,14 @@ ConsumerEvent = (
     | ConsumerBeat
     | ConsumerLeave
     | ConsumerAway
+    | ClassicJoin
+    | ClassicSync
+    | ClassicBeat
+    | ClassicLeave
+    | ClassicMemberAdmitted
+    | ClassicRejoinOverdue
+    | ClassicSyncOverdue
+    | ClassicMembersTaken
     | MemberAdmitted
     | ResolveRegexes
     | RegexesResolved

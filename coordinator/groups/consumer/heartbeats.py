@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.groups.consumer.delayed import restart_session
+from coordinator.groups.consumer.delayed import end_first_sync, end_rejoin, restart_session
 from coordinator.groups.consumer.events import ConsumerBeat, ConsumerJoin, MemberAdmitted, MemberRequest
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.groups.consumer.members import known_member, new_member, replacement, update
@@ -74,12 +74,16 @@ def _is_idle(group: ConsumerGroup, member: ConsumerMember, event: ConsumerBeat) 
 
 def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outcome) -> None:
     current = update(group, change, _owned(event.request), out, event.sees)
-    if change.replaced is None and change.before is not None:
-        member = group.members[event.member_id]
-        member.connection = event.ref.connection
+    member = group.members.get(event.member_id)
+    if member is not None and member.is_classic:
+        end_rejoin(group, member, out)
+        end_first_sync(group, member, out)
+    if change.replaced is None and member is not None and not member.is_classic:
+        member.connection, member.principal = event.ref.connection, event.principal
         restart_session(group, member, out)
     else:
-        out.follow_ups.append(MemberAdmitted(group.group_id, change.member_id, event.ref.connection))
+        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.principal)
+        out.follow_ups.append(admission)
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)
@@ -97,7 +101,7 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
 def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
     """Start the session of a member whose record was applied."""
     member = group.members[event.member_id]
-    member.connection = event.connection
+    member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
 
 

@@ -21,6 +21,7 @@ from coordinator.groups.consumer.subscriptions import (
     hash_of,
     subscribes,
     subscriptions_after,
+    subscriptions_of,
 )
 from coordinator.groups.consumer.target import compute_at_once, is_due, is_small
 from coordinator.groups.outcome import Outcome
@@ -54,11 +55,12 @@ def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMe
 
 
 def update(
-    group: ConsumerGroup, change: Change, owned: Owned | None, out: Outcome, sees: TopicFilter = sees_all
+    group: ConsumerGroup, change: Change, owned: Owned | None, out: Outcome, sees: TopicFilter | None = sees_all
 ) -> Current:
-    """Write what the change makes of the member and of its group; return the member's new current assignment."""
+    """Write what the change makes of the member and of its group; return the member's new current assignment. Without
+    `sees` no regular expression is resolved."""
     if change.replaced is not None:
-        _write_replacement(group, change, out)
+        write_replacement(group, change, out)
     if change.line != change.before:
         out.records.append(change.line)
     after = subscriptions_after(group, change)
@@ -77,12 +79,20 @@ def update(
     if current != change.current:
         out.records.append(assignment_record(group.group_id, change.member_id, current))
         time_revocation(group, change.member_id, current, change.line.rebalance_timeout_ms, out)
-    if needs_resolution(group, after.regexes, out.moment):
+    if sees is not None and needs_resolution(group, after.regexes, out.moment):
         out.follow_ups.append(ResolveRegexes(group.group_id, sees))
     return current
 
 
-def _write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> None:
+def refresh(group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> int:
+    """Look at the topics, and compute the target that is due, for a member that takes no step of its own; return the
+    target epoch."""
+    change, now = known_member(group, member, member.subscription), subscriptions_of(group)
+    epoch = _bump(group, change, now, out)
+    return _target(group, change, now, epoch, out)[0]
+
+
+def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> None:
     replaced, before = change.replaced, change.before
     assert replaced is not None and before is not None
     out.records += member_tombstones(group.group_id, replaced.member_id)

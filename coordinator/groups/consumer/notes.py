@@ -5,6 +5,7 @@ import enum
 from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import Note
+from protocol.messages.groups import Origin
 
 
 class ConsumerCause(enum.StrEnum):
@@ -20,6 +21,9 @@ class ConsumerCause(enum.StrEnum):
     REPLACED = "static member replaced"
     AWAY = "static member left for a while"
     TARGET = "target assignment computed"
+    NOT_REJOINED = "member did not rejoin in time"
+    NOT_SYNCED = "member never synced"
+    UPGRADED = "group upgraded"
 
 
 def note(
@@ -32,8 +36,11 @@ def note(
     kind: str = "epoch",
     epoch: int | None = None,
     members: int | None = None,
+    origin: Origin | None = None,
+    act: str = "",
 ) -> None:
-    """Append a note. `epoch` and `members` are those after the event; None: as they are."""
+    """Append a note. `epoch` and `members` are those after the event; None: as they are. `origin` and `act`: the
+    operator's client, and what it did."""
     out.notes.append(
         Note(
             group_id=group.group_id,
@@ -45,5 +52,7 @@ def note(
             members=len(group.members) if members is None else members,
             group_state=group.state.title,
             wall_ms=out.moment.wall_ms,
+            origin=origin,
+            act=act,
         )
     )

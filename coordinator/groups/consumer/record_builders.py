@@ -1,6 +1,6 @@
 """Records that an action writes, built from the state that they make."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from coordinator.groups.consumer.state import Assigned, ConsumerGroup, Current, Target
 from coordinator.records.consumer_records import (
@@ -45,6 +45,20 @@ def member_tombstones(group_id: str, member_id: str) -> list[ConsumerTombstone]:
     """Build the tombstones of a member's records, in the order in which they are applied."""
     kinds = (ConsumerKey.ASSIGNMENT, ConsumerKey.MEMBER_TARGET, ConsumerKey.MEMBER)
     return [ConsumerTombstone(group_id, kind, member_id) for kind in kinds]
+
+
+def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str]) -> list[ConsumerTombstone]:
+    """Build the tombstones of all records of a group that has these members, in the order in which they are applied."""
+    group_id, ids = group.group_id, list(member_ids)
+    found = [ConsumerTombstone(group_id, ConsumerKey.ASSIGNMENT, member_id) for member_id in ids]
+    found += [ConsumerTombstone(group_id, ConsumerKey.MEMBER_TARGET, member_id) for member_id in ids]
+    found.append(ConsumerTombstone(group_id, ConsumerKey.TARGET))
+    found += [ConsumerTombstone(group_id, ConsumerKey.MEMBER, member_id) for member_id in ids]
+    found += [ConsumerTombstone(group_id, ConsumerKey.REGEX, regex) for regex in group.resolved]
+    if group.has_partition_metadata:
+        found.append(ConsumerTombstone(group_id, ConsumerKey.TOPICS))
+    found.append(ConsumerTombstone(group_id, ConsumerKey.GROUP))
+    return found
 
 
 def epoch_records(group: ConsumerGroup, digest: int) -> list[ConsumerRecord]:

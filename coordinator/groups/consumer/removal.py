@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 
+from coordinator.groups.consumer.classic_members.downgrade import downgrade, may_downgrade
 from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms
 from coordinator.groups.consumer.events import ConsumerAway, ConsumerLeave, RevocationOverdue, SessionExpired
 from coordinator.groups.consumer.notes import ConsumerCause, note
@@ -13,12 +14,13 @@ from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
 from protocol.client_text import client_text
 from protocol.messages.consumer_groups import LEAVING, LEAVING_FOR_NOW, ConsumerGroupHeartbeatReply
+from protocol.messages.groups import MemberRemoved, Origin
 
 
 def leave(group: ConsumerGroup, event: ConsumerLeave, out: Outcome) -> None:
     """Remove the member, whatever its epoch."""
     member = group.members[event.member_id]
-    remove(group, [member], ConsumerCause.LEFT, _described(member), out)
+    remove(group, [member], ConsumerCause.LEFT, described(member), out)
     out.reply(event.ref, ConsumerGroupHeartbeatReply(member_id=event.member_id, member_epoch=LEAVING))
 
 
@@ -29,7 +31,7 @@ def leave_for_a_while(group: ConsumerGroup, event: ConsumerAway, out: Outcome) -
     assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.current.assigned.items()}
     current = Current(LEAVING_FOR_NOW, member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)
     out.records.append(assignment_record(group.group_id, member.member_id, current))
-    note(group, out, ConsumerCause.AWAY, member.member_id, _described(member), kind="member")
+    note(group, out, ConsumerCause.AWAY, member.member_id, described(member), kind="member")
     out.reply(event.ref, ConsumerGroupHeartbeatReply(member_id=event.member_id, member_epoch=LEAVING_FOR_NOW))
 
 
@@ -37,7 +39,7 @@ def fence_silent(group: ConsumerGroup, event: SessionExpired, out: Outcome) -> N
     """Remove the member whose session is over."""
     member = group.members.get(event.member_id)
     if member is not None:
-        detail = f"no heartbeat for {session_timeout_ms(group, member)} ms: {_described(member)}"
+        detail = f"no heartbeat for {session_timeout_ms(group, member)} ms: {described(member)}"
         remove(group, [member], ConsumerCause.SESSION_EXPIRED, detail, out)
 
 
@@ -48,7 +50,7 @@ def fence_unrevoked(group: ConsumerGroup, event: RevocationOverdue, out: Outcome
     if member is not None and member.current.epoch == event.epoch:
         timeout_ms = member.subscription.rebalance_timeout_ms
         count = sum(map(len, member.current.pending.values()))
-        detail = f"{count} partitions not revoked in {timeout_ms} ms: {_described(member)}"
+        detail = f"{count} partitions not revoked in {timeout_ms} ms: {described(member)}"
         remove(group, [member], ConsumerCause.NOT_REVOKED, detail, out)
 
 
@@ -58,8 +60,21 @@ def remove(
     cause: ConsumerCause,
     detail: str,
     out: Outcome,
+    *,
+    origin: Origin | None = None,
+    act: str = "",
 ) -> None:
-    """Remove the members in one batch; their partitions are free at once, and targets follow at the next heartbeat."""
+    """Remove the members in one batch; their partitions are free at once, and targets follow at the next heartbeat. If
+    only classic members are left, the group becomes a classic one. `origin` and `act` as in a note."""
+    for member in members:
+        if member.is_classic and member.connection >= 0:
+            out.pushes.append((member.connection, MemberRemoved(group.group_id, member.member_id, cause.value)))
+    if may_downgrade(group, members):
+        if act:
+            ids = ", ".join(member.member_id for member in members)
+            note(group, out, cause, ids, detail, kind="member", origin=origin, act=act)
+        downgrade(group, members, cause.value, detail, out)
+        return
     lines = [member.subscription for member in members]
     after = subscriptions_of(group).without(lines)
     for member in members:
@@ -76,10 +91,13 @@ def remove(
         f"group epoch {group.epoch + 1}: {detail}",
         epoch=group.epoch + 1,
         members=len(group.members) - len(members),
+        origin=origin,
+        act=act,
     )
 
 
-def _described(member: ConsumerMember) -> str:
+def described(member: ConsumerMember) -> str:
+    """Name the member's client, and its instance."""
     line = member.subscription
     who = client_text(line.client_id, line.client_host)
     return who if line.instance_id is None else f"{who}, instance {line.instance_id}"

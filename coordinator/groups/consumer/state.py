@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from coordinator.config.keys import MigrationPolicy
 from coordinator.groups.consumer.delayed import DelayedSession
 from coordinator.groups.consumer.topics import TopicImage
 from coordinator.records.consumer_records import ConsumerMemberRecord, ReconciliationState, RegexRecord
@@ -56,6 +57,9 @@ class ConsumerGroupSettings(msgspec.Struct, frozen=True, gc=False):
     max_size: int = 2_147_483_647
     assignors: tuple[str, ...] = ("uniform", "range")
     regex_refresh_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    classic_max_size: int = 2_147_483_647
+    """Members that the group may have as a classic one."""
 
 
 class Current(NamedTuple):
@@ -83,14 +87,19 @@ NEW = Current(JOINING, JOINING, ReconciliationState.STABLE, NONE_ASSIGNED, NONE_
 @dataclass(slots=True, eq=False)
 class ConsumerMember:
     """A member. `subscription` is its last record; it may come after the one of its assignment. `session` is the
-    operation that fences the member, while watched."""
+    operation that fences the member, while watched. `rejoin_until_ms` and `sync_until_ms`: time by which a classic
+    member must join again, or sync; -1: it need not."""
 
     member_id: str
     subscription: ConsumerMemberRecord
     current: Current = NEW
     deadline_ms: int = 0
     connection: int = -1
+    principal: str | None = None
+    """Principal of its last request; empty without a login. None: it was loaded, and not heard since."""
     session: DelayedSession | None = None
+    rejoin_until_ms: int = -1
+    sync_until_ms: int = -1
 
     @property
     def is_classic(self) -> bool:
@@ -145,6 +154,8 @@ class ConsumerGroup:
     assignors: Counter[str] = field(default_factory=Counter)
     """Numbers of members that ask for an assignor."""
     classic_members: int = 0
+    offers: Counter[str] = field(default_factory=Counter)
+    """Numbers of classic members that offer an assignor of their own."""
     settled: Counter[int] = field(default_factory=Counter)
     """Numbers of members in the state STABLE, by member epoch."""
     metadata_bytes: int = 0
@@ -217,6 +228,8 @@ class ConsumerGroup:
         assert self.regexes == Counter(line.subscribed_topic_regex for line in lines if line.subscribed_topic_regex)
         assert self.assignors == Counter(line.server_assignor for line in lines if line.server_assignor)
         assert self.classic_members == sum(one.is_classic for one in members)
+        classic = [line.classic for line in lines if line.classic is not None]
+        assert self.offers == Counter(name for one in classic for name in dict(one.protocols))
         settled = Counter(one.current.epoch for one in members if one.current.state == ReconciliationState.STABLE)
         assert +self.settled == settled
         assert self.metadata_bytes == sum(map(bytes_of, lines))

@@ -5,7 +5,17 @@ from typing import Generic, TypeVar, get_args
 
 from coordinator.groups import table as groups_table
 from coordinator.groups.consumer import applying, heartbeats, regexes, removal, target
+from coordinator.groups.consumer.classic_members import guards as classic
+from coordinator.groups.consumer.classic_members import joining, staying
 from coordinator.groups.consumer.events import (
+    ClassicBeat,
+    ClassicJoin,
+    ClassicLeave,
+    ClassicMemberAdmitted,
+    ClassicMembersTaken,
+    ClassicRejoinOverdue,
+    ClassicSync,
+    ClassicSyncOverdue,
     ComputeTarget,
     ConsumerAppendFailed,
     ConsumerAway,
@@ -33,12 +43,13 @@ from coordinator.groups.consumer.guards import (
     pattern_is_valid,
 )
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerGroupState
-from coordinator.groups.table import Path, Row, StateTable, ignore, make_row, reject
+from coordinator.groups.table import Path, Row, StateTable, ignore, make_row, reject, unless
 from protocol.errors import ErrorCode
 
 E = TypeVar("E")
 Action = groups_table.Action[ConsumerGroup, E]
 Guard = groups_table.Guard[ConsumerGroup, E]
+Unless = groups_table.Unless[ConsumerGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
@@ -49,7 +60,12 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
         self._event = event
 
     def __call__(
-        self, *, guards: tuple[Guard[E], ...] = (), empty: Action[E], with_members: Action[E], dead: Action[E]
+        self,
+        *,
+        guards: tuple[Guard[E] | Unless[E], ...] = (),
+        empty: Action[E],
+        with_members: Action[E],
+        dead: Action[E],
     ) -> Row:
         return make_row(self._event, Path.FULL, guards, empty, *(with_members,) * 3, dead)
 
@@ -79,6 +95,42 @@ _ROWS: tuple[Row, ...] = (
         with_members=removal.leave_for_a_while,
         dead=_reject_dead,
     ),
+    on(ClassicJoin)(
+        guards=(
+            classic.may_be_mixed,
+            classic.has_room,
+            classic.protocols_agree,
+            unless(classic.has_member_id, joining.hand_out_id),
+            classic.is_own_instance,
+            classic.subscription_is_readable,
+            classic.is_not_a_former_member,
+        ),
+        empty=_reject_unknown,
+        with_members=joining.join,
+        dead=_reject_dead,
+    ),
+    on(ClassicSync)(
+        guards=(
+            classic.is_own_instance,
+            classic.is_classic_member,
+            classic.is_current_generation,
+            classic.is_same_protocol,
+        ),
+        empty=_reject_unknown,
+        with_members=staying.sync,
+        dead=_reject_dead,
+    ),
+    on(ClassicBeat)(
+        guards=(classic.is_own_instance, classic.is_classic_member, classic.is_current_generation),
+        empty=_reject_unknown,
+        with_members=staying.beat,
+        dead=_reject_dead,
+    ),
+    on(ClassicLeave)(empty=staying.leave, with_members=staying.leave, dead=_reject_dead),
+    on(ClassicMemberAdmitted)(empty=ignore, with_members=joining.admitted, dead=ignore),
+    on(ClassicRejoinOverdue)(empty=ignore, with_members=staying.fence_absent, dead=ignore),
+    on(ClassicSyncOverdue)(empty=ignore, with_members=staying.fence_unsynced, dead=ignore),
+    on(ClassicMembersTaken)(empty=ignore, with_members=staying.members_taken, dead=ignore),
     on(MemberAdmitted)(empty=ignore, with_members=heartbeats.admitted, dead=ignore),
     on(ResolveRegexes)(empty=ignore, with_members=regexes.begin, dead=ignore),
     on(RegexesResolved)(empty=regexes.resolved, with_members=regexes.resolved, dead=ignore),

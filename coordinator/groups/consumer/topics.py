@@ -17,6 +17,10 @@ class TopicImage(Protocol):
     """All topics as they are now."""
 
     @property
+    def is_known(self) -> bool:
+        """False until the topics have been heard of; an image that is not known must not be taken for an empty one."""
+
+    @property
     def version(self) -> int:
         """Number that grows with every change of a topic."""
 
@@ -33,6 +37,7 @@ class TopicImage(Protocol):
 class NoTopics:
     """An image without a topic, for groups whose topics are not known here."""
 
+    is_known = True
     version = 0
 
     def find(self, name: str) -> TopicOfGroup | None:

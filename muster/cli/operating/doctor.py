@@ -1,12 +1,14 @@
 """`muster doctor [GROUP]`: what is wrong with groups now, whose doing it is, and what to do."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-import msgspec
 import typer
 
 from diagnosis import gathering
+from diagnosis.assignments import Key
+from diagnosis.facts import known_facts
 from diagnosis.people import duration
 from diagnosis.problem import Evidence, GroupProblem
 from membership.topic_partition import TopicPartition
@@ -33,6 +35,7 @@ from protocol.messages.groups import (
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
+    ListedNote,
     ListRefusals,
     ListRefusalsReply,
 )
@@ -66,7 +69,7 @@ def doctor(
     with reaching(ctx, bootstrap) as cluster:
         group_ids = [one.group_id for one in list_groups(cluster)] if group is None else [group]
         known = _known(cluster, () if group is None else (group,), is_musterd=is_musterd)
-        evidence = _gather(cluster, group_ids, known)
+        evidence = gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
         if not is_musterd and look_s and gathering.needs_second_look(evidence):
             evidence = _second_look(cluster, group_ids, known, evidence, look_s)
     found = gathering.problems(evidence, known)
@@ -89,23 +92,12 @@ def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bo
     return gathering.Known(node.wall_ms, counts, refusals)
 
 
-def _gather(cluster: ClusterClient, group_ids: list[str], known: gathering.Known) -> list[Evidence]:
-    gathered = gathering.gather(group_ids, known)
-    answer: Any = None
-    while True:
-        try:
-            question = gathered.send(answer)
-        except StopIteration as done:
-            found: list[Evidence] = done.value
-            return found
-        answer = _answer(cluster, question)
-
-
 def _second_look(
     cluster: ClusterClient, group_ids: list[str], known: gathering.Known, first: list[Evidence], look_s: float
 ) -> list[Evidence]:
     waited_ms = wait(look_s)
-    return gathering.compared(first, _gather(cluster, group_ids, known), waited_ms)
+    second = gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
+    return gathering.compared(first, second, waited_ms)
 
 
 def wait(look_s: float) -> int:
@@ -114,19 +106,30 @@ def wait(look_s: float) -> int:
     return round(look_s * 1000)
 
 
-def _answer(cluster: ClusterClient, question: gathering.Question) -> Any:
-    match question:
-        case gathering.Describe():
-            return [found for one in question.group_ids if (found := _described(cluster, one)) is not None]
-        case gathering.Commits():
-            return {one: _commits(cluster, one) for one in question.group_ids}
-        case gathering.Offsets():
-            return _offsets(cluster, question)
-        case gathering.Notes():
-            return tuple(list_notes(cluster, question.group_id, gathering.NOTES_A_GROUP))
-        case gathering.FirstExpiry():
-            _first, offsets = describe_expiry(cluster, question.group_id)
-            return min((one.expires_ms for one in offsets if one.expires_ms >= 0), default=-1)
+class _Asked:
+    """The servers behind `--bootstrap`."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
+        return [found for one in group_ids if (found := _described(self._cluster, one)) is not None]
+
+    async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, gathering.Commit]]:
+        return {one: _commits(self._cluster, one) for one in group_ids}
+
+    async def offsets_at(self, keys: Sequence[Key], timestamp: int) -> dict[Key, int]:
+        existing = {topic.name: len(topic.partitions) for topic in list_topics(self._cluster)}
+        wanted = [TopicPartition(*key) for key in keys if key[1] < existing.get(key[0], 0)]
+        found = ends_of(self._cluster, wanted, timestamp)
+        return {(one.topic, one.partition): end.offset for one, end in found.items()}
+
+    async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
+        return tuple(list_notes(self._cluster, group_id, gathering.NOTES_A_GROUP))
+
+    async def first_expiry(self, group_id: str) -> int:
+        _first, offsets = describe_expiry(self._cluster, group_id)
+        return min((one.expires_ms for one in offsets if one.expires_ms >= 0), default=-1)
 
 
 def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup | None:
@@ -138,20 +141,14 @@ def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup | None:
     return None if is_gone else group
 
 
-def _commits(cluster: ClusterClient, group_id: str) -> dict[tuple[str, int], gathering.Commit]:
-    wanted = OffsetFetch((OffsetFetchGroup(group_id),))
+def _commits(cluster: ClusterClient, group_id: str) -> dict[Key, gathering.Commit]:
+    wanted = OffsetFetch((OffsetFetchGroup(group_id, with_origins=True),))
     return gathering.commits_of(cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0])
-
-
-def _offsets(cluster: ClusterClient, question: gathering.Offsets) -> dict[tuple[str, int], int]:
-    existing = {topic.name: len(topic.partitions) for topic in list_topics(cluster)}
-    wanted = [TopicPartition(*key) for key in question.keys if key[1] < existing.get(key[0], 0)]
-    return {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, wanted, question.timestamp).items()}
 
 
 def _document(problem: GroupProblem) -> dict[str, Any]:
     return {
-        **{name: None if value in ("", -1) else value for name, value in msgspec.structs.asdict(problem).items()},
+        **known_facts(problem),
         "since": utc_time(problem.since_ms) if problem.since_ms >= 0 else None,
     }
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from diagnosis.facts import known_facts
 from diagnosis.people import duration
 from protocol.messages.groups import DescribedMember
 
@@ -19,18 +20,28 @@ VERBOSE_COLUMNS: Final = (
     "SUBSCRIPTION",
 )
 EPOCH_COLUMNS: Final = ("MEMBER", "EPOCH", "TARGET", "TO REVOKE", "FOR")
+_SHOWN: Final = frozenset(
+    {
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "session_left_ms",
+        "heard_ago_ms",
+        "waiting",
+        "waiting_ms",
+        "is_connected",
+        "disconnected_ms",
+        "client_port",
+        "client_software_name",
+        "client_software_version",
+        "principal",
+        "listener",
+        "committed_ago_ms",
+        "protocols",
+        "topics",
+    }
+)
 _AWAY: Final = -2
 """Epoch of a static member that left and will be back."""
-_FACTS: Final = (
-    "session_timeout_ms",
-    "rebalance_timeout_ms",
-    "session_left_ms",
-    "heard_ago_ms",
-    "waiting_ms",
-    "disconnected_ms",
-    "client_port",
-    "committed_ago_ms",
-)
 
 
 def verbose_row(member: DescribedMember) -> tuple[object, ...]:
@@ -61,18 +72,7 @@ def epoch_row(member: DescribedMember, target: str, to_revoke: str) -> tuple[obj
 
 def facts_document(member: DescribedMember) -> dict[str, Any]:
     """Return the facts for scripts; null for those that are unknown."""
-    times = {name: value if (value := getattr(member, name)) >= 0 else None for name in _FACTS}
-    return {
-        **times,
-        "waiting": member.waiting or None,
-        "is_connected": member.is_connected,
-        "client_software_name": member.client_software_name or None,
-        "client_software_version": member.client_software_version or None,
-        "principal": member.principal or None,
-        "listener": member.listener or None,
-        "protocols": list(member.protocols),
-        "topics": list(member.topics),
-    }
+    return {name: value for name, value in known_facts(member).items() if name in _SHOWN}
 
 
 def _connection(member: DescribedMember) -> str | None:

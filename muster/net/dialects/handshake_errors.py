@@ -1,9 +1,10 @@
 """Errors of the handshake, and requests that no bytes can say."""
 
+from collections.abc import Callable
 from typing import Final
 
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.login import LoginRefused
+from protocol.kafka.login import LoginRefused, SaslClient
 from protocol.messages import Message
 from protocol.messages.node import ErrorReply
 
@@ -28,6 +29,14 @@ def login_refused(refused: LoginRefused) -> HandshakeRefused:
     """Return what a connection ends with: not LoginFailed where the server only asks for another attempt."""
     kind = HandshakeRefused if refused.error_code.retriable else LoginFailed
     return kind(refused.error_code, str(refused))
+
+
+def new_login(logins: Callable[[], SaslClient | None]) -> SaslClient | None:
+    """Begin a login, if there is to be one. Raises LoginFailed where there is nothing to show."""
+    try:
+        return logins()
+    except LoginRefused as refused:
+        raise login_refused(refused) from None
 
 
 def spoken_in_tls(data: bytes) -> ProtocolViolation | None:

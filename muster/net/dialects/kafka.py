@@ -13,7 +13,7 @@ server takes that even when the time is over, so that no request is lost by it, 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused, unsayable
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused, new_login, unsayable
 from muster.net.dialects.reply_normalisation import in_full
 from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
@@ -129,7 +129,7 @@ class KafkaClientSession:
         self._begin_login(offered)
 
     def _begin_login(self, offered: dict[int, ApiVersion]) -> None:
-        self._login = self._logins()
+        self._login = new_login(self._logins)
         if self._login is None:
             self._go_on(offered)
         else:

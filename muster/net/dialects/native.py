@@ -6,7 +6,7 @@ login's end. A login that ends (KIP-368) is renewed as over Kafka's protocol: ah
 
 from typing import Final
 
-from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused, new_login
 from muster.net.dialects.kafka import Logins, no_login
 from protocol.errors import ErrorCode
 from protocol.kafka.login import LoginRefused, SaslClient
@@ -105,7 +105,7 @@ class NativeClientSession:
     # -- login
 
     def _begin_login(self) -> None:
-        self._login = login = self._logins()
+        self._login = login = new_login(self._logins)
         if login is not None:
             login.begin()
             self._continue_login(

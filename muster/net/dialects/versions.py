@@ -10,6 +10,7 @@ from typing import Final
 from protocol.apis import BY_MESSAGE
 from protocol.kafka.login import HANDSHAKE_VERSION
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import ApiVersion, DescribeCluster, FindCoordinator, SaslHandshake
@@ -88,6 +89,8 @@ def _oldest_to_ask_of_the_cluster(message: Message) -> int:
     match message:
         case Metadata(topics=topics):
             return _oldest_metadata(message) if topics else int(topics is not None)
+        case ConsumerGroupHeartbeat():
+            return 1 if message.subscribed_topic_regex else 0
         case CreateTopics(topics=topics):
             defaults = any(-1 in {one.num_partitions, one.replication_factor} for one in topics if not one.assignments)
             return 4 if defaults else int(message.validate_only)

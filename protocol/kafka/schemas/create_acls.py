@@ -6,6 +6,7 @@
 """
 
 from protocol.kafka.fields import ERROR, INT8, INT32, LONG_STRING, STRING, array, f, schema
+from protocol.kafka.schemas.acl_fields import ACCESS_CONTROL_ENTRY
 from protocol.messages.acls import AclCreation, AclCreationResult, CreateAcls, CreateAclsReply
 
 REQUEST = schema(
@@ -16,10 +17,7 @@ REQUEST = schema(
         f("resource_type", INT8),
         f("resource_name", STRING),
         f("resource_pattern_type", INT8),
-        f("principal", STRING),
-        f("host", STRING),
-        f("operation", INT8),
-        f("permission_type", INT8),
+        *ACCESS_CONTROL_ENTRY,
     ),
     versions=(1, 3),
     flexible=2,

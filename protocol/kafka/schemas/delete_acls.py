@@ -6,9 +6,10 @@
 """
 
 from protocol.kafka.fields import ERROR, INT8, INT32, LONG_STRING, STRING, array, f, schema
+from protocol.kafka.schemas.acl_fields import ACCESS_CONTROL_ENTRY, BINDING_FILTER
 from protocol.messages.acls import (
+    AclBindingFilter,
     DeleteAcls,
-    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsReply,
     DeletedAcl,
@@ -18,14 +19,8 @@ REQUEST = schema(
     DeleteAcls,
     array(
         "filters",
-        DeleteAclsFilter,
-        f("resource_type_filter", INT8),
-        f("resource_name_filter", STRING, nullable=1),
-        f("pattern_type_filter", INT8),
-        f("principal_filter", STRING, nullable=1),
-        f("host_filter", STRING, nullable=1),
-        f("operation", INT8),
-        f("permission_type", INT8),
+        AclBindingFilter,
+        *BINDING_FILTER,
     ),
     versions=(1, 3),
     flexible=2,
@@ -47,10 +42,7 @@ REPLY = schema(
             f("resource_type", INT8),
             f("resource_name", STRING),
             f("pattern_type", INT8),
-            f("principal", STRING),
-            f("host", STRING),
-            f("operation", INT8),
-            f("permission_type", INT8),
+            *ACCESS_CONTROL_ENTRY,
         ),
     ),
     versions=(1, 3),

@@ -30,7 +30,7 @@ from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from tests.enumerations import share_of
-from tests.node.test_consumer_groups import Rig
+from tests.node.consumer_rig import Rig
 
 MEMBERS = range(4)
 SUBSCRIPTIONS = [("T",), ("U",), ("T", "U")]

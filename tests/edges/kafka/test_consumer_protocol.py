@@ -14,7 +14,6 @@ from tests.edges.musterd import Daemon, running, within
 
 ALL = [0, 1, 2, 3]
 SETTINGS = (
-    "group.coordinator.rebalance.protocols=classic,consumer",
     "group.consumer.heartbeat.interval.ms=300",
     "group.consumer.assignment.interval.ms=0",
     "group.consumer.session.timeout.ms=3000",

@@ -55,6 +55,12 @@ class PythonConsumer:
         self._consumer.assign([TopicPartition(*part) for part in parts])
 
     def poll(self, seconds: float) -> list[Got]:
+        # When a leader that rejoins for its metadata has computed the assignment, it forgets why it rejoined (3.0.12).
+        # If a poll times out before SyncGroup is answered, the next one does not wait for the answer then: the
+        # assignment is lost, no heartbeat is sent, and the session times out.
+        coordinator = self._consumer._coordinator
+        if coordinator is not None and coordinator._join_task is not None:
+            coordinator.request_rejoin()
         batches = self._consumer.poll(timeout_ms=int(seconds * 1_000))
         return [_got(record) for batch in batches.values() for record in batch]
 

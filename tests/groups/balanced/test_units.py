@@ -35,8 +35,8 @@ from coordinator.handlers.table import APIS, HANDLERS
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
 from coordinator.runtime.group import Group
-from coordinator.runtime.group_kinds import append_failed
-from coordinator.runtime.group_kinds import handle as handle_any
+from coordinator.runtime.kinds.group_kinds import append_failed
+from coordinator.runtime.kinds.group_kinds import handle as handle_any
 from coordinator.tools.log_dump import _of_shard
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (

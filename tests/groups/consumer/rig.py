@@ -22,12 +22,12 @@ from coordinator.groups.consumer.table import handle
 from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.codec import decode, encode
-from coordinator.records.consumer_records import ConsumerRecord, ConsumerTombstone, RegexRecord
+from coordinator.records.consumer_records import ConsumerRecord, ConsumerTombstone
 from coordinator.records.records import Note
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, TopicIdPartitions
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import CountingIds
+from tests.groups.checks import CountingIds, consumer_state
 
 WALL_MS = 1_700_000_000_000
 _NUMBERS = {
@@ -44,6 +44,7 @@ class FakeTopics:
     """All topics."""
 
     def __init__(self, topics: Mapping[str, int]) -> None:
+        self.is_known = True
         self.version = 1
         self._topics: dict[str, TopicOfGroup] = {}
         self._made = 0
@@ -205,7 +206,7 @@ class Rig:
     def check(self) -> None:
         self.group.check()
         other = self.replayed()
-        assert hard_state(other) == hard_state(self.group)
+        assert consumer_state(other) == consumer_state(self.group)
         for member in self.group.members.values():
             session = member.session
             assert session is not None and self.purgatory.get(session.key) is session, (
@@ -256,11 +257,3 @@ class Rig:
 
 def _number(record: ConsumerRecord) -> str:
     return f"-k{record.key.value}" if isinstance(record, ConsumerTombstone) else _NUMBERS[type(record).__name__]
-
-
-def hard_state(group: ConsumerGroup) -> Any:
-    """All that must survive a crash."""
-    members = {one.member_id: (one.subscription, one.current) for one in group.members.values()}
-    numbers = group.epoch, group.target_epoch, group.target_timestamp_ms, group.metadata_hash, group.state
-    resolved: dict[str, RegexRecord] = {regex: one.record for regex, one in group.resolved.items()}
-    return numbers, members, group.static_members, group.targets, group.holders, resolved

@@ -22,8 +22,8 @@ from coordinator.records.consumer_records import ConsumerMemberRecord, ConsumerT
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.session import RequestRef
-from tests.groups.checks import returned
-from tests.groups.consumer.rig import Rig, hard_state
+from tests.groups.checks import consumer_state, returned
+from tests.groups.consumer.rig import Rig
 
 T, U = b"T" * 16, b"U" * 16
 STABLE, UNREVOKED, UNRELEASED = (ReconciliationState(number) for number in range(3))
@@ -117,7 +117,7 @@ def test_the_state_is_written_whole_for_a_snapshot() -> None:
     rig.batches.append([ConsumerTopicsRecord("g")])
     apply(rig.group, rig.batches[-1][0])
     again = rig.replayed([list(records_of(rig.group))])
-    assert hard_state(again) == hard_state(rig.group)
+    assert consumer_state(again) == consumer_state(rig.group)
     assert again.has_partition_metadata
 
 

@@ -13,7 +13,8 @@ from coordinator.records.consumer_records import AssignmentRecord
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.enumerations import some
-from tests.groups.consumer.rig import Rig, hard_state
+from tests.groups.checks import consumer_state
+from tests.groups.consumer.rig import Rig
 
 JOIN_AGAIN = (25, 110)
 
@@ -158,7 +159,7 @@ def test_any_history_keeps_its_invariants_and_converges(seed: int) -> None:
             rig.restart()
         held = [place for one in clients for place in one.owned if one.epoch > 0 and _is_member(rig, one)]
         assert len(held) == len(set(held)), f"seed {seed}: two clients hold one partition"
-        assert hard_state(compacted(rig, chance)) == hard_state(rig.group)
+        assert consumer_state(compacted(rig, chance)) == consumer_state(rig.group)
     for _ in range(30):
         rig.wait(1_000)
         for client in clients:

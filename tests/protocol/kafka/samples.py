@@ -235,6 +235,8 @@ def _scalar(kind: Fixed | Sized, choices: Choices) -> Any:
         return (choices.data() + bytes(16))[:16]
     if isinstance(kind, Sized):
         return choices.text() if kind.is_text else choices.data()
+    if kind.code == "d":
+        return choices.integer(32) / 8
     return choices.flag() if kind.code == "?" else choices.integer(_BITS[kind.code])
 
 

@@ -29,7 +29,7 @@ from tests.simulation.errors import Broken
 
 SHARDS, KEYS = 2, 3
 MEMORY_MS, ID_MEMORY_MS, LAG_MS = 60_000, 240_000, 60_000
-"""What brokers remember of producers (a day and a week, in Kafka), and how long the cleaner leaves records alone."""
+"""Time for which brokers remember producers (a day, and a week, in Kafka), and the cleaner leaves records alone."""
 SETTINGS = ClusterLogSettings(keep_alive_ms=15_000, renew_ms=100_000, follow_ms=700)
 TIMEOUT_MS = 2_000
 FAULTS_MS, QUIET_MS = 150_000, 40_000

@@ -1,18 +1,21 @@
 """Records of server-driven consumer groups in a shard: how they become the state of a group, and how a group that is
-deleted or changes its kind ends on record (docs/spec/consumer-group-protocol.md#13.4, #14)."""
+deleted ends on record (docs/spec/consumer-group-protocol.md#14)."""
 
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coordinator.clock import Moment
+from coordinator.config.keys import BackwardCommits
+from coordinator.groups.classic.state import GroupState
 from coordinator.groups.consumer import applying
 from coordinator.groups.consumer.offsets import refuse_commit, refuse_transactional_commit
+from coordinator.groups.consumer.record_builders import group_tombstones
 from coordinator.records.consumer_records import ConsumerKey, ConsumerRecord, ConsumerTombstone
-from coordinator.records.records import BalancedTombstone, GroupTombstone, ShardRecord
+from coordinator.records.records import BalancedTombstone, CommittedOffset, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
-from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
+from protocol.messages import Message
+from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, TxnOffsetCommit, TxnOffsetCommitReply
 
 if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
@@ -37,6 +40,12 @@ def apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) 
     applying.apply(present.consumer, record)
 
 
+def state_changed(shard: "Shard", group_id: str, before: GroupState, lasted_ms: int) -> None:
+    """Note that the group is in another state than `before`, in which it was for so long."""
+    shard.expirations.note_change(group_id)
+    shard.counts.tallies.lasted(group_id, before.title, lasted_ms)
+
+
 def end_on_record(group: Group, records: list[ShardRecord]) -> None:
     """Complete the records that delete a group by those of its other kinds. A consumer group has none of a classic
     one."""
@@ -45,27 +54,8 @@ def end_on_record(group: Group, records: list[ShardRecord]) -> None:
     if group.balanced is not None:
         records.append(BalancedTombstone(group.group_id))
     if group.consumer is not None:
-        tombstones = consumer_tombstones(group)
-        records[:] = [record for record in records if type(record) is not GroupTombstone] + tombstones
-
-
-def consumer_tombstones(group: Group) -> list[ShardRecord]:
-    """Build the tombstones of a consumer group without members."""
-    assert group.consumer is not None and not group.consumer.members
-    keys = [ConsumerKey.TARGET, ConsumerKey.TOPICS, ConsumerKey.GROUP]
-    if not group.consumer.has_partition_metadata:
-        keys.remove(ConsumerKey.TOPICS)
-    return [ConsumerTombstone(group.group_id, key) for key in keys]
-
-
-def change_kind(shard: "Shard", group: Group, moment: Moment) -> ErrorCode | None:
-    """End the kind that a group without members has; its offsets stay, and what comes next decides the new kind."""
-    records: list[ShardRecord] = []
-    if group.consumer is not None:
-        records += consumer_tombstones(group)
-    elif group.classic.stored is not None:
-        records.append(GroupTombstone(group.group_id))
-    return shard.record(records, group, moment) if records else None
+        tombstones = group_tombstones(group.consumer, ())
+        records[:] = [record for record in records if type(record) is not GroupTombstone] + list(tombstones)
 
 
 def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> ErrorCode:
@@ -76,6 +66,31 @@ def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> Erro
     if isinstance(message, OffsetCommit):
         return refuse_commit(group.consumer, message)
     return refuse_transactional_commit(group.consumer, message)
+
+
+def refuse_backward(group: Group, records: list[CommittedOffset], reply: Message | ErrorCode) -> Message | ErrorCode:
+    """Take the records that go back out of a commit, where the group refuses them, and refuse their partitions in its
+    reply."""
+    is_refused = group.classic.settings.offsets_backward is BackwardCommits.REJECTED
+    if not is_refused or not isinstance(reply, OffsetCommitReply | TxnOffsetCommitReply):
+        return reply
+    back = group.shard.offsets.going_back(records)
+    if not back:
+        return reply
+    records[:] = [record for record in records if (record.topic, record.partition) not in back]
+    topics = [
+        replace(
+            topic,
+            partitions=tuple(
+                replace(part, error_code=ErrorCode.POLICY_VIOLATION)
+                if (topic.name, part.partition_index) in back
+                else part
+                for part in topic.partitions
+            ),
+        )
+        for topic in reply.topics
+    ]
+    return replace(reply, topics=tuple(topics))
 
 
 def as_simple(message: OffsetCommit | TxnOffsetCommit) -> OffsetCommit | TxnOffsetCommit:

@@ -1,0 +1,149 @@
+"""Limits of clients (KIP-13, KIP-124, KIP-546): bytes, joins, commits and connections a second, of users, client ids
+and addresses. Which of several limits holds is decided as by Apache Kafka (ClientQuotaManager).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from math import isfinite
+from typing import Final, NamedTuple
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Types and names of those whom a limit is for, sorted. A name None stands for all that have no limit of their own."""
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+TYPES: Final = frozenset({USER, CLIENT_ID, IP})
+BURST_S: Final = 1.0
+"""Seconds of a limit that may be used at once."""
+MAX_THROTTLE_MS: Final = 10_000
+"""Longest time for which a client is not read: heartbeats wait behind it."""
+_MOST_METERS: Final = 10_000
+
+
+class QuotaKey(StrEnum):
+    """Limits of what is used in a second. Those of bytes and connections are Kafka's, the others Muster's own."""
+
+    PRODUCED_BYTES = "producer_byte_rate"
+    FETCHED_BYTES = "consumer_byte_rate"
+    CONNECTIONS = "connection_creation_rate"
+    JOINS = "join_rate"
+    COMMITS = "commit_rate"
+
+
+class _Limit(NamedTuple):
+    """A limit in force, and the name of what is counted against it."""
+
+    rate: float
+    counted: Entity
+
+
+class _Meter:
+    """Amount that was used and is not yet made good by time: it drains at the rate of the limit."""
+
+    __slots__ = ("at_ms", "used")
+
+    def __init__(self, at_ms: int) -> None:
+        self.used = 0.0
+        self.at_ms = at_ms
+
+    def add(self, amount: float, rate: float, now_ms: int) -> int:
+        """Count an amount; return the time after which no more is used than allowed."""
+        burst = max(rate * BURST_S, 1.0)
+        drained = max(0.0, self.used - (now_ms - self.at_ms) * rate / 1_000)
+        self.used, self.at_ms = min(drained + amount, burst + rate * MAX_THROTTLE_MS / 1_000), now_ms
+        return max(0, round((self.used - burst) / rate * 1_000))
+
+
+def problem_of(entity: Entity, key: str, value: float) -> str | None:
+    """Return what is wrong with a limit, as a sentence; None if it is sound."""
+    if problem := problem_of_entity(entity):
+        return problem
+    if key not in {one.value for one in QuotaKey}:
+        return f"{key!r} is no limit here: {', '.join(QuotaKey)} are"
+    if dict(entity).keys() == {IP} and key != QuotaKey.CONNECTIONS:
+        return f"an address has {QuotaKey.CONNECTIONS} alone"
+    if not (isfinite(value) and value > 0):
+        return f"{key} must be above 0"
+    return None
+
+
+def problem_of_entity(entity: Entity) -> str | None:
+    """Return what is wrong with whom a limit is for; None if it is sound."""
+    types = [kind for kind, _name in entity]
+    if not types:
+        return "a limit is for somebody: the entity is empty"
+    if strange := [kind for kind in types if kind not in TYPES]:
+        return f"{strange[0]!r} is no type of entity: {', '.join(sorted(TYPES))} are"
+    if len(set(types)) != len(types):
+        return "an entity has each type once"
+    if IP in types and len(types) > 1:
+        return "an address is limited by itself"
+    if "" in {name for _kind, name in entity}:
+        return "a name is empty"
+    return None
+
+
+class Quotas:
+    """Limits by entity, and what clients have used of them."""
+
+    def __init__(self) -> None:
+        self.limits: dict[Entity, dict[str, float]] = {}
+        self._in_force: dict[tuple[str, str, str], _Limit | None] = {}
+        """Limit of a key for a user with a client id."""
+        self._meters: dict[tuple[str, Entity], _Meter] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """True if anybody is limited."""
+        return bool(self.limits)
+
+    def set(self, entity: Entity, values: Mapping[str, float]) -> None:
+        """Set all limits of the entity; none: remove it."""
+        if values:
+            self.limits[entity] = dict(values)
+        else:
+            self.limits.pop(entity, None)
+        self._in_force.clear()
+        self._meters.clear()
+
+    def use(self, key: QuotaKey, user: str, client_id: str, amount: float, now_ms: int) -> int:
+        """Count what a client uses; return for how many milliseconds it is to be throttled."""
+        asked = (key.value, user, client_id)
+        if asked not in self._in_force:
+            if len(self._in_force) >= _MOST_METERS:
+                self._in_force.clear()
+            self._in_force[asked] = self._find(key, {USER: user, CLIENT_ID: client_id}, _levels(user, client_id))
+        limit = self._in_force[asked]
+        return 0 if limit is None else self._count(key, limit, amount, now_ms)
+
+    def use_address(self, host: str, now_ms: int) -> int:
+        """Count a connection of an address; return for how many milliseconds it is to be throttled."""
+        limit = self._find(QuotaKey.CONNECTIONS, {IP: host}, (((IP, host),), ((IP, None),)))
+        return 0 if limit is None else self._count(QuotaKey.CONNECTIONS, limit, 1, now_ms)
+
+    def _find(self, key: QuotaKey, names: Mapping[str, str], levels: Iterable[Entity]) -> _Limit | None:
+        for entity in levels:
+            rate = self.limits.get(entity, {}).get(key)
+            if rate is not None:
+                return _Limit(rate, tuple((kind, names[kind]) for kind, _name in entity))
+        return None
+
+    def _count(self, key: QuotaKey, limit: _Limit, amount: float, now_ms: int) -> int:
+        counted = key.value, limit.counted
+        meter = self._meters.get(counted)
+        if meter is None:
+            if len(self._meters) >= _MOST_METERS:
+                del self._meters[next(iter(self._meters))]
+            meter = self._meters[counted] = _Meter(now_ms)
+        return meter.add(amount, limit.rate, now_ms)
+
+
+def _levels(user: str, client_id: str) -> Iterable[Entity]:
+    """Yield the entities that a client may have a limit by, the nearest first."""
+    for name in (user, None):
+        for one in (client_id, None):
+            yield (CLIENT_ID, one), (USER, name)
+        yield ((USER, name),)
+    yield ((CLIENT_ID, client_id),)
+    yield ((CLIENT_ID, None),)

@@ -1,0 +1,51 @@
+"""Groups that the coordinator balances, in front of a cluster: what must be known of its topics before a request is
+served."""
+
+from collections import Counter
+from typing import Final
+
+from coordinator.clock import Moment
+from coordinator.groups.consumer.delayed import keep_alive
+from coordinator.groups.consumer.regexes import needs_resolution
+from coordinator.handlers.core import Core
+from coordinator.runtime.group import GroupKind
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat
+from protocol.messages.groups import JoinGroup
+from protocol.messages.node import ErrorReply
+from protocol.session import RequestRef
+
+_UNKNOWN: Final = "the topics of the cluster are not known yet: no broker has listed them since the start"
+
+
+def refuse_without_topics(core: Core, ref: RequestRef, message: Message, moment: Moment) -> bool:
+    """Refuse a request that may move partitions, before the cluster has listed its topics; return whether it did. The
+    error is one after which clients go on, and the member stays: without topics nobody would get any."""
+    if isinstance(message, ConsumerGroupHeartbeat):
+        if message.member_epoch < JOINING:
+            return False
+        group = core.directory.get(message.group_id)
+        consumer = None if group is None else group.serving_consumer
+        member = None if consumer is None else consumer.members.get(message.member_id)
+        if consumer is not None and member is not None and message.member_epoch > JOINING:
+            keep_alive(consumer, member, moment.monotonic_ms)
+    elif not isinstance(message, JoinGroup) or not _is_server_driven(core, message.group_id):
+        return False
+    core.outbox.send(ref, ErrorReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _UNKNOWN))
+    return True
+
+
+def _is_server_driven(core: Core, group_id: str) -> bool:
+    group = core.directory.get(group_id)
+    return group is not None and group.kind is GroupKind.CONSUMER
+
+
+def resolves_patterns(core: Core, message: Message, moment: Moment) -> bool:
+    """Return whether the request may begin to match regular expressions with topics."""
+    if not isinstance(message, ConsumerGroupHeartbeat) or message.member_epoch < JOINING:
+        return False
+    group = core.directory.get(message.group_id)
+    consumer = None if group is None else group.serving_consumer
+    added = Counter([message.subscribed_topic_regex] if message.subscribed_topic_regex else [])
+    return bool(added) if consumer is None else needs_resolution(consumer, consumer.regexes + added, moment)

@@ -1,0 +1,144 @@
+"""The end of a consumer group whose last member of its own protocol goes: its classic members are a classic group again
+(docs/spec/consumer-group-protocol.md#13.3). Members and offsets stay; no epoch goes back."""
+
+from collections.abc import Sequence
+
+from coordinator.groups.consumer.classic_members.protocols import encoded, metadata_for
+from coordinator.groups.consumer.delayed import cancel_timers
+from coordinator.groups.consumer.events import ClassicJoin
+from coordinator.groups.consumer.members import write_replacement
+from coordinator.groups.consumer.record_builders import group_tombstones
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Target
+from coordinator.groups.consumer.subscriptions import Change, hash_of, subscriptions_of
+from coordinator.groups.conversions import ClassicAgain, ClassicAgainMember, ParkedJoin
+from coordinator.groups.election import elect
+from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import ConsumerMemberRecord
+from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord
+from protocol.consumer_protocol import PROTOCOL_TYPE
+from protocol.messages.groups import JoinGroupReply
+
+
+def may_downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, is_replaced: bool = False) -> bool:
+    """Return true if only classic members remain once these are gone, and they may be a classic group. `is_replaced`:
+    the one that is gone has a classic member in its place."""
+    of_group = sum([not one.is_classic for one in leaving])
+    remaining = len(group.members) - len(leaving) + is_replaced
+    return (
+        group.settings.migration_policy.allows_downgrade
+        and of_group > 0
+        and of_group == len(group.members) - group.classic_members
+        and 0 < remaining <= group.settings.classic_max_size
+    )
+
+
+def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: str, detail: str, out: Outcome) -> None:
+    """Write the group as a classic one without these members; the others are asked to join again."""
+    gone = {one.member_id for one in leaving}
+    staying = [one for member_id, one in group.members.items() if member_id not in gone]
+    lines = [one.subscription for one in staying]
+    targets = {one.member_id: group.targets.get(one.member_id, {}) for one in staying}
+    _write(group, lines, targets, REBALANCE_AFTER_LOAD_MS, out)
+    out.follow_ups.append(
+        ClassicAgain(group.group_id, _members(group, lines), leaving[0].member_id, f"{cause}: {detail}")
+    )
+
+
+def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: ClassicJoin, out: Outcome) -> None:
+    """Write the group as a classic one in which a classic member has the place of the last other one. If everybody
+    holds its target, and the subscription is the same, nothing else changes; else all are asked to join again, and the
+    newcomer waits with them."""
+    replaced = change.replaced
+    assert replaced is not None
+    others = [one for one in group.members.values() if one is not replaced]
+    is_settled = (
+        not change.names_changed
+        and not change.regex_changed
+        and group.epoch == group.target_epoch
+        and group.metadata_hash == hash_of(group, subscriptions_of(group))
+        and all(group.is_reconciled(one) for one in others)
+    )
+    write_replacement(group, change, out)
+    lines = [change.line if one is replaced else one.subscription for one in group.members.values()]
+    targets = {one.member_id: group.targets.get(one.member_id, {}) for one in others}
+    since_ms = out.moment.wall_ms if is_settled else REBALANCE_AFTER_LOAD_MS
+    protocol = _write(group, lines, {**targets, change.member_id: change.target or {}}, since_ms, out)
+    joining = (
+        None
+        if is_settled
+        else ParkedJoin(event.ref, event.request, event.client_id, event.client_host, event.principal)
+    )
+    detail = f"static member replaced: {change.member_id} speaks the classic protocol"
+    out.follow_ups.append(
+        ClassicAgain(
+            group.group_id,
+            _members(group, lines, (change.member_id, event.ref.connection, event.principal)),
+            change.member_id,
+            detail,
+            is_settled,
+            joining,
+        )
+    )
+    if is_settled:
+        reply = JoinGroupReply(
+            generation_id=group.epoch,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=protocol,
+            member_id=change.member_id,
+        )
+        out.reply(event.ref, reply)
+
+
+def _write(
+    group: ConsumerGroup,
+    lines: Sequence[ConsumerMemberRecord],
+    targets: dict[str, Target],
+    since_ms: int,
+    out: Outcome,
+) -> str:
+    """Write the tombstones of the group, then the classic group with these members and their targets as assignments;
+    return its protocol. `since_ms`: when it became Stable."""
+    known = [*group.members, *[line.member_id for line in lines if line.member_id not in group.members]]
+    out.records += group_tombstones(group, known)
+    for member_id in group.members:
+        cancel_timers(group, member_id, out)
+    offers = [[name for name, _ in line.classic.protocols] for line in lines if line.classic is not None]
+    protocol = elect(offers, offers[0]) or offers[0][0]
+    members = []
+    for line in lines:
+        assert line.classic is not None
+        subscription = metadata_for(line, protocol)
+        assignment = encoded(targets.get(line.member_id, {}), group.topics, like=subscription)
+        members.append(
+            MemberRecord(
+                line.member_id,
+                line.instance_id,
+                line.client_id,
+                line.client_host,
+                line.rebalance_timeout_ms,
+                line.classic.session_timeout_ms,
+                subscription,
+                assignment,
+            )
+        )
+    leader = members[0].member_id
+    record = GroupMetadata(group.group_id, PROTOCOL_TYPE, group.epoch, protocol, leader, since_ms, tuple(members))
+    out.records.append(record)
+    return protocol
+
+
+def _members(
+    group: ConsumerGroup, lines: Sequence[ConsumerMemberRecord], newcomer: tuple[str, int, str] | None = None
+) -> tuple[ClassicAgainMember, ...]:
+    known: dict[str, tuple[int, str | None]] = {
+        one.member_id: (one.connection, one.principal) for one in group.members.values()
+    }
+    if newcomer is not None:
+        known[newcomer[0]] = newcomer[1:]
+    return tuple(
+        [
+            ClassicAgainMember(line.member_id, *known[line.member_id], line.classic.protocols)
+            for line in lines
+            if line.classic is not None
+        ]
+    )

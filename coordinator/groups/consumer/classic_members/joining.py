@@ -1,0 +1,82 @@
+"""Actions of a JoinGroup: a classic member joins a consumer group, or joins again. Nobody leads and nobody waits
+(docs/spec/consumer-group-protocol.md#12.1)."""
+
+from msgspec.structs import replace
+
+from coordinator.groups.consumer.classic_members.downgrade import downgrade_by_replacement, may_downgrade
+from coordinator.groups.consumer.classic_members.protocols import owned_partitions
+from coordinator.groups.consumer.delayed import end_rejoin, restart_session, time_first_sync
+from coordinator.groups.consumer.events import ClassicJoin, ClassicMemberAdmitted
+from coordinator.groups.consumer.guards import holder_of
+from coordinator.groups.consumer.members import known_member, new_member, replacement, update
+from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import ClassicMetadata, ConsumerMemberRecord
+from protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
+from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroupReply
+
+
+def hand_out_id(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
+    """Tell a new member the id to come back with. Nothing is remembered: any id is taken later."""
+    member_id = out.ids.member_id(event.client_id)
+    out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+
+
+def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
+    """Add the member, let it replace the one of its instance, or let a member join again, whatever its protocol was."""
+    request = event.request
+    holder = holder_of(group, request.group_instance_id) if not request.member_id else None
+    member = group.members.get(request.member_id)
+    member_id = request.member_id or out.ids.member_id(request.group_instance_id or event.client_id)
+    subscription = decode_subscription(request.protocols[0].metadata)
+    if holder is not None:
+        change = replacement(group, holder, _line(event, member_id, subscription, holder.subscription))
+        if may_downgrade(group, [holder], is_replaced=True):
+            downgrade_by_replacement(group, change, event, out)
+            return
+    elif member is not None:
+        change = known_member(group, member, _line(event, member_id, subscription, member.subscription))
+    else:
+        change = new_member(_line(event, member_id, subscription, None))
+    current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
+    out.follow_ups.append(ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, event.principal))
+    reply = JoinGroupReply(
+        generation_id=current.epoch,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=request.protocols[0].name,
+        member_id=member_id,
+    )
+    out.reply(event.ref, reply)
+
+
+def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -> None:
+    """Start the session of a member whose record was applied, and the time in which it must sync."""
+    member = group.members[event.member_id]
+    member.connection, member.principal = event.connection, event.principal
+    restart_session(group, member, out)
+    end_rejoin(group, member, out)
+    time_first_sync(group, member, out)
+
+
+def _line(
+    event: ClassicJoin, member_id: str, subscription: Subscription, before: ConsumerMemberRecord | None
+) -> ConsumerMemberRecord:
+    """Build the member's record. It keeps its server-side assignor, and has no regular expression any more."""
+    request = event.request
+    line = before or ConsumerMemberRecord(request.group_id, member_id)
+    timeout_ms = request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+    return replace(
+        line,
+        member_id=member_id,
+        instance_id=line.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=line.rack_id if subscription.rack_id is None else subscription.rack_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=timeout_ms,
+        classic=ClassicMetadata(
+            request.session_timeout_ms, tuple((one.name, one.metadata) for one in request.protocols)
+        ),
+    )

@@ -1,0 +1,49 @@
+"""Counts by group since the process started, for metrics: groups to which nothing has happened have none."""
+
+from typing import Final
+
+from coordinator.records.records import Note
+
+_TAKEOVER: Final = "static member replaced"
+MOST_GROUPS: Final = 100_000
+"""Groups counted; of more, the one that was counted first is forgotten."""
+
+
+class Tally:
+    """Counts of one group. `phase_ms`: time in each state, as far as it has ended."""
+
+    __slots__ = ("fenced_commits", "phase_ms", "rebalances", "refusals", "takeovers")
+
+    def __init__(self) -> None:
+        self.rebalances = self.takeovers = self.refusals = self.fenced_commits = 0
+        self.phase_ms: dict[str, int] = {}
+
+
+class GroupTallies:
+    """Counts by group id."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Tally] = {}
+
+    def of(self, group_id: str) -> Tally:
+        """Return the counts of the group, to be changed."""
+        tally = self.groups.get(group_id)
+        if tally is None:
+            if len(self.groups) >= MOST_GROUPS:
+                del self.groups[next(iter(self.groups))]
+            tally = self.groups[group_id] = Tally()
+        return tally
+
+    def noted(self, note: Note) -> None:
+        """Count what the note tells of."""
+        if note.kind == "rebalance":
+            self.of(note.group_id).rebalances += 1
+        if note.cause == _TAKEOVER:
+            self.of(note.group_id).takeovers += 1
+
+    def lasted(self, group_id: str, state: str, ms: int) -> None:
+        """Add the time for which the group was in the state."""
+        phases = self.of(group_id).phase_ms
+        phases[state] = phases.get(state, 0) + max(0, ms)

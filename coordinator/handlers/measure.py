@@ -1,0 +1,47 @@
+"""Answer Measure: counts by group, and distributions of durations."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from coordinator.clock import Moment
+from coordinator.handlers.core import Core
+from coordinator.handlers.timings import Durations
+from coordinator.runtime.slices import Served, Work
+from protocol.messages.node import GroupTally, Measure, MeasuredDurations, MeasureReply
+from protocol.session import RequestRef
+
+_GROUPS_A_PIECE, _PIECE_US = 500, 500
+
+
+def measure(core: Core, ref: RequestRef, message: Measure, moment: Moment) -> None:
+    """Answer with all counts; of groups those with the most rebalances, `limit` at most."""
+    core.slices.begin(core.outbox, ref, _measuring(core, message), moment)
+
+
+def _measuring(core: Core, message: Measure) -> Work:
+    yield 0
+    chosen = list(core.journal.tallies.groups.items())
+    if len(chosen) > message.limit:
+        chosen.sort(key=lambda one: -one[1].rebalances)
+        del chosen[max(0, message.limit) :]
+    found: list[GroupTally] = []
+    left = iter(chosen)
+    while some := list(islice(left, _GROUPS_A_PIECE)):
+        found += [
+            GroupTally(group_id, one.rebalances, one.takeovers, one.refusals, one.fenced_commits, dict(one.phase_ms))
+            for group_id, one in some
+        ]
+        yield _PIECE_US
+    return Served(MeasureReply(tuple(found), tuple(_durations(core))), 0)
+
+
+def _durations(core: Core) -> Iterator[MeasuredDurations]:
+    timings = core.timings
+    for api, durations in sorted(timings.requests.items()):
+        yield _shown("request", api, durations)
+    yield _shown("sync", "", timings.syncs)
+    yield _shown("loop lag", "", timings.loop_lag)
+
+
+def _shown(what: str, api: str, durations: Durations) -> MeasuredDurations:
+    return MeasuredDurations(what, api, tuple(durations.counts), durations.sum_ms)

@@ -1,0 +1,87 @@
+"""Forms of the console as requests of the HTTP interface. Pure."""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from coordinator.http.queries import Problem
+from coordinator.http.surgery import PlanRequest
+
+_INVALID: Final = 40002
+_DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([smhd])\s*")
+_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+TARGETS: Final = (
+    ("earliest", "the start of each log", ""),
+    ("latest", "the end of each log", ""),
+    ("shift", "forward or back by", "records, such as -100"),
+    ("offset", "this offset", "a whole number"),
+    ("ago", "where it was written this long ago", "a duration, such as 30m or 2h"),
+    ("time", "the first record since (UTC)", "a time, such as 2026-11-23 05:00"),
+    ("group", "where another group is", "the group's id"),
+)
+"""Places to which a group can be set: the name in the form, in words, and what its value is."""
+
+
+class PlanForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form of a plan. `topic`: one of the group's topics; empty: all."""
+
+    target: str
+    value: str = ""
+    topic: str = ""
+
+
+class ApplyForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form that confirms a plan: the plan's answer as JSON."""
+
+    plan: str
+
+
+class UndoForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form that undoes a change, by its id."""
+
+    id: str
+
+
+def plan_request(form: PlanForm, now_ms: int) -> PlanRequest:
+    """Return the request that a form makes. Raises Problem for a value that is none."""
+    topics: dict[str, list[int] | None] | None = {form.topic: None} if form.topic else None
+    value = form.value.strip()
+    match form.target:
+        case "earliest":
+            return PlanRequest(topics, to_earliest=True)
+        case "latest":
+            return PlanRequest(topics, to_latest=True)
+        case "shift":
+            return PlanRequest(topics, shift_by=_whole(value))
+        case "offset":
+            return PlanRequest(topics, to_offset=_whole(value))
+        case "ago":
+            return PlanRequest(topics, to_time_ms=now_ms - _duration_ms(value))
+        case "time":
+            return PlanRequest(topics, to_time_ms=_time_ms(value))
+        case "group" if value:
+            return PlanRequest(topics, of_group=value)
+    raise Problem(_INVALID, "say where to: a group's id is missing" if form.target == "group" else "say where to")
+
+
+def _whole(text: str) -> int:
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    raise Problem(_INVALID, f"a whole number is wanted, not {text[:40]!r}")
+
+
+def _duration_ms(text: str) -> int:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise Problem(_INVALID, f"a duration is a number with s, m, h or d, such as 30m, not {text[:40]!r}")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def _time_ms(text: str) -> int:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Problem(_INVALID, f"a time is like 2026-11-23 05:00, not {text[:40]!r}") from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1_000)

@@ -1,0 +1,160 @@
+"""Pages of the console: each gathers what its template shows."""
+
+from typing import Any, Final
+
+import msgspec
+
+from coordinator.http.console import forms, views
+from coordinator.http.console.history import History
+from coordinator.http.console.movements import Movements
+from coordinator.http.console.timeline import rebalances
+from coordinator.http.overview import GroupFilter, look_over, wanted_of
+from coordinator.http.queries import Problem, Queries
+from coordinator.http.routing.route import PAGE_TOKEN, Names
+from coordinator.http.surgery import SurgeryPages
+from coordinator.http.watch import ProblemWatch, Rest, examine
+from diagnosis import people
+from diagnosis.problem import GroupProblem
+from protocol.messages.groups import DescribedGroup
+
+_NOTES: Final = 200
+_LINES: Final = 200
+"""Lines of a table that has no pages: of a plan, of a topic's partitions."""
+_TOPICS_A_PAGE: Final = 200
+Context = dict[str, Any]
+
+
+class ConsolePages:
+    """Each method returns what a template shows."""
+
+    def __init__(self, queries: Queries, watch: ProblemWatch, surgery: SurgeryPages, rest: Rest) -> None:
+        self._ask, self._watch, self._surgery, self._rest = queries, watch, surgery, rest
+        self._movements, self._history = Movements(), History()
+
+    async def groups(self, query: Names) -> Context:
+        wanted = wanted_of(query)
+        seen = await look_over(self._ask, self._watch, self._rest, wanted)
+        return {
+            "seen": seen,
+            "wanted": wanted,
+            "now_ms": seen.node.wall_ms,
+            "in_trouble": len({one.group_id for one in seen.problems}),
+            "previous": max(wanted.start - wanted.size, 0) if wanted.start else None,
+            "following": wanted.start + wanted.size if wanted.start + wanted.size < seen.matching else None,
+        }
+
+    async def group(self, query: Names) -> Context:
+        group_id = query.get("id", "")
+        node = await self._ask.node()
+        group = await self._described(group_id)
+        notes = (await self._ask.notes(group_id, -1, _NOTES)).notes
+        problems = await self._problems(group_id, group)
+        lines = [] if group is None else await self._ask.lags(group)
+        moved = {} if group is None else self._movements.see(group, notes)
+        if group is None and not notes and not problems:
+            raise Problem(40403, f"there is no consumer group {group_id!r}")
+        if group is not None:
+            self._history.see(group_id, node.wall_ms, lines)
+        shown = group or DescribedGroup(group_id, group_state="Dead")
+        known = [line.lag for line in lines if line.lag is not None]
+        return {
+            "group": shown,
+            "now_ms": node.wall_ms,
+            "problems": problems,
+            "phase": people.phase(shown),
+            "waiting_for": people.waiting_for(shown),
+            "members": views.member_rows(shown, lines),
+            "rebalances": rebalances(notes, shown, moved, node.wall_ms),
+            "acts": views.act_rows(group_id, notes),
+            "topics": views.topic_rows(lines),
+            "lag": sum(known) if known or not lines else None,
+            "targets": forms.TARGETS,
+        }
+
+    async def history(self, query: Names) -> dict[str, Any]:
+        """Take a sample, and return those of the last while."""
+        group = await self._ask.group(query.get("id", ""))
+        node = await self._ask.node()
+        self._history.see(group.group_id, node.wall_ms, await self._ask.lags(group))
+        return {"group_id": group.group_id, "samples": self._history.of(group.group_id)}
+
+    async def topics(self, query: Names) -> Context:
+        part, start = query.get("q", ""), PAGE_TOKEN.number(query)
+        found = [one for one in (await self._ask.topology(topics=True)).topics if part in (one.name or "")]
+        found.sort(key=lambda one: one.name or "")
+        return {
+            "topics": found[start : start + _TOPICS_A_PAGE],
+            "matching": len(found),
+            "q": part,
+            "start": start,
+            "previous": max(start - _TOPICS_A_PAGE, 0) if start else None,
+            "following": start + _TOPICS_A_PAGE if start + _TOPICS_A_PAGE < len(found) else None,
+        }
+
+    async def topic(self, query: Names) -> Context:
+        name, start = query.get("name", ""), PAGE_TOKEN.number(query)
+        topic = await self._ask.topic(name)
+        if topic is None:
+            raise Problem(40403, f"there is no topic {name[:80]!r}")
+        chosen = topic.partitions[start : start + _LINES]
+        keys = [(name, part.partition_index) for part in chosen]
+        begins, ends = await self._ask.begins(keys), await self._ask.ends(keys)
+        lines = [
+            (part, begin.offset if (begin := begins.get(key)) else None, end.offset if (end := ends.get(key)) else None)
+            for part, key in zip(chosen, keys, strict=True)
+        ]
+        return {
+            "topic": topic,
+            "lines": lines,
+            "readers": sorted((await self._ask.readers(name)).items()),
+            "start": start,
+            "previous": max(start - _LINES, 0) if start else None,
+            "following": start + _LINES if start + _LINES < len(topic.partitions) else None,
+        }
+
+    async def node(self, query: Names) -> Context:
+        node = await self._ask.node()
+        return {"node": node, "now_ms": node.wall_ms, "brokers": (await self._ask.topology()).brokers}
+
+    async def plan(self, query: Names, form: forms.PlanForm, host: str) -> Context:
+        """Plan a change of offsets; nothing is changed."""
+        group_id = query.get("id", "")
+        group = await self._ask.group(group_id)
+        request = forms.plan_request(form, (await self._ask.node()).wall_ms)
+        answer = await self._surgery.plan({"group": group_id}, msgspec.json.encode(request), host)
+        changed = [one for one in answer["plan"] if one["previous_offset"] != one["offset"]]
+        both = [one for one in changed if one["lag_before"] is not None and one["lag_after"] is not None]
+        moves = [one["lag_after"] - one["lag_before"] for one in both]
+        return {
+            "group": group,
+            "plan": changed[:_LINES],
+            "changed": len(changed),
+            "unchanged": len(answer["plan"]) - len(changed),
+            "again": sum(move for move in moves if move > 0),
+            "skipped": -sum(move for move in moves if move < 0),
+            "body": msgspec.json.encode({"plan": changed}).decode(),
+        }
+
+    async def apply(self, query: Names, form: forms.ApplyForm, host: str) -> Context:
+        """Do as planned, if all offsets are as planned."""
+        return {"done": await self._surgery.apply({"group": query.get("id", "")}, form.plan.encode(), host)}
+
+    async def undo(self, query: Names, form: forms.UndoForm, host: str) -> Context:
+        """Undo a change of offsets."""
+        return {"done": await self._surgery.undo({"id": form.id}, b"", host)}
+
+    async def _described(self, group_id: str) -> DescribedGroup | None:
+        try:
+            return await self._ask.group(group_id, with_facts=True)
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            return None
+
+    async def _problems(self, group_id: str, group: DescribedGroup | None) -> list[GroupProblem]:
+        if group is not None:
+            return await examine(self._ask, self._rest, [group_id])
+        return [one for one in await self._watch.shown_to(self._ask) if one.group_id == group_id]
+
+
+__all__ = ["ConsolePages", "Context", "GroupFilter"]

@@ -1,0 +1,177 @@
+"""The console's paths: templates, assets and forms, and who may act."""
+
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Any, Final, TypeVar
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from coordinator.http.answers import answer_json
+from coordinator.http.console import forms
+from coordinator.http.console.assets import load_assets
+from coordinator.http.console.pages import ConsolePages, Context
+from coordinator.http.console.rendering import make_environment
+from coordinator.http.queries import Problem
+from coordinator.http.routing.openapi import HTML
+from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter
+from coordinator.http.routing.schemas import TEXT, WHOLE, WHOLE_OR_NULL, record, several
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy of pages: nothing inline, nothing of other origins, in no frame."""
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "Accept, HX-Request",
+}
+_PROXIED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
+"""Headers of a reverse proxy: who asks is not who connects."""
+_READ_ONLY: Final = "the console is read-only here: log in, or open it on the machine of the node itself"
+F = TypeVar("F")
+ShowPage = Callable[[Names], Awaitable[Context]]
+
+_GROUP: Final = (Parameter("id", "The group."),)
+_SAMPLES: Final = record(
+    "History",
+    group_id=TEXT,
+    samples=several({"type": "array", "prefixItems": [WHOLE, WHOLE_OR_NULL, WHOLE_OR_NULL], "maxItems": 3}),
+)
+"""Samples: wall time, lag, and the sum of committed offsets."""
+
+
+class ConsoleSite:
+    """Serves the console. With `has_accounts` whoever logged in may act, else who comes over loopback."""
+
+    def __init__(self, pages: ConsolePages, *, has_accounts: bool) -> None:
+        self._pages, self._has_accounts = pages, has_accounts
+        self._assets = load_assets()
+        self._templates = make_environment(self._assets)
+
+    def routes(self) -> list[tuple[HttpRoute, Handler]]:
+        """Return the console's routes with their handlers, without that of `/`."""
+        pages = self._pages
+        shown = (
+            (_page("/console/group", "a group: members, rebalances, lag, offsets.", _GROUP), "group.html", pages.group),
+            (_page("/console/topics", "topics.", _TOPICS), "topics.html", pages.topics),
+            (_page("/console/topic", "a topic.", _TOPIC), "topic.html", pages.topic),
+            (_page("/console/node", "the node."), "node.html", pages.node),
+        )
+        return [
+            *((route, self._shown(template, page)) for route, template, page in shown),
+            (_PLAN, self._posted("plan.html", pages.plan, forms.PlanForm)),
+            (_APPLY, self._posted("done.html", pages.apply, forms.ApplyForm)),
+            (_UNDO, self._posted("done.html", pages.undo, forms.UndoForm)),
+            (HISTORY, self._history),
+            (ASSET, self._asset),
+        ]
+
+    def index(self, otherwise: Handler) -> Handler:
+        """Make the handler of `/`: the console for browsers, `otherwise` for other clients."""
+        shown = self._shown("groups.html", self._pages.groups)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            is_browser = HTML in request.headers.get("Accept", "") or "HX-Request" in request.headers
+            answer = await (shown if is_browser else otherwise)(request)
+            answer.headers["Vary"] = "Accept, HX-Request"
+            return answer
+
+        return handle
+
+    def may_act(self, request: web.Request) -> bool:
+        """Return true if the console may change something for whoever asks."""
+        if self._has_accounts:
+            return True  # nobody comes here without a login, and each request is held to access rules
+        return _is_loopback(request.remote or "") and not any(name in request.headers for name in _PROXIED)
+
+    def _shown(self, template: str, page: ShowPage) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                return self._render(request, template, await page(request.query))
+            except Problem as problem:
+                return self._render(request, "problem.html", {"problem": problem}, problem.status)
+
+        return handle
+
+    def _posted(self, template: str, page: Callable[[Names, Any, str], Awaitable[Context]], kind: type[Any]) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                if not self.may_act(request):
+                    raise Problem(403, _READ_ONLY)
+                form = _decode(await request.read(), kind)
+                return self._render(request, template, await page(request.query, form, request.remote or "unknown"))
+            except Problem as problem:
+                return self._render(request, "refused.html", {"problem": problem}, problem.status)
+
+        return handle
+
+    def _render(self, request: web.Request, template: str, context: Context, status: int = 200) -> web.Response:
+        text = self._templates.get_template(template).render(
+            **context, may_act=self.may_act(request), path=request.path, read_only=_READ_ONLY
+        )
+        return web.Response(text=text, status=status, content_type=HTML, headers=_HEADERS)
+
+    async def _history(self, request: web.Request) -> web.StreamResponse:
+        return answer_json(await self._pages.history(request.query))
+
+    async def _asset(self, request: web.Request) -> web.StreamResponse:
+        asset = self._assets.get(request.match_info["name"])
+        if asset is None:
+            raise Problem(404, f"there is no asset {request.match_info['name'][:80]!r}")
+        is_tagged = request.query.get("v") == asset.tag
+        caching = "public, max-age=31536000, immutable" if is_tagged else "no-cache"
+        headers = {"Cache-Control": caching}
+        return web.Response(body=asset.body, content_type=asset.media, charset="utf-8", headers=headers)
+
+
+def _page(path: str, about: str, parameters: tuple[Parameter, ...] = ()) -> HttpRoute:
+    return HttpRoute(path, object, f"Console: {about}", TEXT, parameters, (404,), media=HTML)
+
+
+def _form(path: str, about: str, parameters: tuple[Parameter, ...], body: type[Any]) -> HttpRoute:
+    return HttpRoute(
+        path, object, f"Console: {about}", TEXT, parameters, (404, 409, 413), body, method="POST", media=HTML
+    )
+
+
+_TOPICS: Final = (Parameter("q", "A part of the topic's name."), PAGE_TOKEN)
+_TOPIC: Final = (Parameter("name", "The topic."), PAGE_TOKEN)
+_PLAN: Final = _form("/console/plan", "plan a change of offsets.", _GROUP, forms.PlanForm)
+_APPLY: Final = _form("/console/apply", "do as planned.", _GROUP, forms.ApplyForm)
+_UNDO: Final = _form("/console/undo", "undo a change.", (), forms.UndoForm)
+HISTORY: Final = HttpRoute(
+    "/console/history",
+    object,
+    "Lag and consumption of a group, sampled while somebody looks.",
+    _SAMPLES,
+    _GROUP,
+    (404,),
+)
+ASSET: Final = HttpRoute(
+    "/console/assets/{name}",
+    object,
+    "Scripts and styles of the console.",
+    TEXT,
+    (Parameter("v", "The beginning of the file's checksum."),),
+    (404,),
+    media="text/javascript",
+    more_media=("text/css", "image/svg+xml"),
+)
+
+
+def _decode(body: bytes, kind: type[F]) -> F:
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise Problem(40002, f"the form is not as it should be: {error}") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

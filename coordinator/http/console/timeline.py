@@ -1,0 +1,125 @@
+"""Rebalances of a group, from its journal: phases, who was late, what moved, and why. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from coordinator.http.console.movements import Moved
+from diagnosis import people
+from protocol.client_text import client_text
+from protocol.messages.groups import DescribedGroup, ListedNote
+
+MOST_SHOWN: Final = 12
+_SAYS_THE_CAUSE: Final = "new member "
+_END_KINDS: Final = ("completed",)
+
+
+class Rebalance(msgspec.Struct, kw_only=True):
+    """A rebalance. `join_ms` and `sync_ms` are None while unknown; `left_ms`: until it ends at the latest, if it is
+    under way. `late`: who came last, in words."""
+
+    began_ms: int
+    generation_id: int
+    cause: str
+    details: list[str]
+    initiator: str = ""
+    join_ms: int | None = None
+    sync_ms: int | None = None
+    is_open: bool = False
+    left_ms: int | None = None
+    members: int = 0
+    joined: int = 0
+    dropped: list[str] = []
+    late: str = ""
+    late_ms: int = -1
+    outcome: str = ""
+    times: int = 1
+    moved: Moved | None = None
+
+    @property
+    def took_ms(self) -> int:
+        return (self.join_ms or 0) + (self.sync_ms or 0)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Sentences of the notes, without those that say the cause alone."""
+        return [one for one in self.details if not one.startswith(_SAYS_THE_CAUSE)]
+
+
+def rebalances(
+    notes: Iterable[ListedNote], group: DescribedGroup, moved: dict[int, Moved], now_ms: int
+) -> list[Rebalance]:
+    """Return the newest rebalances, newest first."""
+    found: list[Rebalance] = []
+    running: Rebalance | None = None
+    for note in notes:
+        if note.kind == "rebalance":
+            if running is None:
+                running = _begun(note)
+                found.append(running)
+            else:
+                running.details.append(note.detail or note.cause)
+                running.times = max(running.times, note.times)
+        elif note.kind == "dropped" and running is not None:
+            running.dropped.append(note.detail or note.initiator)
+        elif note.kind in _END_KINDS:
+            if running is None:  # its beginning was repeated, and folded into a note that stands elsewhere
+                running = Rebalance(
+                    began_ms=note.wall_ms - max(note.took_ms, 0), generation_id=0, cause=note.cause, details=[]
+                )
+                found.append(running)
+            _complete(running, note, moved)
+            running = None
+    if running is not None and group.phase:
+        _go_on(running, group, now_ms)
+    elif found and not found[-1].is_open:
+        _settle(found[-1], group)
+    return found[: -MOST_SHOWN - 1 : -1]
+
+
+def _begun(note: ListedNote) -> Rebalance:
+    origin = note.origin
+    who = "" if origin is None else client_text(origin.client_id, origin.client_host, origin.client_port)
+    return Rebalance(
+        began_ms=note.wall_ms,
+        generation_id=note.generation_id,
+        cause=note.cause,
+        details=[note.detail] if note.detail else [],
+        initiator=who,
+        members=note.members,
+        times=note.times,
+        is_open=True,
+    )
+
+
+def _complete(running: Rebalance, note: ListedNote, moved: dict[int, Moved]) -> None:
+    running.is_open = False
+    running.generation_id = note.generation_id
+    running.join_ms = note.took_ms if note.took_ms >= 0 else max(note.wall_ms - running.began_ms, 0)
+    running.members = note.members
+    running.joined = len(note.joined)
+    running.outcome = note.detail
+    running.moved = moved.get(note.generation_id)
+    if running.moved is not None:
+        running.sync_ms = running.moved.sync_ms
+    if note.slowest is not None:
+        running.late = client_text(note.slowest.client_id, note.slowest.client_host)
+        running.late_ms = note.slowest.waited_ms
+
+
+def _go_on(running: Rebalance, group: DescribedGroup, now_ms: int) -> None:
+    """Add how far the rebalance is that is under way."""
+    running.left_ms = group.phase_left_ms
+    running.join_ms = max(now_ms - running.began_ms, 0)
+    running.late = people.waiting_for(group) or ""
+
+
+def _settle(last: Rebalance, group: DescribedGroup) -> None:
+    """Add the sync phase of the last rebalance: it ended when the group became Stable, or lasts."""
+    joined_ms = last.began_ms + (last.join_ms or 0)
+    if group.phase == "sync":
+        last.is_open, last.sync_ms, last.left_ms = True, max(group.phase_ms, 0), group.phase_left_ms
+        last.late = people.waiting_for(group) or ""
+    elif last.sync_ms is None and group.group_state == "Stable" and group.state_since_ms >= joined_ms:
+        last.sync_ms = group.state_since_ms - joined_ms

@@ -1,0 +1,128 @@
+"""Rows of the group's page, from what the node says of it. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from coordinator.http.lag import PartitionLag
+from diagnosis import people
+from diagnosis.assignments import assigned_partitions
+from diagnosis.phases import is_gone
+from protocol.client_text import client_text
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
+
+BAD, BUSY, GOOD = "bad", "busy", "good"
+_HAS_NOT: Final[Mapping[str, str]] = {
+    "join": "has not joined again",
+    "sync": "has not synced",
+    "revoke": "has not revoked its partitions",
+}
+_MOST_ACTS: Final = 8
+
+
+class MemberRow(msgspec.Struct, frozen=True):
+    """A member. `tone` is bad for one that holds the group up or is gone; `waits`: what it waits for, or is waited
+    for."""
+
+    member_id: str
+    name: str
+    address: str
+    instance_id: str | None
+    tone: str
+    waits: str
+    condition: str
+    partitions: int
+    lag: int | None
+    software: str
+    is_leader: bool
+
+
+class ActRow(msgspec.Struct, frozen=True):
+    """A change that somebody made to the group; it can be undone if it changed offsets."""
+
+    id: str
+    wall_ms: int
+    act: str
+    detail: str
+    who: str
+    can_undo: bool
+
+
+class TopicRow(msgspec.Struct):
+    """A topic that the group reads."""
+
+    topic: str
+    partitions: int = 0
+    lag: int = 0
+    is_known: bool = True
+    largest: PartitionLag | None = None
+
+
+def member_rows(group: DescribedGroup, lines: Iterable[PartitionLag]) -> list[MemberRow]:
+    """Return the members, those that hold the group up first."""
+    lags: dict[str, list[int | None]] = {}
+    for line in lines:
+        if line.member is not None:
+            lags.setdefault(line.member.member_id, []).append(line.lag)
+    rows = [_member_row(group, member, lags.get(member.member_id, [])) for member in group.members]
+    order = {BAD: 0, BUSY: 1, GOOD: 2}
+    return sorted(rows, key=lambda row: (order[row.tone], row.name, row.member_id))
+
+
+def _member_row(group: DescribedGroup, member: DescribedMember, lags: list[int | None]) -> MemberRow:
+    is_culprit = member.member_id in group.waiting_for
+    known = [lag for lag in lags if lag is not None]
+    if is_culprit:
+        waits = _HAS_NOT.get(group.phase, "is waited for")
+    elif member.waiting:
+        waits = f"waits in {member.waiting} for {people.duration(member.waiting_ms)}"
+    else:
+        waits = ""
+    tone = BAD if is_gone(member) or is_culprit else BUSY if member.waiting else GOOD
+    return MemberRow(
+        member.member_id,
+        member.client_id or "(unnamed)",
+        client_text("", member.client_host, member.client_port).removeprefix("(unnamed)").removeprefix(" at "),
+        member.group_instance_id,
+        tone,
+        waits,
+        people.condition(member),
+        len(assigned_partitions(group, member)),
+        sum(known) if known or not lags else None,
+        " ".join(filter(None, (member.client_software_name, member.client_software_version))),
+        member.member_id == group.leader,
+    )
+
+
+def act_rows(group_id: str, notes: Iterable[ListedNote]) -> list[ActRow]:
+    """Return the newest changes by clients, newest first."""
+    acts = [note for note in notes if note.act]
+    return [
+        ActRow(
+            f"{group_id}:{note.number}",
+            note.wall_ms,
+            note.act,
+            note.detail,
+            ""
+            if note.origin is None
+            else client_text(note.origin.client_id, note.origin.client_host, note.origin.client_port),
+            bool(note.changes),
+        )
+        for note in acts[: -_MOST_ACTS - 1 : -1]
+    ]
+
+
+def topic_rows(lines: Iterable[PartitionLag]) -> list[TopicRow]:
+    """Return the topics of a group, by lag."""
+    found: dict[str, TopicRow] = {}
+    for line in lines:
+        row = found.setdefault(line.topic, TopicRow(line.topic))
+        row.partitions += 1
+        if line.lag is None:
+            row.is_known = False
+            continue
+        row.lag += line.lag
+        if row.largest is None or line.lag > (row.largest.lag or 0):
+            row.largest = line
+    return sorted(found.values(), key=lambda row: (-row.lag, row.topic))

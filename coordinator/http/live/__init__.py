@@ -1,0 +1,1 @@
+"""Server-sent events and webhooks: changes of groups, as they happen."""

@@ -1,0 +1,68 @@
+"""The newest events, numbered, so that a client reads on where it was. Pure."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from coordinator.http.shapes import Json
+
+MOST_KEPT: Final = 2_000
+_MOST_DIGITS: Final = 19
+
+
+class LiveEvent(msgspec.Struct, frozen=True):
+    """Something that happened to a group. `type`: `note`, `problem.opened` or `problem.closed`; `body`: the note or the
+    problem."""
+
+    number: int
+    type: str
+    group_id: str
+    wall_ms: int
+    body: Json
+
+
+class Cursor(NamedTuple):
+    """A place between events: behind event `number` of the process that began at `epoch`, a wall time."""
+
+    epoch: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.number}"
+
+
+def parse_cursor(text: str) -> Cursor | None:
+    """Return the cursor that a text is; None if it is none."""
+    epoch, _dot, number = text.partition(".")
+    if all(part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS for part in (epoch, number)):
+        return Cursor(int(epoch), int(number))
+    return None
+
+
+class EventLog:
+    """Events in memory, at most `most`; the oldest go."""
+
+    def __init__(self, epoch: int, most: int = MOST_KEPT, added: Callable[[], None] = lambda: None) -> None:
+        """`added` is called after each event."""
+        self._epoch, self._added = epoch, added
+        self._events: deque[LiveEvent] = deque(maxlen=most)
+        self._last = 0
+
+    def add(self, kind: str, group_id: str, wall_ms: int, body: Json) -> None:
+        self._last += 1
+        self._events.append(LiveEvent(self._last, kind, group_id, wall_ms, body))
+        self._added()
+
+    def cursor(self, number: int | None = None) -> Cursor:
+        """Return the place behind event `number`, or behind the newest."""
+        return Cursor(self._epoch, self._last if number is None else number)
+
+    def after(self, cursor: Cursor) -> tuple[list[LiveEvent], bool]:
+        """Return the events behind a place, and whether some of them are missing: dropped, or of another process."""
+        first = self._events[0].number if self._events else self._last + 1
+        is_gap = cursor.epoch != self._epoch or not first - 1 <= cursor.number <= self._last
+        if is_gap:
+            return list(self._events), True
+        return [event for event in self._events if event.number > cursor.number], False

@@ -1,0 +1,93 @@
+"""EDGE: `/v1/events`, server-sent events with a replay cursor."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from coordinator.http.live.event_log import Cursor, LiveEvent, parse_cursor
+from coordinator.http.live.feed import Feed
+from coordinator.http.queries import Problem, Queries
+from coordinator.http.routing.route import BAD_PARAMETER, HttpRoute, Parameter
+
+MEDIA: Final = "text/event-stream"
+HEARTBEAT_S: Final = 15.0
+"""Interval of comments on a stream without events: proxies close what is silent, and gone clients are found."""
+TYPES: Final = ("note", "problem.opened", "problem.closed")
+EVENTS: Final = HttpRoute(
+    "/v1/events",
+    object,
+    "What happens to groups, as server-sent events; `after` or Last-Event-ID replays what was missed.",
+    {"type": "string"},
+    (
+        Parameter("group", "Events of this group alone."),
+        Parameter("type", "Events of this type alone.", TYPES),
+        Parameter("after", "The id of an event: those behind it are told first. Left out: only what comes."),
+    ),
+    media=MEDIA,
+)
+
+
+class EventPages:
+    """The stream of events. With `is_guarded` a follower is told of groups that it may describe alone."""
+
+    def __init__(self, queries: Queries, feed: Feed, *, is_guarded: bool, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self._ask, self._feed, self._is_guarded, self._heartbeat_s = queries, feed, is_guarded, heartbeat_s
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Answer with a stream that ends when the client or the daemon goes."""
+        after = self._begin(request)
+        with self._feed.followed():
+            await self._feed.begun()
+            answer = web.StreamResponse(headers={"Content-Type": MEDIA, "Cache-Control": "no-store"})
+            cursor = after or self._feed.events.cursor()
+            await answer.prepare(request)
+            await answer.write(f"retry: 2000\nid: {cursor}\n\n".encode())
+            try:
+                while not self._feed.is_closed:
+                    cursor = await self._tell(request, answer, cursor)
+                    if self._feed.events.cursor() == cursor:  # none came while these were written
+                        await self._wait(answer)
+            except ConnectionResetError:
+                pass  # it went, and comes back by the id it saw last
+            return answer
+
+    def _begin(self, request: web.Request) -> Cursor | None:
+        text = request.query.get("after", request.headers.get("Last-Event-ID"))
+        if text is None:
+            return None
+        cursor = parse_cursor(text)
+        if cursor is None:
+            raise Problem(BAD_PARAMETER, f"after is the id of an event, as 1795242208815.7, not {text[:40]!r}")
+        return cursor
+
+    async def _tell(self, request: web.Request, answer: web.StreamResponse, cursor: Cursor) -> Cursor:
+        events, is_gap = self._feed.events.after(cursor)
+        wanted = [event for event in events if _is_wanted(event, request)]
+        if wanted and self._is_guarded:
+            visible = {one.group_id for one in await self._ask.describe(sorted({one.group_id for one in wanted}))}
+            wanted = [event for event in wanted if event.group_id in visible]
+        if is_gap:  # what is missing was dropped, or was another process's: ask for the overview
+            await answer.write(f"event: gap\nid: {self._feed.events.cursor()}\ndata: {{}}\n\n".encode())
+        for event in wanted:
+            await answer.write(_written(event, self._feed.events.cursor(event.number)))
+        return self._feed.events.cursor(events[-1].number if events else None)
+
+    async def _wait(self, answer: web.StreamResponse) -> None:
+        try:
+            async with asyncio.timeout(self._heartbeat_s):
+                await self._feed.news()
+        except TimeoutError:
+            await answer.write(b": still here\n\n")
+
+
+def _is_wanted(event: LiveEvent, request: web.Request) -> bool:
+    query = request.query
+    return query.get("group") in (None, event.group_id) and query.get("type") in (None, event.type)
+
+
+def _written(event: LiveEvent, cursor: Cursor) -> bytes:
+    body = {"id": str(cursor), "type": event.type, "group_id": event.group_id, "wall_ms": event.wall_ms}
+    data = msgspec.json.encode({**body, event.type.partition(".")[0]: event.body})
+    return b"event: %s\nid: %s\ndata: %s\n\n" % (event.type.encode(), str(cursor).encode(), data)

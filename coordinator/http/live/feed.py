@@ -1,0 +1,131 @@
+"""EDGE: makes events of what changes in the node, while somebody wants them."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from coordinator.http.live.event_log import EventLog
+from coordinator.http.queries import Problem, Queries
+from coordinator.http.watch import ProblemWatch
+from diagnosis.facts import known_facts
+from diagnosis.problem import GroupProblem
+
+LOOK_EVERY_S: Final = 1.0
+LINGER_S: Final = 120.0
+"""Time for which events are gathered after the last follower has gone: it may come back for them."""
+_MOST_GROUPS: Final = 20_000
+_NOTES_A_LOOK: Final = 100
+
+log = structlog.get_logger()
+
+
+class Feed:
+    """Looks for new notes and problems each second, while there are followers, and wakes them."""
+
+    def __init__(self, queries: Queries, watch: ProblemWatch, epoch: int, every_s: float = LOOK_EVERY_S) -> None:
+        """`queries` may see everything; what a follower may see is its reader's business."""
+        self._ask, self._watch, self._every_s = queries, watch, every_s
+        self.events = EventLog(epoch, added=self._wake)
+        self._arrived = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._begun = asyncio.Event()
+        self._followers = 0
+        self._left_s = 0.0
+        self._since_ms = -1
+        self._numbers: OrderedDict[str, int] = OrderedDict()
+        """Number of the newest note told, by group, the groups told last at the end."""
+        self._now_ms = 0
+        self.is_closed = False
+
+    def tell_problem(self, problem: GroupProblem, is_open: bool) -> None:
+        """Make an event of a problem that opened or closed."""
+        kind = "problem.opened" if is_open else "problem.closed"
+        self.events.add(kind, problem.group_id, self._now_ms, known_facts(problem))
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Gather events for as long as this lasts."""
+        self._followers += 1
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self._followers -= 1
+            self._left_s = asyncio.get_running_loop().time()
+
+    async def begun(self) -> None:
+        """Wait until what happens from now on becomes an event."""
+        await self._begun.wait()
+
+    async def news(self) -> None:
+        """Wait for an event that is added after now, or for the end."""
+        if not self.is_closed:
+            await self._arrived.wait()
+
+    async def run(self) -> None:
+        """Look, until cancelled."""
+        while True:
+            if not self._is_wanted():
+                self._wanted.clear()
+                self._begun.clear()
+                self._since_ms = -1
+                await self._wanted.wait()
+            try:
+                await self.look()
+            except Problem as problem:
+                log.debug("no events yet", why=problem.message)  # groups load, say
+            except Exception:
+                log.exception("events could not be gathered")
+            self._begun.set()
+            await asyncio.sleep(self._every_s)
+
+    async def look(self) -> None:
+        """Make events of what is new."""
+        node = await self._ask.node()
+        self._now_ms = node.wall_ms
+        began_ms = self._since_ms
+        found = await self._ask.suspects(node.wall_ms if began_ms < 0 else began_ms)
+        self._since_ms = found.wall_ms
+        if began_ms >= 0:
+            for group_id in found.groups:
+                await self._tell_notes(group_id, began_ms)
+        await self._watch.look()  # tells of problems by itself
+
+    async def _tell_notes(self, group_id: str, since_ms: int) -> None:
+        last = self._numbers.get(group_id, -1)
+        for note in (await self._ask.notes(group_id, last, _NOTES_A_LOOK)).notes:
+            if last >= 0 or note.wall_ms >= since_ms:
+                self.events.add("note", group_id, note.wall_ms, msgspec.to_builtins(note))
+            self._numbers[group_id] = note.number
+        if group_id in self._numbers:
+            self._numbers.move_to_end(group_id)
+        while len(self._numbers) > _MOST_GROUPS:
+            self._numbers.popitem(last=False)
+
+    def _is_wanted(self) -> bool:
+        return self._followers > 0 or asyncio.get_running_loop().time() - self._left_s < LINGER_S
+
+    def _wake(self) -> None:
+        self._arrived.set()
+        self._arrived = asyncio.Event()
+
+    async def close(self, app: web.Application) -> None:
+        """End all followers' waits."""
+        self.is_closed = True
+        self._begun.set()
+        self._wake()
+
+    @asynccontextmanager
+    async def running(self, app: web.Application) -> AsyncIterator[None]:
+        """Run beside the application."""
+        task = asyncio.create_task(self.run())
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,267 @@
+"""The state of the whole node in one page: `/v1/overview`. Groups come by what is wrong with them."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from coordinator.http.client_balanced import CONTAINS, STATE
+from coordinator.http.lag import PartitionLag, oldest_ms
+from coordinator.http.queries import GROUPS_A_REQUEST, Queries
+from coordinator.http.routing import schemas
+from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
+from coordinator.http.routing.schemas import COUNTS, TEXT, TEXT_OR_NULL, WHOLE, WHOLE_OR_NULL, record, several
+from coordinator.http.shapes import Json
+from coordinator.http.watch import ProblemWatch, Rest
+from diagnosis import people
+from diagnosis.facts import known_facts
+from diagnosis.problem import GroupProblem, Kind
+from protocol.messages.groups import DescribedGroup, ListedGroup
+from protocol.messages.node import DescribeNodeReply
+
+ORDER: Final = tuple(Kind)
+"""Kinds of problems, the most urgent first."""
+WITHOUT: Final = "none"
+SORTS: Final = ("problem", "group", "-group", "state", "-state", "lag", "-lag", "members", "-members")
+_DEFAULT_SIZE: Final = 100
+_GROUPS_A_GO: Final = 10
+"""Groups whose lag is counted before the loop serves others."""
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    """A group in the list. `lag` is None if no end of its partitions is known."""
+
+    group_id: str
+    state: str
+    type: str
+    problems: tuple[GroupProblem, ...]
+    members: int = 0
+    partitions: int = 0
+    lag: int | None = None
+    end_age_ms: int | None = None
+    state_since_ms: int = -1
+    phase: str | None = None
+    waiting_for: str | None = None
+
+
+class GroupFilter(NamedTuple):
+    """Filter, order and page of the list. `size` groups from number `start` on."""
+
+    contains: str = ""
+    state: str | None = None
+    problem: str | None = None
+    """Kind of problem; `any`; `none`."""
+    sort: str = "problem"
+    start: int = 0
+    size: int = _DEFAULT_SIZE
+
+
+class Overview(NamedTuple):
+    """The node, numbers of all groups, and the wanted rows of `matching` ones."""
+
+    node: DescribeNodeReply
+    states: dict[str, int]
+    kinds: dict[str, int]
+    problems: list[GroupProblem]
+    groups: int
+    matching: int
+    rows: list[GroupRow]
+
+
+async def look_over(queries: Queries, watch: ProblemWatch, rest: Rest, wanted: GroupFilter) -> Overview:
+    """Gather the overview. Members and lag are counted for the rows of the page alone, unless they are the order."""
+    node = await queries.node()
+    problems = await watch.shown_to(queries)
+    listed = await queries.groups()
+    by_group: dict[str, list[GroupProblem]] = {}
+    kinds: dict[str, int] = {}
+    for problem in sorted(problems, key=lambda one: ORDER.index(one.kind)):
+        by_group.setdefault(problem.group_id, []).append(problem)
+        kinds[problem.kind.value] = kinds.get(problem.kind.value, 0) + 1
+    states: dict[str, int] = {}
+    for one in listed:
+        states[one.group_state] = states.get(one.group_state, 0) + 1
+    there = {one.group_id for one in listed}
+    absent = [ListedGroup(group_id, "", "Dead") for group_id in by_group if group_id not in there]
+    rows = [
+        GroupRow(one.group_id, one.group_state, one.group_type, tuple(by_group.get(one.group_id, ())))
+        for one in (*listed, *absent)
+        if _is_wanted(one, by_group.get(one.group_id, ()), wanted)
+    ]
+    page = await _page(queries, rest, rows, wanted)
+    return Overview(node, states, kinds, problems, len(listed), len(rows), page)
+
+
+def _is_wanted(one: ListedGroup, problems: Iterable[GroupProblem], wanted: GroupFilter) -> bool:
+    if wanted.contains not in one.group_id or wanted.state not in (None, one.group_state):
+        return False
+    kinds = {problem.kind.value for problem in problems}
+    match wanted.problem:
+        case None:
+            return True
+        case "any":
+            return bool(kinds)
+        case "none":
+            return not kinds
+        case kind:
+            return kind in kinds
+
+
+async def _page(queries: Queries, rest: Rest, rows: list[GroupRow], wanted: GroupFilter) -> list[GroupRow]:
+    field, is_down = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
+    page = slice(wanted.start, wanted.start + wanted.size)
+    if field in ("lag", "members"):
+        counted = await _counted(queries, rest, rows)
+        counted.sort(key=lambda row: row.group_id)
+        counted.sort(key=lambda row: (row.members if field == "members" else row.lag) or 0, reverse=is_down)
+        return counted[page]
+    rows.sort(key=lambda row: row.group_id)
+    if field == "problem":
+        rows.sort(key=_urgency)
+    else:
+        rows.sort(key=lambda row: row.state if field == "state" else row.group_id, reverse=is_down)
+    return await _counted(queries, rest, rows[page])
+
+
+def _urgency(row: GroupRow) -> tuple[int, int]:
+    if not row.problems:
+        return len(ORDER), 0
+    return ORDER.index(row.problems[0].kind), -sum(problem.records for problem in row.problems)
+
+
+async def _counted(queries: Queries, rest: Rest, rows: list[GroupRow]) -> list[GroupRow]:
+    """Return the rows with members, partitions and lag; some groups may have gone."""
+    found: list[GroupRow] = []
+    for start in range(0, len(rows), GROUPS_A_REQUEST):
+        some = rows[start : start + GROUPS_A_REQUEST]
+        described = {one.group_id: one for one in await queries.describe([row.group_id for row in some])}
+        for at in range(0, len(some), _GROUPS_A_GO):
+            go = some[at : at + _GROUPS_A_GO]
+            lags = await queries.lags_of([described[row.group_id] for row in go if row.group_id in described])
+            for row in go:
+                group = described.get(row.group_id)
+                found.append(row if group is None else _row(row, group, lags[row.group_id]))
+            await rest()
+    return found
+
+
+def _row(row: GroupRow, group: DescribedGroup, lines: list[PartitionLag]) -> GroupRow:
+    known = [line.lag for line in lines if line.lag is not None]
+    return msgspec.structs.replace(
+        row,
+        state=group.group_state,
+        members=len(group.members),
+        partitions=len(lines),
+        lag=sum(known) if known or not lines else None,
+        end_age_ms=oldest_ms(lines),
+        state_since_ms=group.state_since_ms,
+        phase=people.phase(group),
+        waiting_for=people.waiting_for(group),
+    )
+
+
+class OverviewPages:
+    """Each method is a page: (origin, names in the path, query)."""
+
+    def __init__(self, queries: Queries, watch: ProblemWatch, rest: Rest) -> None:
+        self._ask, self._watch, self._rest = queries, watch, rest
+
+    async def overview(self, origin: str, names: Names, query: Names) -> Json:
+        """The node, how many groups are in which state, what is wrong, and a page of groups."""
+        wanted = wanted_of(query)
+        seen = await look_over(self._ask, self._watch, self._rest, wanted)
+        node = seen.node
+        more = wanted.start + wanted.size
+        return {
+            "node": {
+                "node_id": node.node_id,
+                "cluster_id": node.cluster_id,
+                "version": node.version,
+                "started_ms": node.started_wall_ms,
+                "now_ms": node.wall_ms,
+                "shards_loaded": node.shards_loaded,
+                "shards_total": node.shards_total,
+            },
+            "groups": seen.groups,
+            "states": seen.states,
+            "problems": seen.kinds,
+            "matching": seen.matching,
+            "data": [_shown(row) for row in seen.rows],
+            "next_page_token": str(more) if more < seen.matching else None,
+        }
+
+
+def wanted_of(query: Names) -> GroupFilter:
+    """Return what a query asks for; its parameters have been checked."""
+    return GroupFilter(
+        query.get("q", ""),
+        query.get("state"),
+        query.get("problem"),
+        _SORT.text(query),
+        PAGE_TOKEN.number(query),
+        _SIZE.number(query),
+    )
+
+
+def _shown(row: GroupRow) -> Json:
+    page = msgspec.structs.asdict(row)
+    page["problems"] = [known_facts(problem) for problem in row.problems]
+    page["state_since_ms"] = None if row.state_since_ms < 0 else row.state_since_ms
+    return page
+
+
+_SORT: Final = Parameter("sort", "Order; `-` turns it round.", SORTS, default="problem")
+_SIZE: Final = whole("page_size", "Groups a page.", 1, 1_000, _DEFAULT_SIZE)
+_KINDS: Final = ("any", WITHOUT, *(kind.value for kind in Kind))
+LIST_PARAMETERS: Final = (
+    CONTAINS,
+    STATE,
+    Parameter("problem", "Groups with such a problem, with any, or with none.", _KINDS),
+    _SORT,
+    _SIZE,
+    PAGE_TOKEN,
+)
+"""Parameters of the list of groups."""
+_NODE: Final = record(
+    "NodeSummary",
+    node_id=WHOLE,
+    cluster_id=TEXT,
+    version=TEXT,
+    started_ms=WHOLE,
+    now_ms=WHOLE,
+    shards_loaded=WHOLE,
+    shards_total=WHOLE,
+)
+_ROW: Final = record(
+    "GroupRow",
+    group_id=TEXT,
+    state=TEXT,
+    type=TEXT,
+    problems=several(schemas.PROBLEM_OF_GROUP),
+    members=WHOLE,
+    partitions=WHOLE,
+    lag=WHOLE_OR_NULL,
+    end_age_ms=WHOLE_OR_NULL,
+    state_since_ms=WHOLE_OR_NULL,
+    phase=TEXT_OR_NULL,
+    waiting_for=TEXT_OR_NULL,
+)
+_ANSWER: Final = record(
+    "Overview",
+    node=_NODE,
+    groups=WHOLE,
+    states=COUNTS,
+    problems=COUNTS,
+    matching=WHOLE,
+    data=several(_ROW),
+    next_page_token=TEXT_OR_NULL,
+)
+OVERVIEW_ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute(
+        "/v1/overview",
+        OverviewPages.overview,
+        "The node, what is wrong, and a page of groups.",
+        _ANSWER,
+        LIST_PARAMETERS,
+    ),
+)

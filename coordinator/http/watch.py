@@ -1,0 +1,172 @@
+"""The doctor's look at all groups: at those that changed, have a problem or are due, some at a time.
+
+A look at one group takes about 0.3 ms. At a node of many groups a round must cost what changed, so `ListSuspects` finds
+groups worth a look in the node's memory, and `diagnosis.schedule` says when the others are due."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple
+
+from coordinator.http.queries import Queries, partitions_of
+from diagnosis import gathering
+from diagnosis.problem import Evidence, GroupProblem
+from diagnosis.schedule import next_look_ms
+from protocol.messages.groups import DescribedGroup, ListedNote
+
+Rest = Callable[[], Awaitable[None]]
+Told = Callable[[GroupProblem, bool], None]
+"""Is told of each problem when it opens (true) and when it closes (false)."""
+GROUPS_A_ROUND: Final = 1_000
+_SUSPECTS_A_ROUND: Final = 700
+_GROUPS_A_GO: Final = 20
+"""Groups examined before the loop serves others."""
+_LIST_EVERY_MS: Final = 600_000
+"""Interval of looks for groups that came without a change of state: by a commit of no member."""
+
+
+class _Seen(NamedTuple):
+    """Problems found in a group, the time of the look, and that of the next."""
+
+    problems: tuple[GroupProblem, ...]
+    at_ms: int
+    due_ms: int
+
+
+_Key = tuple[str, str, str, str]
+
+
+class ProblemWatch:
+    """The open problems of all groups, as of the last look at each."""
+
+    def __init__(
+        self,
+        queries: Queries,
+        rest: Rest,
+        lock: AbstractAsyncContextManager[object],
+        told: Told = lambda problem, is_open: None,
+        groups_a_round: int = GROUPS_A_ROUND,
+    ) -> None:
+        """`queries` may see everything. `lock` lets one round be made at a time; `rest` lets the loop serve others."""
+        self._ask, self._rest, self._lock, self._told = queries, rest, lock, told
+        self._most = groups_a_round
+        self._seen: dict[str, _Seen] = {}
+        self._absent: list[GroupProblem] = []
+        self._changed: dict[str, None] = {}
+        self._since_ms = 0
+        self._list_at_ms = -1
+        self._open: dict[_Key, GroupProblem] = {}
+        self.waiting = 0
+        """Groups that should have been looked at in the last round, and will be in the next ones."""
+
+    async def look(self) -> list[GroupProblem]:
+        """Make a round, and return all open problems, by group."""
+        async with self._lock:
+            known = await self._known()
+            await self._find_changed(known)
+            chosen = self._chosen(known.now_ms)
+            for start in range(0, len(chosen), _GROUPS_A_GO):
+                await self._examine(chosen[start : start + _GROUPS_A_GO], known)
+                await self._rest()
+            self._absent = gathering.problems_of_absent(self._seen, known)
+            found = self._found()
+            self._tell(found)
+            return found
+
+    async def shown_to(self, queries: Queries) -> list[GroupProblem]:
+        """Make a round, and return the problems of groups that the caller behind `queries` may see."""
+        found = await self.look()
+        visible = {one.group_id for one in await queries.describe(sorted({one.group_id for one in found}))}
+        visible |= {one.group_id for one in await queries.refusals(())}
+        return [one for one in found if one.group_id in visible]
+
+    async def _known(self) -> gathering.Known:
+        node = await self._ask.node()
+        topology = await self._ask.topology(topics=True)
+        refusals = await self._ask.refusals(())
+        return gathering.Known(node.wall_ms, partitions_of(topology.topics), refusals)
+
+    async def _find_changed(self, known: gathering.Known) -> None:
+        if known.now_ms >= self._list_at_ms:
+            listed = [one.group_id for one in await self._ask.groups()]
+            self._changed |= dict.fromkeys(one for one in listed if one not in self._seen)
+            self._list_at_ms = known.now_ms + _LIST_EVERY_MS
+        refused = (one.group_id for one in known.refusals if one.wall_ms >= self._since_ms)
+        self._changed |= dict.fromkeys(one for one in refused if one in self._seen)
+        found = await self._ask.suspects(self._since_ms)
+        self._since_ms = found.wall_ms
+        self._changed |= dict.fromkeys(found.groups)
+
+    def _chosen(self, now_ms: int) -> list[str]:
+        """Choose the groups of this round: changed ones first, those not looked at for longest first."""
+        changed = sorted(self._changed, key=self._last_look_ms)
+        due = [one for one, seen in self._seen.items() if seen.due_ms <= now_ms and one not in self._changed]
+        due.sort(key=self._last_look_ms)
+        first = changed[: max(_SUSPECTS_A_ROUND * self._most // GROUPS_A_ROUND, self._most - len(due))]
+        rest = due[: self._most - len(first)]
+        self.waiting = len(changed) + len(due) - len(first) - len(rest)
+        return first + rest
+
+    def _last_look_ms(self, group_id: str) -> int:
+        seen = self._seen.get(group_id)
+        return -1 if seen is None else seen.at_ms
+
+    async def _examine(self, group_ids: Sequence[str], known: gathering.Known) -> None:
+        evidence = await gathering.gather(_Asked(self._ask), group_ids, known)
+        for group_id in group_ids:
+            self._changed.pop(group_id, None)
+            self._seen.pop(group_id, None)
+        for one in evidence:
+            self._seen[one.group.group_id] = _seen(one)
+
+    def _found(self) -> list[GroupProblem]:
+        found = [problem for seen in self._seen.values() for problem in seen.problems]
+        return sorted([*found, *self._absent], key=lambda one: one.group_id)
+
+    def _tell(self, found: Iterable[GroupProblem]) -> None:
+        now = {(one.group_id, one.kind.value, one.client_id, one.client_host): one for one in found}
+        for key, problem in now.items():
+            if key not in self._open:
+                self._told(problem, True)
+        for key, problem in self._open.items():
+            if key not in now:
+                self._told(problem, False)
+        self._open = now
+
+
+def _seen(evidence: Evidence) -> _Seen:
+    problems = tuple(gathering.problems_of((evidence,)))
+    due_ms = evidence.now_ms if problems else next_look_ms(evidence)
+    return _Seen(problems, evidence.now_ms, due_ms)
+
+
+async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None = None) -> list[GroupProblem]:
+    """Return the open problems of these groups, of all groups if None. `rest` lets the loop serve others."""
+    node = await queries.node()
+    topology = await queries.topology(topics=True)
+    refusals = await queries.refusals(group_ids or ())
+    known = gathering.Known(node.wall_ms, partitions_of(topology.topics), refusals)
+    wanted = [one.group_id for one in await queries.groups()] if group_ids is None else group_ids
+    found: list[GroupProblem] = []
+    there: set[str] = set()
+    for start in range(0, len(wanted), _GROUPS_A_GO):
+        evidence = await gathering.gather(_Asked(queries), wanted[start : start + _GROUPS_A_GO], known)
+        there.update(one.group.group_id for one in evidence)
+        found += gathering.problems_of(evidence)
+        await rest()
+    return found + gathering.problems_of_absent(there, known)
+
+
+class _Asked:
+    """The node, as the servers that evidence is gathered from."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self.commits = queries.commits
+        self.offsets_at = queries.offsets_at
+        self.first_expiry = queries.first_expiry
+
+    async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
+        return await self._queries.describe(group_ids, with_facts=True)
+
+    async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
+        return (await self._queries.notes(group_id, -1, gathering.NOTES_A_GROUP)).notes

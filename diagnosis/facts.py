@@ -1,0 +1,50 @@
+"""Facts of groups, members and problems as JSON: what is unknown is null."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
+
+_UNKNOWN_IF_NEGATIVE: Final = frozenset(
+    {
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "session_left_ms",
+        "heard_ago_ms",
+        "waiting_ms",
+        "disconnected_ms",
+        "client_port",
+        "committed_ago_ms",
+        "phase_ms",
+        "phase_left_ms",
+        "state_since_ms",
+        "since_ms",
+        "generation_id",
+        "target_epoch",
+        "revoking_ms",
+    }
+)
+"""Fields whose messages have -1 where nothing is known."""
+_UNKNOWN_IF_EMPTY: Final = frozenset(
+    {
+        "member_id",
+        "client_id",
+        "client_host",
+        "waiting",
+        "client_software_name",
+        "client_software_version",
+        "principal",
+        "listener",
+        "command",
+    }
+)
+
+
+def known_facts(message: msgspec.Struct, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of the message; null for those that are unknown."""
+    fields = msgspec.structs.asdict(message)
+    return {name: None if _is_unknown(name, value) else value for name, value in fields.items() if name not in without}
+
+
+def _is_unknown(name: str, value: Any) -> bool:
+    return (name in _UNKNOWN_IF_NEGATIVE and value < 0) or (name in _UNKNOWN_IF_EMPTY and value == "")

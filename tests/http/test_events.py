@@ -1,0 +1,88 @@
+"""Server-sent events: notes and problems of a node, replayed from a cursor."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient, TestServer
+
+from coordinator.http.app import make_app
+from coordinator.http.live import feed
+from coordinator.http.live.event_log import Cursor, EventLog, parse_cursor
+from coordinator.http.live.event_pages import EVENTS
+from tests.node.operated import Clinic
+
+
+def test_a_log_tells_what_came_behind_a_cursor_and_when_something_is_missing() -> None:
+    log = EventLog(5, most=3)
+    assert log.after(log.cursor()) == ([], False)
+    for number in range(1, 6):
+        log.add("note", "g", number, {})
+
+    def numbers(cursor: Cursor) -> tuple[list[int], bool]:
+        events, is_gap = log.after(cursor)
+        return [event.number for event in events], is_gap
+
+    assert numbers(Cursor(5, 4)) == ([5], False)
+    assert numbers(Cursor(5, 2)) == ([3, 4, 5], False)
+    assert numbers(Cursor(5, 1)) == ([3, 4, 5], True), "2 was dropped"
+    assert numbers(Cursor(5, 6)) == ([3, 4, 5], True), "it is not of this process"
+    assert numbers(Cursor(4, 5)) == ([3, 4, 5], True)
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.", ".1", "1.x", "-1.2", "1.2.3", "9" * 30 + ".1"])
+def test_a_text_that_is_no_cursor(text: str) -> None:
+    assert parse_cursor(text) is None
+    assert parse_cursor(str(Cursor(7, 8))) == Cursor(7, 8)
+
+
+@pytest.fixture
+def clinic() -> Clinic:
+    return Clinic()
+
+
+@pytest.fixture
+async def client(clinic: Clinic) -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(make_app(clinic.ask_doctor, look_every_s=feed.LOOK_EVERY_S / 1_000))) as client:
+        yield client
+
+
+async def event(answer: ClientResponse) -> tuple[str, str, Any]:
+    """Return type, id and data of the next event; comments are passed over."""
+    fields: dict[str, str] = {}
+    while True:
+        line = (await answer.content.readline()).decode().rstrip()
+        if not line and "data" in fields:
+            return fields["event"], fields["id"], json.loads(fields["data"])
+        name, _colon, value = line.partition(": ")
+        fields[name] = value
+
+
+async def test_who_follows_hears_of_rebalances_and_problems_and_later_of_what_it_missed(
+    client: TestClient[Any, Any], clinic: Clinic
+) -> None:
+    async with client.get(EVENTS.path) as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        member = clinic.member("g", "app", "10.0.0.1")
+        clinic.run(5_000)
+        kind, first, told = await event(stream)
+        assert (kind, told["group_id"], told["note"]["cause"]) == ("note", "g", "member joined")
+        assert (await event(stream))[2]["note"]["kind"] == "completed"
+        member.kill()
+        clinic.run(5_000)
+        kind, _id, told = await event(stream)
+        assert (kind, told["problem"]["kind"]) == ("problem.opened", "silent_member")
+        assert told["problem"]["client_host"] == "10.0.0.1"
+
+    async with client.get("/v1/events", headers={"Last-Event-ID": first}) as stream:
+        assert (await event(stream))[2]["note"]["kind"] == "completed"
+        assert (await event(stream))[0] == "problem.opened"
+    async with client.get(f"/v1/events?after={first}&type=problem.opened&group=g") as stream:
+        assert (await event(stream))[0] == "problem.opened"
+    async with client.get("/v1/events?after=1.1") as stream:
+        assert (await event(stream))[0] == "gap"
+        assert (await event(stream))[1] == first
+    refused = await client.get("/v1/events?after=yesterday")
+    assert (refused.status, refused.content_type) == (400, "application/problem+json")

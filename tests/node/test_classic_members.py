@@ -1,0 +1,287 @@
+"""Classic members inside a consumer group (docs/spec/consumer-group-protocol.md#12, #19.9). Tests name the
+specification's scenarios."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.config.keys import MigrationPolicy
+from coordinator.node.events import Lost
+from partition_log.store.log_store import AppendError, LogStore
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.groups import (
+    Heartbeat,
+    HeartbeatReply,
+    JoinProtocol,
+    LeavingMember,
+    ListAudit,
+    RebalanceStarted,
+)
+from tests.node.consumer_rig import Rig
+
+UNKNOWN, ILLEGAL, INCONSISTENT, REJOIN, FENCED_INSTANCE = 25, 22, 23, 27, 82
+
+
+def mixed(**settings: Any) -> Rig:
+    """A with T0,1 and the classic member c with T2,3, both at epoch 3."""
+    rig = Rig(**settings)
+    rig.join("A", "T")
+    rig.classic_join("c")
+    rig.beat("A", 2)
+    rig.beat("A", 2, {"T": (0, 1)})
+    rig.classic_join("c")
+    assert rig.sync("c", 3) == (0, {"T": (2, 3)})
+    return rig
+
+
+def test_scenario_67_a_classic_member_gets_what_the_other_gives_up() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    asked = rig.classic_join(wants_member_id_first=True)
+    assert (asked.error_code, len(rig.describe().members)) == (ErrorCode.MEMBER_ID_REQUIRED, 1)
+    joined = rig.classic_join(asked.member_id, wants_member_id_first=True)
+    assert (joined.error_code, joined.generation_id, joined.leader, joined.members) == (ErrorCode.NONE, 3, "", ())
+    assert (joined.protocol_type, joined.protocol_name) == ("consumer", "range")
+    c = joined.member_id
+    assert c == asked.member_id
+    assert rig.sync(c, 3) == (0, {})
+    assert rig.heartbeat(c, 3) == 0
+    rig.beat("A", 2)
+    assert rig.heartbeat(c, 3) == 0, "A still reads all of T"
+    assert rig.beat("A", 2, {"T": (0, 1)}).member_epoch == 3
+    assert rig.heartbeat(c, 3) == REJOIN
+    assert rig.classic_join(c).generation_id == 3
+    assert rig.sync(c, 3) == (0, {"T": (2, 3)})
+    assert (rig.heartbeat(c, 3), rig.epochs) == (0, "Stable 3/3")
+    assert [one.member_type for one in rig.describe().members] == [1, 0]
+    assert rig.commit("T", c, 3) is ErrorCode.NONE
+    assert rig.commit("T", c, 4) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_scenario_68_a_classic_member_gives_up_partitions_in_two_steps() -> None:
+    rig = Rig()
+    rig.join("A")
+    assert rig.classic_join("c").generation_id == 2
+    assert rig.sync("c", 2) == (0, {"T": (0, 1, 2, 3)})
+    rig.join("B", "T")
+    assert (rig.sync("c", 2)[0], rig.heartbeat("c", 2)) == (REJOIN, REJOIN)
+    assert rig.classic_join("c", owned={"T": (0, 1, 2, 3)}).generation_id == 2
+    assert rig.sync("c", 2) == (0, {"T": (0, 1)})
+    assert rig.heartbeat("c", 2) == REJOIN
+    assert rig.beat("B", 3).assignment is None, "c has not given up its part yet"
+    assert rig.classic_join("c", owned={"T": (0, 1)}).generation_id == 3
+    assert (rig.sync("c", 3), rig.heartbeat("c", 3)) == ((0, {"T": (0, 1)}), 0)
+    assert rig.beat("B", 3).assignment is not None
+
+
+def test_scenario_69_a_sync_names_the_generation_the_protocol_and_a_classic_member() -> None:
+    rig = mixed()
+    assert rig.sync("c", 2)[0] == ILLEGAL
+    assert rig.sync("c", 3, protocol_name="roundrobin")[0] == INCONSISTENT
+    assert rig.sync("c", 3, protocol_type="connect")[0] == INCONSISTENT
+    assert rig.sync("c", 3, protocol_type="consumer", protocol_name="range")[0] == 0
+    assert (rig.sync("A", 3)[0], rig.sync("nobody", 3)[0]) == (UNKNOWN, UNKNOWN)
+    assert (rig.heartbeat("A", 3), rig.heartbeat("c", 2)) == (UNKNOWN, ILLEGAL)
+    assert rig.heartbeat("c", 3, group_instance_id="i") == UNKNOWN
+
+
+def test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    rig.desk.wait(1_999)
+    assert rig.heartbeat("c", 3) == 0
+    rig.desk.wait(1)
+    assert rig.heartbeat("c", 3) == UNKNOWN, "it never synced"
+
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    epoch = rig.group.as_consumer().epoch
+    assert rig.sync("c", epoch)[0] == 0
+    rig.join("B", "T")
+    assert rig.heartbeat("c", epoch) == REJOIN
+    rig.desk.wait(1_500)
+    assert rig.heartbeat("c", epoch) == REJOIN, "the time is not restarted"
+    rig.desk.wait(500)
+    assert rig.heartbeat("c", epoch) == UNKNOWN, "it never joined again"
+
+    joined = rig.classic_join("c")
+    rig.sync("c", joined.generation_id)
+    for _ in range(2):
+        rig.desk.wait(9_999)
+        assert rig.heartbeat("c", joined.generation_id) in (0, REJOIN)
+        rig.sync("c", joined.generation_id)
+        rig.classic_join("c")
+        rig.sync("c", joined.generation_id)
+    rig.desk.wait(10_000)
+    assert rig.heartbeat("c", joined.generation_id) == UNKNOWN, "it was silent for its session"
+    assert {"member never synced", "member did not rejoin in time", "session expired"} <= set(rig.causes)
+
+
+def test_scenario_71_classic_members_share_an_assignor() -> None:
+    rig = mixed()
+    assert rig.classic_join("d", protocol_type="connect").error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    refused = rig.classic_join("d", names=("sticky",))
+    assert (refused.error_code, refused.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+    for protocols in ((), (JoinProtocol("range", b"\0"),), (JoinProtocol("range"),) * 2):
+        assert rig.classic_join("d", protocols=protocols).error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rig.classic_join("d", names=("sticky", "range")).protocol_name == "sticky"
+    assert rig.epochs == "Reconciling 4/4"
+
+
+def test_scenario_72_members_of_either_protocol_are_removed() -> None:
+    rig = mixed()
+    rig.join("B", "T", instance_id="i")
+    epoch = rig.group.as_consumer().epoch
+    entries = [
+        LeavingMember("B", "i"),
+        LeavingMember("zz"),
+        LeavingMember("", "i"),
+        LeavingMember("", "nope"),
+        LeavingMember("A", "i"),
+    ]
+    assert rig.leave(*entries) == [0, UNKNOWN, 0, UNKNOWN, FENCED_INSTANCE]
+    assert rig.group.as_consumer().epoch == epoch + 1
+    assert rig.leave(LeavingMember("c"), LeavingMember("A")) == [0, 0]
+    assert rig.epochs == f"Empty {epoch + 2}/{epoch}"
+    assert rig.leave(LeavingMember("c")) == [UNKNOWN]
+
+
+def test_an_operator_evicts_members_of_either_protocol_and_the_audit_says_so() -> None:
+    rig = mixed()
+    rig.join("B", "T")
+    rig.desk.connect_from(7, "10.0.0.7")
+    assert rig.leave(LeavingMember("c", None, "too slow")) == [0]
+    rig.desk.step(Lost(7))
+    causes = {note.initiator: note.act for note in rig.desk.node.core.journal.notes() if note.cause == "member left"}
+    assert causes == {"c": ""}, "the same client: it left by itself"
+
+
+def test_evictions_by_another_client_are_in_the_audit() -> None:
+    rig = Rig()
+    for number, name in ((1, "A"), (2, "B")):
+        rig.desk.connect_from(number, f"10.0.0.{number}")
+        rig.desk.ask(number, ConsumerGroupHeartbeat("g", name, 0, None, None, 60_000, ("T",), topic_partitions=()))
+    assert rig.leave(LeavingMember("A", None, "too slow")) == [0]
+    (one,) = rig.ask(ListAudit()).notes
+    assert (one.note.act, one.note.initiator, "too slow" in one.note.detail) == ("evict", "A", True)
+    assert rig.beat("A", 2).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_scenario_37_a_classic_member_asks_for_the_target_that_is_due() -> None:
+    rig = Rig(group_consumer_assignment_interval_ms=3_000)
+    rig.join("A", "T")
+    assert rig.classic_join("c").generation_id == 2
+    assert rig.sync("c", 2) == (0, {})
+    rig.desk.wait(2_999)
+    assert (rig.heartbeat("c", 2), rig.epochs) == (0, "Assigning 3/2")
+    rig.desk.wait(1)
+    assert rig.heartbeat("c", 2) == REJOIN, "recommended; Kafka waits for somebody else's heartbeat"
+    assert rig.epochs == "Reconciling 3/3"
+
+
+def test_scenario_78_classic_members_alone_are_told_to_rejoin() -> None:
+    rig = mixed(group_consumer_migration_policy=MigrationPolicy.UPGRADE)
+    rig.beat("A", -1)
+    assert rig.epochs == "Assigning 4/3"
+    assert rig.heartbeat("c", 3) == REJOIN, "recommended; Kafka answers 0 for ever"
+    assert rig.classic_join("c", owned={"T": (2, 3)}).generation_id == 4
+    assert rig.sync("c", 4) == (0, {"T": (0, 1, 2, 3)})
+    rig.desk.make_topic("V", 1)
+    assert rig.heartbeat("c", 4) == 0
+
+
+def test_scenario_79_no_classic_member_joins_where_the_policy_forbids_it() -> None:
+    rig = Rig(group_consumer_migration_policy=MigrationPolicy.DISABLED)
+    rig.join("A", "T")
+    assert rig.classic_join("c").error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_scenario_80_a_member_that_cannot_say_what_it_owns_has_given_it_up() -> None:
+    rig = Rig()
+    rig.join("A")
+    rig.classic_join("c", version=0)
+    rig.sync("c", 2)
+    rig.join("B", "T")
+    assert rig.heartbeat("c", 2) == REJOIN
+    assert rig.classic_join("c", owned={"T": (0, 1, 2, 3)}, version=0).generation_id == 3
+    assert rig.sync("c", 3) == (0, {"T": (0, 1)})
+
+
+def test_scenario_82_a_member_changes_its_protocol_under_its_id() -> None:
+    rig = Rig()
+    rig.join("A", "T", server_assignor="range", rack_id="r")
+    joined = rig.classic_join("A", topics=("U",))
+    assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 3)
+    (line,) = [one.subscription for one in rig.group.as_consumer().members.values()]
+    assert (line.server_assignor, line.subscribed_topic_regex, line.rack_id) == ("range", "", "r")
+    assert rig.beat("A", 2).error_code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert rig.join("A", "U").member_epoch == 3
+    assert rig.heartbeat("A", 3) == UNKNOWN
+    rig.desk.wait(30_000)
+    assert rig.beat("A", 3).error_code is ErrorCode.NONE, "neither its sync nor its short session is waited for"
+
+
+def test_scenario_16_a_full_group_takes_no_classic_member_but_in_the_place_of_another() -> None:
+    rig = Rig(group_consumer_max_size=2)
+    rig.join("A", "T", instance_id="i")
+    rig.join("B", "T")
+    for protocol_type in ("consumer", "connect"):
+        refused = rig.classic_join("c", protocol_type=protocol_type)
+        assert refused.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    joined = rig.classic_join(group_instance_id="i")
+    assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 3)
+    assert rig.classic_join(joined.member_id, group_instance_id="i").error_code is ErrorCode.NONE
+    assert rig.classic_join("zz", group_instance_id="i").error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert rig.beat("A", -1, instance_id="i").error_code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_instances_of_classic_members_are_their_own() -> None:
+    rig = mixed()
+    assert rig.classic_join("c", group_instance_id="i").error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    first = rig.classic_join(group_instance_id="i")
+    assert rig.classic_join("c", group_instance_id="i").error_code is ErrorCode.FENCED_INSTANCE_ID
+    assert rig.heartbeat("c", 3, group_instance_id="i") == FENCED_INSTANCE
+    assert rig.join("B", "T", instance_id="i").error_code is ErrorCode.NONE, "a consumer takes a classic one's place"
+    assert rig.sync(first.member_id, 4)[0] == UNKNOWN
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["crash", "snapshot"])
+def test_classic_members_outlive_a_restart(is_clean: bool) -> None:
+    rig = mixed()
+    before = rig.describe()
+    rig.restart(is_clean=is_clean)
+    assert rig.describe() == before
+    assert (rig.heartbeat("c", 3), rig.sync("c", 3)) == (0, (0, {"T": (2, 3)}))
+    rig.desk.wait(9_999)
+    assert rig.heartbeat("c", 3) == 0
+    rig.desk.wait(10_000)
+    assert rig.heartbeat("c", 3) == UNKNOWN
+
+
+def test_a_heartbeat_that_moves_nothing_writes_nothing_and_news_are_pushed() -> None:
+    rig = mixed()
+    rig.desk.connect(1)
+    position = rig.desk.store.position
+    assert rig.desk.ask(1, Heartbeat("g", 3, "c")) == [HeartbeatReply()]
+    assert rig.desk.ask(1, Heartbeat("g", 2, "c")) == [HeartbeatReply(ErrorCode.ILLEGAL_GENERATION)]
+    assert rig.desk.store.position == position
+    member = rig.group.as_consumer().members["c"]
+    member.connection = 1
+    rig.join("B", "T")
+    (news,) = rig.desk.heard(1)
+    assert isinstance(news, RebalanceStarted) and news.generation_id == 3
+
+
+def test_a_member_that_cannot_be_removed_is_removed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        rig.desk.wait(2_000)
+        rig.desk.wait(900)
+        assert rig.classic_join("d").error_code is ErrorCode.NOT_COORDINATOR
+        assert "c" in rig.group.as_consumer().members
+    rig.desk.wait(100)
+    assert rig.heartbeat("c", 3) == UNKNOWN

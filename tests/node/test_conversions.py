@@ -1,0 +1,372 @@
+"""Groups that change their protocol while they have members, or while they have none
+(docs/spec/consumer-group-protocol.md#13, #19.9). Tests name the specification's scenarios."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.clock import Moment
+from coordinator.config.keys import MigrationPolicy
+from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
+from coordinator.records.records import GroupMetadata, GroupTombstone
+from coordinator.runtime.group import GroupKind
+from coordinator.runtime.kinds.conversions import to_classic
+from coordinator.runtime.kinds.kind_records import as_simple
+from coordinator.runtime.shard import Shard
+from partition_log.store.log_store import AppendError, LogStore
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    DescribeGroups,
+    JoinGroupReply,
+    JoinProtocol,
+    LeavingMember,
+    SyncGroup,
+    SyncGroupAssignment,
+    SyncGroupReply,
+)
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from tests.node.consumer_rig import Rig, decoded, encoded
+
+UNKNOWN, ILLEGAL, REJOIN = 25, 22, 27
+_NUMBERS = {"ConsumerGroupRecord": 3, "ConsumerMemberRecord": 5, "TargetRecord": 6, "MemberTargetRecord": 7}
+
+
+class Batches:
+    """Records that shards wrote, by batch: `k5 k3`, and `-k5` for a tombstone."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.written: list[str] = []
+        record = Shard.record
+
+        def recording(shard: Shard, records: Any, group: Any, moment: Any, **fields: Any) -> Any:
+            self.written.append(" ".join(map(_number, records)))
+            return record(shard, records, group, moment, **fields)
+
+        monkeypatch.setattr(Shard, "record", recording)
+
+    def take(self) -> list[str]:
+        written, self.written = self.written, []
+        return written
+
+
+def _number(record: Any) -> str:
+    if isinstance(record, ConsumerTombstone):
+        return f"-k{record.key.value}"
+    if isinstance(record, GroupTombstone | GroupMetadata):
+        return "-k2" if isinstance(record, GroupTombstone) else "k2"
+    return f"k{_NUMBERS.get(type(record).__name__, ConsumerKey.ASSIGNMENT.value)}"
+
+
+def classic_pair(**settings: Any) -> Rig:
+    """The classic members c1 with T0,1 and c2 with T2,3, and an offset of T0."""
+    rig = Rig(**settings)
+    generation_id = rig.form_classic({"c1": {"T": (0, 1)}, "c2": {"T": (2, 3)}})
+    assert generation_id == 1
+    assert rig.commit("T", rig.ids["c1"], 1) is ErrorCode.NONE
+    return rig
+
+
+def mixed(**settings: Any) -> Rig:
+    """A with T0,1, and the classic member c with T2,3, both at epoch 3."""
+    rig = Rig(**settings)
+    rig.join("A", "T")
+    rig.classic_join("c")
+    rig.beat("A", 2)
+    rig.beat("A", 2, {"T": (0, 1)})
+    rig.commit("T", "A", 3)
+    rig.classic_join("c")
+    assert rig.sync("c", 3) == (0, {"T": (2, 3)})
+    return rig
+
+
+# --- upgrades ---
+
+
+def test_scenario_73_a_classic_group_goes_on_under_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = classic_pair()
+    batches = Batches(monkeypatch)
+    joined = rig.join("A", "T")
+    assert (joined.error_code, joined.member_epoch) == (ErrorCode.NONE, 2)
+    assert joined.assignment is not None and joined.assignment.topic_partitions == ()
+    assert batches.take() == ["-k2 k5 k5 k3 k7 k7 k6 k8 k8 k5 k3 k7 k7 k6 k8"]
+    described = rig.describe()
+    assert (described.group_epoch, described.assignment_epoch) == (2, 2)
+    c1, c2 = described.members[0], described.members[1]
+    assert [one.partitions for one in c1.assignment.topic_partitions] == [(0, 1)]
+    assert (c2.member_type, c2.member_epoch, c2.subscribed_topic_names) == (0, 1, ("T",))
+    (shown,) = rig.ask(DescribeGroups(("g",), hides_consumer_groups=True)).groups
+    assert shown.group_state == "Dead"
+    assert rig.commit("T", rig.ids["c2"], 1) is ErrorCode.NONE, "the old generation is good for commits"
+    for name in ("c1", "c2"):
+        assert rig.heartbeat(rig.ids[name], 1) == REJOIN
+    assert rig.sync(rig.ids["c1"], 1)[0] == REJOIN
+    assert rig.committed() == {"error": 0, "T": 7}
+    assert "group upgraded" in rig.causes
+    moved = [one for one in described.members[:2] if one.target_assignment != one.assignment]
+    loser = moved[0]
+    kept = {one.topic_name: one.partitions for one in loser.target_assignment.topic_partitions}
+    everything = {one.topic_name: one.partitions for one in loser.assignment.topic_partitions}
+    assert rig.classic_join(loser.member_id, owned=everything).generation_id == 1
+    assert rig.sync(loser.member_id, 1) == (0, kept)
+    assert rig.classic_join(loser.member_id, owned=kept).generation_id == 2
+    assert rig.beat("A", 2).assignment is not None
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["crash", "snapshot"])
+def test_an_upgraded_group_outlives_a_restart(is_clean: bool) -> None:
+    rig = classic_pair()
+    rig.join("A", "T")
+    before = rig.describe()
+    rig.restart(is_clean=is_clean)
+    assert rig.describe() == before
+    assert (rig.heartbeat(rig.ids["c1"], 1), rig.committed()) == (REJOIN, {"error": 0, "T": 7})
+
+
+def test_scenario_74_parked_requests_are_told_to_come_again() -> None:
+    rig = classic_pair()
+    rig.ask_aside(rig.join_group(), 300)
+    assert 300 not in rig.desk.replied
+    assert rig.join("A", "T").error_code is ErrorCode.NONE
+    told = rig.desk.replied[300]
+    assert isinstance(told, JoinGroupReply) and told.error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    line = {one.member_id: one for one in rig.describe().members}[told.member_id]
+    assert line.assignment.topic_partitions == ()
+    assert rig.classic_join(told.member_id).generation_id == 2
+    rig.desk.wait(30_000)
+    assert rig.heartbeat(rig.ids["c1"], 1) == UNKNOWN, "sessions are those of the members"
+
+
+def test_a_parked_sync_is_told_to_join_again() -> None:
+    rig = Rig()
+    rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
+    rig.ask_aside(rig.join_group(), 301)
+    while 301 not in rig.desk.replied:
+        rig.desk.wait(10)
+    follower = next(r for r in (rig.desk.replied[300], rig.desk.replied[301]) if not r.members)  # type: ignore[attr-defined]
+    assert isinstance(follower, JoinGroupReply)
+    rig.ask_aside(SyncGroup("g", 1, follower.member_id), 302)
+    assert rig.join("A", "T", instance_id="i").error_code is ErrorCode.NONE
+    assert rig.desk.replied[302] == SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert [one.member_type for one in rig.describe().members] == [0, 1], "A has the place of the instance"
+
+
+def test_a_consumer_takes_the_place_of_its_classic_instance_without_a_new_epoch() -> None:
+    rig = Rig()
+    rig.form_classic({"#i": {"T": (0, 1, 2, 3)}})
+    joined = rig.join("A", "T", instance_id="i")
+    assert (joined.error_code, joined.member_epoch, rig.epochs) == (ErrorCode.NONE, 1, "Stable 1/1")
+    assert joined.assignment is not None
+    assert [one.partitions for one in joined.assignment.topic_partitions] == [(0, 1, 2, 3)]
+    assert rig.sync(rig.ids["#i"], 1)[0] == UNKNOWN
+
+
+def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> None:
+    rig = classic_pair(group_consumer_migration_policy=MigrationPolicy.DOWNGRADE)
+    refused = rig.join("A", "T")
+    assert (refused.error_code, "downgrade" in (refused.error_message or "")) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+    assert rig.heartbeat(rig.ids["c1"], 1) == 0
+
+    for settings, error in (({"group_consumer_max_size": 1}, 69), ({"group_consumer_max_size": 2}, 81)):
+        rig = classic_pair(**settings)
+        assert rig.join("A", "T").error_code == error
+        assert rig.heartbeat(rig.ids["c1"], 1) == 0
+
+    rig = Rig()
+    rig.form_classic({"c1": {}}, protocol_type="connect")
+    assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    rig = Rig()
+    rig.form_classic({"c1": {}}, protocols=(JoinProtocol("range", b"\0"),))
+    assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
+
+    for assignment in (encoded({"T": (0,)}, b"data"), b"\0\0\0"):
+        rig = Rig()
+        rig.ask_aside(rig.join_group(), 300)
+        rig.desk.wait(20)
+        member_id = rig.desk.replied[300].member_id  # type: ignore[attr-defined]
+        rig.ask(SyncGroup("g", 1, member_id, assignments=(SyncGroupAssignment(member_id, assignment),)))
+        assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
+        assert rig.heartbeat(member_id, 1) == 0
+        assert rig.group.kind is GroupKind.CLASSIC
+
+
+def test_an_upgrade_that_the_log_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = classic_pair()
+    with monkeypatch.context() as patched:
+        patched.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        assert rig.join("A", "T").error_code is ErrorCode.NOT_COORDINATOR
+    assert rig.heartbeat(rig.ids["c1"], 1) == 0
+    assert rig.sync(rig.ids["c1"], 1) == (0, {"T": (0, 1)})
+    assert rig.join("A", "T").error_code is ErrorCode.NONE
+
+
+def test_a_pattern_that_does_not_compile_upgrades_nothing() -> None:
+    rig = classic_pair()
+    reply = rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="(")
+    assert reply.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert rig.heartbeat(rig.ids["c1"], 1) == 0
+
+
+# --- downgrades ---
+
+
+def test_scenario_76_the_last_consumer_leaves_and_the_others_are_a_classic_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = mixed()
+    batches = Batches(monkeypatch)
+    assert rig.beat("A", -1).error_code is ErrorCode.NONE
+    assert batches.take() == ["-k8 -k8 -k7 -k7 -k6 -k5 -k5 -k3 k2"]
+    classic = rig.group.classic
+    assert (rig.group.kind, classic.state.title, classic.generation_id) == (GroupKind.CLASSIC, "PreparingRebalance", 3)
+    assert decoded(classic.members["c"].assignment) == {"T": (2, 3)}
+    assert (rig.heartbeat("c", 2), rig.heartbeat("c", 3)) == (ILLEGAL, REJOIN)
+    joined = rig.classic_join("c")
+    assert (joined.generation_id, joined.leader) == (4, "c")
+    assert rig.committed() == {"error": 0, "T": 7}
+    assert "group downgraded" in rig.causes
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["crash", "snapshot"])
+def test_members_of_a_downgraded_group_must_join_again_after_a_restart_too(is_clean: bool) -> None:
+    rig = mixed()
+    rig.beat("A", -1)
+    rig.restart(is_clean=is_clean)
+    assert decoded(rig.group.classic.members["c"].assignment) == {"T": (2, 3)}
+    assert rig.heartbeat("c", 3) == REJOIN, "recommended; Kafka loads it as Stable, and c may wait for its share"
+    assert rig.committed() == {"error": 0, "T": 7}
+    assert rig.join("A", "T").member_epoch == 4, "and may be upgraded again"
+
+
+@pytest.mark.parametrize("way", ["session", "leave group", "revocation"])
+def test_whatever_removes_the_last_consumer_downgrades(way: str) -> None:
+    rig = mixed()
+    if way == "session":
+        for _ in range(9):
+            rig.desk.wait(5_000)
+            rig.heartbeat("c", 3)
+    elif way == "leave group":
+        assert rig.leave(LeavingMember("A")) == [0]
+    else:
+        rig = Rig()
+        rig.join("A", "T", rebalance_timeout_ms=1_000)
+        rig.classic_join("c")
+        rig.beat("A", 2)
+        rig.desk.wait(1_000)
+    assert rig.group.kind is GroupKind.CLASSIC
+    assert rig.group.classic.state.title == "PreparingRebalance"
+
+
+def test_scenario_77_an_instance_goes_back_to_the_classic_protocol() -> None:
+    rig = Rig()
+    rig.join("A", "T", instance_id="i")
+    joined = rig.classic_join(group_instance_id="i")
+    assert (joined.error_code, joined.generation_id, joined.leader, joined.members) == (ErrorCode.NONE, 2, "", ())
+    assert (rig.group.kind, rig.group.classic.state.title) == (GroupKind.CLASSIC, "Stable")
+    assert rig.sync(joined.member_id, 2) == (0, {"T": (0, 1, 2, 3)})
+    assert rig.heartbeat(joined.member_id, 2) == 0
+    rig.restart()
+    assert rig.sync(joined.member_id, 2) == (0, {"T": (0, 1, 2, 3)})
+
+
+def test_an_instance_that_reads_something_else_waits_for_a_rebalance() -> None:
+    rig = Rig()
+    rig.join("A", "T", instance_id="i")
+    joined = rig.classic_join(topics=("U",), group_instance_id="i")
+    assert joined.error_code is ErrorCode.NONE, "Kafka answers generation 0; recommended: the new one"
+    assert (joined.generation_id, joined.leader) == (3, joined.member_id)
+    assert rig.group.classic.state.title == "CompletingRebalance"
+
+
+def test_an_instance_waits_while_others_still_hold_what_it_would_get() -> None:
+    rig = Rig()
+    rig.join("A", "T", instance_id="i")
+    rig.classic_join("c")
+    rig.sync("c", 3)
+    rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
+    assert 300 not in rig.desk.replied, "c waits for partitions, and would not hear that it has them"
+    assert rig.classic_join("c").generation_id == rig.desk.replied[300].generation_id  # type: ignore[attr-defined]
+    rig = mixed()
+    rig.join("B", "T", instance_id="i")
+    rig.beat("A", -1)
+    rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
+    assert 300 not in rig.desk.replied, "c may hold what the target gives to others"
+    assert rig.classic_join("c").generation_id == rig.desk.replied[300].generation_id  # type: ignore[attr-defined]
+
+
+def test_scenario_78_a_policy_without_downgrades_keeps_the_group() -> None:
+    rig = mixed(group_consumer_migration_policy=MigrationPolicy.UPGRADE)
+    rig.beat("A", -1)
+    assert rig.group.kind is GroupKind.CONSUMER
+    rig = mixed(group_max_size=1)
+    rig.join("B", "T")
+    rig.classic_join("d")
+    rig.leave(LeavingMember("A"), LeavingMember("B"))
+    assert rig.group.kind is GroupKind.CONSUMER, "a classic group may not be as large"
+
+
+def test_scenario_81_a_downgrade_before_the_first_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(group_consumer_assignment_interval_ms=15_000)
+    rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="T")
+    rig.beat("A", 1)
+    rig.classic_join("c")
+    assert rig.sync("c", rig.describe().members[1].member_epoch) == (0, {})
+    batches = Batches(monkeypatch)
+    rig.beat("A", -1)
+    (written,) = batches.take()
+    assert "-k16 -k3 k2" in written.replace("-k5 -k5 ", "")
+    assert rig.group.classic.members["c"].assignment == encoded({})
+    assert rig.group.classic.state.title == "PreparingRebalance"
+
+
+def test_there_and_back_under_commits() -> None:
+    rig = classic_pair()
+    for turn in range(3):
+        joined = rig.join("A", "T")
+        assert joined.error_code is ErrorCode.NONE
+        topics = (OffsetCommitTopic("T", (OffsetCommitPartition(0, 8 + turn),)),)
+        rig.ask(OffsetCommit("g", topics, joined.member_epoch, "A"))
+        rig.beat("A", -1)
+        assert rig.committed() == {"error": 0, "T": 8 + turn}
+        assert rig.group.classic.generation_id > turn
+    rig.restart()
+    assert rig.committed() == {"error": 0, "T": 10}
+
+
+# --- groups without members ---
+
+
+def test_an_empty_group_that_the_log_refuses_to_convert_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.beat("A", -1)
+    with monkeypatch.context() as patched:
+        patched.setattr(LogStore, "append", lambda *_, **__: AppendError.DISK_FULL)
+        assert to_classic(rig.group.shard, rig.group, Moment(0, 0)) is ErrorCode.NOT_COORDINATOR
+    assert rig.describe().group_state == "Empty"
+
+
+def test_a_checked_commit_is_stored_as_one_without_a_member() -> None:
+    checked = as_simple(OffsetCommit("g", (), 3, "A", "i"))
+    assert (checked.generation_id, checked.member_id, checked.group_instance_id) == (-1, "", None)
+
+
+def test_scenario_79_empty_groups_change_their_kind_both_ways_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(group_consumer_migration_policy=MigrationPolicy.DISABLED)
+    rig.join("A", "T")
+    rig.commit("T", "A", 2)
+    rig.beat("A", -1)
+    batches = Batches(monkeypatch)
+    assert rig.classic_join("unknown").error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rig.classic_join(protocol_type="").error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (batches.take(), rig.group.kind) == ([], GroupKind.CONSUMER)
+    rig.ask_aside(rig.join_group(), 300)
+    assert (batches.take()[0], rig.group.kind) == ("-k6 -k3 k2", GroupKind.CLASSIC)
+    assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    rig.desk.wait(10)
+    rig.desk.wait(60_000)
+    batches.take()
+    assert rig.join("A", "T").member_epoch == 2, "epochs begin anew"
+    assert batches.take() == ["-k2 k5 k3 k7 k6 k8"]
+    assert rig.committed() == {"error": 0, "T": 7}
+    rig.restart()
+    assert rig.describe().group_state == "Stable"

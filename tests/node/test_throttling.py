@@ -1,0 +1,259 @@
+"""Clients that use more than their limits: answered, told how long to wait, and not read meanwhile."""
+
+import math
+from typing import Any
+
+import pytest
+
+from coordinator.accounts.records import QuotaRecord
+from coordinator.config.accounts import Mechanisms
+from coordinator.config.keys import RebalanceProtocols
+from coordinator.node.effects import Effect, Pause, Resume
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.balanced import StartMember
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
+from protocol.messages.groups import Heartbeat, JoinGroupReply, ListGroups, SyncGroup, SyncGroupAssignment
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.quotas import (
+    AlterClientQuotas,
+    AlterClientQuotasReply,
+    AlteringQuota,
+    DescribeClientQuotas,
+    DescribeClientQuotasReply,
+    DescribedQuota,
+    QuotaChange,
+    QuotaEntity,
+    QuotaFilter,
+    QuotaValue,
+)
+from protocol.record_batch import encode_batch
+from tests.accounts.rig import NOW
+from tests.node.test_audit_log import AuditedDesk
+from tests.node.test_kafka import NEW, Peer
+from tests.node.test_logins import ALL, log_in
+
+BOB = (QuotaEntity("user", "bob"),)
+NOBODY_LOGS_IN = Mechanisms()
+
+
+class LimitedDesk(AuditedDesk):
+    """A desk that notes who is paused. Nobody is held to access rules."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.paused: set[int] = set()
+        no_rules: dict[str, Any] = {"authorizer_class_name": None, "sasl_enabled_mechanisms": NOBODY_LOGS_IN}
+        super().__init__(**{**no_rules, **settings})
+        self.make_topic()
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Pause):
+            self.paused.add(effect.connection)
+        elif isinstance(effect, Resume):
+            self.paused.discard(effect.connection)
+        else:
+            super()._carry_out(effect)
+
+    def limit(self, key: str, rate: float, user: str | None = None) -> None:
+        self.node.core.accounts.write([QuotaRecord((("user", user),), {key: rate})], NOW)
+
+
+def commit(offset: int) -> tuple[Message, int]:
+    return OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, offset),)),)), 7
+
+
+def test_who_commits_too_often_is_answered_told_to_wait_and_not_read_until_then() -> None:
+    desk = LimitedDesk()
+    desk.limit("commit_rate", 2)
+    peer, other = Peer(desk, 1), Peer(desk, 2)
+    replies: list[Any] = peer.ask(*(commit(offset) for offset in range(5)))
+    desk.wait(0)
+    replies += peer.heard()
+    assert [one.throttle_time_ms for one in replies] == [0, 0, 500], "the others are not looked at"
+    assert desk.paused == {1}
+    assert not peer.ask((ListGroups(), 4)), "what comes all the same waits as well"
+    assert other.ask((ListGroups(), 4)), "others notice nothing"
+    desk.wait(499)
+    assert not peer.heard() and desk.paused == {1}
+    desk.wait(1)
+    (more,) = peer.heard()
+    assert more.throttle_time_ms == 500  # type: ignore[attr-defined]
+    desk.wait(500)
+    assert len(peer.heard()) == 1 and desk.paused == {1}
+    desk.wait(500)
+    assert len(peer.heard()) == 1 and not desk.paused, "the list, which costs nothing"
+    assert desk.node.core.counters["requests_throttled"] == 3
+
+
+def test_a_member_that_is_throttled_is_not_taken_for_dead() -> None:
+    desk = LimitedDesk()
+    peer = Peer(desk, 1)
+    replies = peer.ask((NEW, 3))
+    desk.wait(0)
+    (joined,) = [*replies, *peer.heard()]
+    assert isinstance(joined, JoinGroupReply)
+    who = joined.generation_id, joined.member_id
+    peer.ask((SyncGroup("g", *who, assignments=(SyncGroupAssignment(joined.member_id, b"a"),)), 2))
+    desk.limit("commit_rate", 0.2)
+    for offset in range(3):
+        peer.ask(commit(offset))
+        desk.wait(0)
+    assert desk.paused == {1}
+    peer.ask((Heartbeat("g", *who), 3))
+    desk.wait(6_000)
+    _, group = desk.node.core.find("g")
+    assert group is not None and len(group.classic.members) == 1
+
+
+def test_produced_and_fetched_bytes_are_counted() -> None:
+    desk = LimitedDesk()
+    batch = encode_batch([(None, b"x" * 1_000)] * 4, timestamp_ms=NOW.wall_ms)
+    peer = Peer(desk, 1)
+    produce = Produce(acks=1, timeout_ms=1_000, topic_data=(ProduceTopic("orders", (ProducePartition(0, batch),)),))
+    fetch = Fetch(topics=(FetchTopic("orders", (FetchPartition(0, 0, 1 << 20),)),), max_wait_ms=0)
+    for key, request, version in (("producer_byte_rate", produce, 9), ("consumer_byte_rate", fetch, 11)):
+        desk.limit(key, 2_000)
+        replies: list[Any] = peer.ask((request, version))
+        desk.wait(0)
+        replies += peer.heard()
+        (reply,) = replies
+        expected = math.ceil((len(batch) - 2_000) / 2)
+        assert abs(reply.throttle_time_ms - expected) <= 1
+        desk.wait(10_000)
+        assert not desk.paused
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        NEW,
+        ConsumerGroupHeartbeat("c", "m", 0, rebalance_timeout_ms=6_000, subscribed_topic_names=(), topic_partitions=()),
+        StartMember("b", "m", ("orders",)),
+    ],
+)
+def test_joins_of_every_kind_are_counted(join: Message) -> None:
+    desk = LimitedDesk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
+    desk.limit("join_rate", 1)
+    desk.connect(1)
+    said = [desk.ask(1, join) for _ in range(2)]
+    assert desk.node.core.connections[1].throttled_until_ms == 1_000, said
+    desk.wait(1_000)
+    assert not desk.node.core.connections[1].is_throttled
+
+
+def test_connections_are_counted_by_user_and_by_address() -> None:
+    desk = LimitedDesk(sasl_enabled_mechanisms=ALL)
+    desk.limit("connection_creation_rate", 1, "bob")
+    for number, user in ((1, "bob"), (2, "alice"), (3, "bob"), (4, "alice")):
+        log_in(desk, Peer(desk, number), user=user)
+    assert desk.paused == {3}
+    desk.node.core.accounts.write([QuotaRecord((("ip", None),), {"connection_creation_rate": 1.0})], NOW)
+    for number, host in ((5, "10.0.0.5"), (6, "10.0.0.6"), (7, "10.0.0.5")):
+        desk.connect_from(number, host)
+    assert desk.paused == {3, 7}
+    desk.wait(1_000)
+    assert not desk.paused
+
+
+def test_a_connection_that_is_lost_while_it_is_throttled_leaves_nothing() -> None:
+    desk = LimitedDesk()
+    desk.limit("join_rate", 1)
+    desk.connect(1)
+    for _ in range(3):
+        desk.ask(1, StartMember("b", "m", ("orders",)))
+    desk.node.serving.drop(1)
+    desk.wait(20_000)
+    assert 1 not in desk.node.core.connections
+
+
+def test_without_limits_nothing_is_counted() -> None:
+    desk = LimitedDesk()
+    before = desk.node.serving.handlers
+    desk.limit("join_rate", 1)
+    assert desk.node.serving.handlers is not before and desk.node.serving.on_reply is not None
+    desk.node.core.accounts.write([QuotaRecord((("user", None),), {})], NOW)
+    assert desk.node.serving.handlers is before and desk.node.serving.on_reply is None
+
+
+# ------------------------------------------------------------------------------------------------------ administration
+
+
+def altered(desk: AuditedDesk, *ops: QuotaChange, entity: tuple[QuotaEntity, ...] = BOB, **more: bool) -> Any:
+    reply = desk.ask_inside(AlterClientQuotas((AlteringQuota(entity, ops),), **more))
+    assert isinstance(reply, AlterClientQuotasReply)
+    (one,) = reply.entries
+    assert one.entity == entity
+    return one
+
+
+def described(desk: AuditedDesk, *components: QuotaFilter, strict: bool = False) -> Any:
+    reply = desk.ask_inside(DescribeClientQuotas(components, strict))
+    assert isinstance(reply, DescribeClientQuotasReply)
+    return reply
+
+
+def test_limits_are_set_told_and_removed() -> None:
+    desk = LimitedDesk()
+    desk.told()
+    assert not altered(desk, QuotaChange("join_rate", 5.0), QuotaChange("commit_rate", 9.5)).error_code
+    values = (QuotaValue("commit_rate", 9.5), QuotaValue("join_rate", 5.0))
+    assert described(desk).entries == (DescribedQuota(BOB, values),)
+    (line,) = desk.told()
+    assert line["changes"][0] == {"what": "limit of user bob, commit_rate", "before": None, "after": 9.5} or line
+    assert not altered(desk, QuotaChange("join_rate", remove=True), validate_only=True).error_code
+    assert not altered(desk, QuotaChange("commit_rate", remove=True)).error_code
+    assert described(desk).entries == (DescribedQuota(BOB, values[1:]),)
+    assert not altered(desk, QuotaChange("join_rate", remove=True)).error_code
+    assert described(desk).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("entity", "change"),
+    [
+        ((), QuotaChange("join_rate", 1.0)),
+        (BOB * 2, QuotaChange("join_rate", 1.0)),
+        ((*BOB, QuotaEntity("user")), QuotaChange("join_rate", 1.0)),
+        (BOB, QuotaChange("request_percentage", 1.0)),
+        (BOB, QuotaChange("join_rate", math.nan)),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused_and_changes_nothing(
+    entity: tuple[QuotaEntity, ...], change: QuotaChange
+) -> None:
+    desk = LimitedDesk()
+    refused = altered(desk, QuotaChange("commit_rate", 1.0), change, entity=entity)
+    assert refused.error_code is ErrorCode.INVALID_REQUEST and refused.error_message
+    assert not desk.node.core.accounts.quotas.limits
+
+
+def test_limits_are_asked_for_by_name_by_default_and_by_any() -> None:
+    desk = LimitedDesk()
+    entities: list[tuple[QuotaEntity, ...]] = [
+        BOB,
+        (QuotaEntity("user"),),
+        (QuotaEntity("client-id", "c"), QuotaEntity("user", "bob")),
+        (QuotaEntity("ip", "10.0.0.1"),),
+    ]
+    for entity in entities:
+        assert not altered(desk, QuotaChange("connection_creation_rate", 1.0), entity=entity).error_code
+
+    def found(*components: QuotaFilter, strict: bool = False) -> list[int]:
+        return [entities.index(one.entity) for one in described(desk, *components, strict=strict).entries]
+
+    assert found() == [0, 1, 2, 3] and found(strict=True) == []
+    assert found(QuotaFilter("user", 0, "bob")) == [0, 2]
+    assert found(QuotaFilter("user", 0, "bob"), strict=True) == [0]
+    assert found(QuotaFilter("user", 1)) == [1]
+    assert found(QuotaFilter("user", 2)) == [0, 1, 2]
+    assert found(QuotaFilter("user", 2), QuotaFilter("client-id", 2)) == [2]
+    for wrong, code in (
+        ((QuotaFilter("user", 3),), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("user", 1, "bob"),), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("user", 0),), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("", 1),), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("group", 1),), ErrorCode.UNSUPPORTED_VERSION),
+        ((QuotaFilter("user", 1), QuotaFilter("user", 2)), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("user", 1), QuotaFilter("ip", 2)), ErrorCode.INVALID_REQUEST),
+    ):
+        assert described(desk, *wrong).error_code is code

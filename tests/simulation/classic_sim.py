@@ -1,0 +1,107 @@
+"""A classic member in a world of consumer groups: our own client core, watched by its own clock as the others are."""
+
+from random import Random
+from typing import Any, Protocol
+
+from membership.events import Assigned
+from membership.member import MemberSettings
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages.groups import Heartbeat, JoinGroup, SyncGroup
+from tests.simulation.faults import Seen
+from tests.simulation.members import SimMember, Traits
+from tests.simulation.native_member import SESSION_MS
+from tests.simulation.network import Clock, Link
+from tests.simulation.wires import draw_dialect
+
+POLL_MS = 8_000
+_KEEPING = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+"""Answers after which a member's session goes on."""
+
+
+class ClassicWatcher(Protocol):
+    """Told of everything that could be wrong."""
+
+    def open_link(self, who: Any, received: Any, lost: Any) -> Link | None: ...
+
+    def took(self, member: Any) -> None: ...
+
+    def sent(self, message: Any, link: Link, now_ms: int) -> None: ...
+
+
+class _Ears:
+    """Hears what the member asks and is answered: when its session began last."""
+
+    def __init__(self, clock: Clock, watcher: ClassicWatcher, seen: Seen) -> None:
+        self.session_from_ms = -SESSION_MS
+        self._clock, self._watcher, self._seen = clock, watcher, seen
+        self._asked: dict[int, tuple[Any, int]] = {}
+
+    def asked(self, member: SimMember, message: Any) -> None:
+        self._asked[id(message)] = message, self._clock.now_ms
+
+    def sent(self, message: Any, link: Link, now_ms: int) -> None:
+        self._watcher.sent(message, link, now_ms)
+
+    def heard(self, member: SimMember, message: Any, reply: Any) -> None:
+        _message, asked_ms = self._asked.pop(id(message), (None, self._clock.now_ms))
+        if isinstance(message, JoinGroup | SyncGroup | Heartbeat):
+            self._seen.add(f"classic: {type(message).__name__} {reply.error_code.name}")
+        if isinstance(message, SyncGroup | Heartbeat) and reply.error_code in _KEEPING:
+            self.session_from_ms = max(self.session_from_ms, asked_ms)
+
+    def begins(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
+        """Begin to read: any place will do."""
+
+    def reads(self, member: SimMember, partition: TopicPartition, up_to: int) -> None:
+        """Read on."""
+
+
+def draw_classic(group_id: str, instance: str | None, random: Random, *, is_cooperative: bool) -> Traits:
+    """Draw a member. All of a world share an assignor."""
+    settings = MemberSettings(
+        group_id=group_id,
+        group_instance_id=instance,
+        assignors=("cooperative-sticky",) if is_cooperative else random.choice((("range",), ("range", "roundrobin"))),
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=1_000,
+        max_poll_interval_ms=POLL_MS,
+        request_timeout_ms=4_000,
+    )
+    topics: tuple[str, ...] = random.choice((("alpha",), ("beta",), ("alpha", "beta"), ("alpha", "beta")))
+    return Traits(settings, topics, draw_dialect(random, is_static=instance is not None), act_ms=300, commits=0.1)
+
+
+class ClassicSim(SimMember):
+    """Holds partitions by name."""
+
+    def __init__(self, name: str, traits: Traits, clock: Clock, random: Random, watcher: Any, seen: Seen) -> None:
+        self.ears = _Ears(clock, watcher, seen)
+        super().__init__(name, traits, clock, random, watcher.open_link, self.ears, seen)
+        self._watcher = watcher
+
+    @property
+    def is_alive(self) -> bool:
+        """Return true if the member's session holds by its own clock."""
+        return self.running and self._clock.now_ms - self.ears.session_from_ms < SESSION_MS
+
+    @property
+    def member_id(self) -> str:
+        """Return the id that the coordinator knows it by."""
+        return self.membership.member_id
+
+    @property
+    def subscribed(self) -> set[str]:
+        """Return the topics that it reads."""
+        return set(self.traits.topics)
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """Return the partitions that it holds."""
+        return {(one.topic, one.partition) for one in self.held}
+
+    def _carry_out(self, effect: Any) -> None:
+        super()._carry_out(effect)
+        if isinstance(effect, Assigned):
+            self._seen.add("classic: assignments")
+            self._watcher.took(self)
