@@ -32,3 +32,9 @@ def encode_record(offset_delta: bytes, key: bytes | None, value: bytes | None) -
     # Attributes and timestamp delta are always zero here: one batch, one timestamp. The last zero is "no headers".
     body = b"\0\0" + offset_delta + _field(key) + _field(value) + b"\0"
     return varint(len(body)) + body
+
+
+def encode_record_with(offset_delta: bytes, key: bytes | None, value: bytes | None, headers: bytes) -> bytes:
+    """Return a record with headers: their number as a `varint`, then each name and value behind its length."""
+    body = b"\0\0" + offset_delta + _field(key) + _field(value) + headers
+    return varint(len(body)) + body

@@ -1,0 +1,330 @@
+"""A shard whose log is a partition in the cluster: claim, replay, write, acknowledge, keep alive, hand over.
+
+The protocol, its observations and its proof are docs/spec/shared-log.md; the numbers of its steps stand where they are
+kept. In short: the partition's leader takes no batch of an epoch below that of the newest claim, so what an owner was
+acknowledged lies before the next claim, whose owner reads everything before it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coordinator.cluster_log.answers import WriteVerdict, verdict_on
+from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase, error_name
+from coordinator.cluster_log.effects import (
+    KeysToRepair,
+    ShardEffect,
+    ShardHandedOver,
+    ShardLost,
+    ShardOwned,
+    WritesDurable,
+)
+from coordinator.cluster_log.entries import ClaimedEpoch, Pair, no_op
+from coordinator.cluster_log.events import (
+    BatchAnswered,
+    FollowingWanted,
+    LogRead,
+    OwnershipGiven,
+    OwnershipLost,
+    OwnershipRevoked,
+    ProducerIdAnswered,
+    ShardEvent,
+)
+from coordinator.cluster_log.lease import Lease
+from coordinator.cluster_log.reader import LogReader, ReadOutcome
+from coordinator.cluster_log.requests import ShardRequests
+from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.writer import ShardWriter
+from protocol.errors import ErrorCode
+from protocol.record_batch import CorruptBatch
+
+NEVER = 2**62
+
+
+class ClusterShard:
+    """One shard at one node. The node must call `take_effects` after events and appends, and by `next_deadline_ms`."""
+
+    attempt: type[ClaimAttempt] = ClaimAttempt
+    """Kind of its claims."""
+
+    def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
+        self.index = index
+        self.claim: ClaimedEpoch | None = None
+        """The claim under which the shard is served; None where it is not."""
+        self.problem = ""
+        """Reason of the last failure, for the operator."""
+        self._settings = settings
+        self._lease = lease
+        self._seen_ms = now.boot_ms
+        self._is_wanted = self._is_leaving = self._follows = False
+        self._requests = ShardRequests(index, settings.retry_ms)
+        self._reader = LogReader(index, self._requests)
+        self._writer = ShardWriter(settings.max_batch_bytes)
+        self._attempt: ClaimAttempt | None = None
+        self._expected = 0
+        self._gap_end: int | None = None
+        self._written_ms = self._renew_ms = 0
+        self._barrier = 0
+        self._handlers: dict[type[ShardEvent], Callable[[Any, BootMoment], None]] = {
+            OwnershipGiven: self._given,
+            OwnershipRevoked: self._revoked,
+            OwnershipLost: self._ownership_lost,
+            FollowingWanted: self._following,
+            ProducerIdAnswered: self._producer_given,
+            BatchAnswered: self._batch_answered,
+            LogRead: self._log_read,
+        }
+
+    # --- the node's side ---
+
+    def happen(self, event: ShardEvent, now: BootMoment) -> None:
+        """Handle the event. Answers to requests that were given up change nothing."""
+        self._see(now)
+        self._handlers[type(event)](event, now)
+
+    @property
+    def is_serving(self) -> bool:
+        """True while appends are taken and reads answered."""
+        return self.claim is not None and not self._is_leaving
+
+    def append(self, pairs: Sequence[Pair], now: BootMoment) -> int | None:
+        """Append records; return the position at which they are durable, or None where the shard is not served."""
+        self._see(now)
+        return self._writer.append(pairs) if self.is_serving else None
+
+    def read_position(self, now: BootMoment) -> int | None:
+        """Return the position for which the answer to a read must wait, 0 if for none; None where the shard is not
+        served. Without a lease it is that of a no-op: if it is taken, nobody had claimed the shard when it was sent
+        (docs/spec/shared-log.md#5)."""
+        self._see(now)
+        if not self.is_serving:
+            return None
+        if self._lease.holds(now.boot_ms):
+            return 0
+        if not self._writer.is_unsent(self._barrier):
+            self._barrier = self._append_no_op()
+        return self._barrier
+
+    def take_effects(self, now: BootMoment) -> list[ShardEffect]:
+        """Do what is due and return the effects since the last call."""
+        self._see(now)
+        self._requests.run_due(now)
+        self._note_attempt(now)
+        self._reader.run_due(now)
+        if self.claim is not None and self._attempt is None and self._writer.in_flight is None:
+            self._write_what_is_due(self.claim, now)
+        effects, self._requests.effects = self._requests.effects, []
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """Boot time by which `take_effects` must be called."""
+        dues = [due for due in (self._requests.due_ms, self._reader.due_ms) if due is not None]
+        if self.claim is not None or self._attempt is not None or self._is_wanted:
+            dues.append(self._seen_ms + self._settings.session_ms // 3)
+        return min(dues, default=NEVER)
+
+    def _see(self, now: BootMoment) -> None:
+        """Look at the clock. A process that slept longer than a session claims anew before it writes, so that no zombie
+        outlives the time for which a leader remembers producers (docs/spec/shared-log.md#Recommended.6)."""
+        slept_ms, self._seen_ms = now.boot_ms - self._seen_ms, now.boot_ms
+        if slept_ms > self._settings.session_ms and (self.claim is not None or self._attempt is not None):
+            self._slept(slept_ms, now)
+
+    def _slept(self, slept_ms: int, now: BootMoment) -> None:
+        self._lose(f"the process slept for {slept_ms} ms", now)
+
+    # --- who should own the shard: the nodes' group ---
+
+    def _given(self, event: OwnershipGiven, now: BootMoment) -> None:
+        self._is_wanted, self._is_leaving = True, False
+        if self.claim is None and self._attempt is None:
+            self._begin_claim(now)
+
+    def _revoked(self, event: OwnershipRevoked, now: BootMoment) -> None:
+        """Take no more, and wait for what is under way (docs/spec/shared-log.md#Recommended.7)."""
+        self._is_wanted = False
+        if self.claim is not None:
+            self._is_leaving = True
+        else:
+            self._hand_over(now)
+
+    def _ownership_lost(self, event: OwnershipLost, now: BootMoment) -> None:
+        self._is_wanted = False
+        self._lose("the node is no member of the nodes' group", now)
+
+    def _following(self, event: FollowingWanted, now: BootMoment) -> None:
+        self._follows = event.is_wanted
+        if self._follows and self.claim is None and not self._reader.is_reading:
+            self._reader.read_at(now.boot_ms)
+
+    def _lose(self, reason: str, now: BootMoment) -> None:
+        """Stop at once, and acknowledge nothing of what is under way (docs/spec/shared-log.md#Recommended.5). Claim
+        anew if the shard is still this node's."""
+        self.problem = reason
+        was_leaving = self._is_leaving
+        if self.claim is not None:
+            self.claim, self._is_leaving = None, False
+            self._writer.drop()
+            self._requests.effects.append(ShardLost(self.index, reason))
+            # The state holds what may not be in the log.
+            self._reader.restart()
+        self._rest(now)
+        if was_leaving:
+            self._requests.effects.append(ShardHandedOver(self.index))
+        if self._is_wanted:
+            self._requests.later(now, self._begin_claim)
+
+    def _hand_over(self, now: BootMoment) -> None:
+        self.claim, self._is_leaving = None, False
+        self._rest(now)
+        self._requests.effects.append(ShardHandedOver(self.index))
+
+    def _rest(self, now: BootMoment) -> None:
+        """Give up what is under way; go on reading if the shard is followed."""
+        self._attempt, self._gap_end = None, None
+        self._requests.forget()
+        if self._follows:
+            self._reader.read_at(now.boot_ms)
+
+    # --- 1. claim and 2. replay (docs/spec/shared-log.md#Recommended.1, #Recommended.2) ---
+
+    def _begin_claim(self, now: BootMoment) -> None:
+        self._requests.forget()
+        if not self._lease.holds(now.boot_ms):
+            # A node that slept or is cut off does not know whether it is still a member.
+            self._requests.later(now, self._begin_claim)
+            return
+        self._attempt = self.attempt(self._requests, self._reader, self._settings.session_ms, now)
+        self._attempt.begin(self.claim)
+
+    def _producer_given(self, event: ProducerIdAnswered, now: BootMoment) -> None:
+        if self._requests.take_answer(event.number) and self._attempt is not None:
+            if event.error is not ErrorCode.NONE and self.claim is not None:
+                # Whether somebody else has claimed the shard, the next write tells.
+                self._attempt = None
+                self._renew_ms = now.boot_ms + self._settings.session_ms
+                return
+            self._attempt.producer_given(event)
+            self._note_attempt(now)
+
+    def _note_attempt(self, now: BootMoment) -> None:
+        """End the attempt if it has won or failed."""
+        attempt = self._attempt
+        if attempt is not None and attempt.phase is ClaimPhase.WON:
+            self._attempt = None
+            self._own(attempt, now)
+        elif attempt is not None and attempt.phase is ClaimPhase.FAILED:
+            self._lose(attempt.reason, now)
+
+    def _own(self, attempt: ClaimAttempt, now: BootMoment) -> None:
+        is_new = self.claim is None
+        self.claim = ClaimedEpoch(attempt.offset, *attempt.producer)
+        self._expected = self._reader.tail.next_offset
+        self._writer.begin(self.claim)
+        self._written_ms = now.boot_ms
+        self._renew_ms = now.boot_ms + self._settings.renew_ms
+        if is_new:
+            self._requests.effects.append(ShardOwned(self.index, self.claim.offset))
+        self._repair()
+
+    def _repair(self) -> None:
+        if keys := self._reader.tail.take_stale_keys():
+            self._requests.effects.append(KeysToRepair(self.index, keys))
+
+    def _log_read(self, event: LogRead, now: BootMoment) -> None:
+        try:
+            outcome = self._reader.answered(event, -1 if self.claim is None else self.claim.offset)
+        except CorruptBatch as damaged:
+            self._lose(f"the log cannot be read: {damaged}", now)
+            outcome = ReadOutcome.UNANSWERED
+        if outcome is ReadOutcome.CUT:
+            self._lose("the log ends before what was read of it", now)
+            self._reader.restart(event.log_start_offset)
+        if outcome is None or self._has_read_enough(now, is_end=outcome is ReadOutcome.END):
+            return
+        is_idle = self.claim is None and self._attempt is None
+        wait_ms = self._settings.follow_ms if is_idle else self._settings.retry_ms
+        self._reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
+
+    def _has_read_enough(self, now: BootMoment, *, is_end: bool) -> bool:
+        """Go on with what waited for the read. Return true if no more is to be read now."""
+        if self._attempt is not None:
+            enough = self._attempt.log_read(now, is_end=is_end)
+            self._note_attempt(now)
+            return enough
+        if self._gap_end is not None:
+            if self._reader.tail.next_offset < self._gap_end:
+                return False
+            self._close_gap(now)
+            return True
+        return self.claim is not None or not self._follows
+
+    # --- 3. write and 4. acknowledge (docs/spec/shared-log.md#Recommended.3, #Recommended.4) ---
+
+    def _append_no_op(self) -> int:
+        assert self.claim is not None
+        return self._writer.append([no_op(self.claim.producer_id)])
+
+    def _write_what_is_due(self, claim: ClaimedEpoch, now: BootMoment) -> None:
+        if self._is_leaving and self._writer.is_idle:
+            self._hand_over(now)
+            return
+        if now.boot_ms >= self._renew_ms and not self._is_leaving and self._lease.holds(now.boot_ms):
+            self._begin_claim(now)
+            return
+        if self._is_keep_alive_due(now):
+            self._append_no_op()
+        if self._writer.has_unsent:
+            self._written_ms = now.boot_ms
+            self._requests.write(self._writer.send(now.wall_ms).batch)
+
+    def _is_keep_alive_due(self, now: BootMoment) -> bool:
+        """A leader forgets a producer that is silent for long (docs/spec/shared-log.md#Recommended.6)."""
+        return now.boot_ms - self._written_ms >= self._settings.keep_alive_ms
+
+    def _batch_answered(self, event: BatchAnswered, now: BootMoment) -> None:
+        if not self._requests.take_answer(event.number):
+            return
+        if self._attempt is not None:
+            self._attempt.batch_answered(event, now)
+            self._note_attempt(now)
+            return
+        verdict = verdict_on(event.error)
+        if verdict is WriteVerdict.AGAIN:
+            is_slow = event.error in {None, ErrorCode.REQUEST_TIMED_OUT}
+            self._requests.later(now, lambda _: self._requests.write_again(alone=is_slow))
+        elif verdict is not WriteVerdict.TAKEN:
+            self._lose(f"a write was answered {error_name(event.error)}", now)
+        else:
+            self._written(event.base_offset, now)
+
+    def _written(self, base_offset: int, now: BootMoment) -> None:
+        assert self._writer.in_flight is not None
+        end = base_offset + self._writer.in_flight.records
+        if self._is_in_place(base_offset):
+            self._acknowledge(end)
+        elif base_offset > self._expected:
+            self._gap_end = end
+            self._reader.read_on()
+        else:
+            self._lose(f"a write was answered with offset {base_offset}, which is another's", now)
+
+    def _is_in_place(self, base_offset: int) -> bool:
+        """Return true if nobody wrote between: the second fence (docs/spec/shared-log.md#4)."""
+        return base_offset == self._expected
+
+    def _acknowledge(self, end: int) -> None:
+        self._expected = end
+        durable = self._writer.acknowledge()
+        self._reader.tail.skip_own(end, self._writer.sequence)
+        self._requests.effects.append(WritesDurable(self.index, durable))
+
+    def _close_gap(self, now: BootMoment) -> None:
+        """Acknowledge if what stands between is innocent: markers and fences are, a claim means superseded, and stale
+        records are repaired."""
+        self._gap_end = None
+        if self._reader.tail.claim != self.claim:
+            self._lose("another node claimed the shard", now)
+            return
+        self._acknowledge(self._reader.tail.next_offset)
+        self._repair()

@@ -1,0 +1,76 @@
+"""Effects of a shard in the cluster's log: requests to the brokers, each answered by the event of its number, and news
+for the shard's state."""
+
+import msgspec
+
+from coordinator.cluster_log.entries import Pair
+
+
+class ShardEffect(msgspec.Struct, frozen=True, gc=False):
+    """Base of these effects."""
+
+    shard: int
+
+
+class AskProducerId(ShardEffect, frozen=True):
+    """Send InitProducerId for the shard's transactional id; with a producer id and epoch: only if they are the newest.
+    Comes back as `ProducerIdAnswered`."""
+
+    number: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class WriteBatch(ShardEffect, frozen=True):
+    """Send the batch to the leader: Produce 11, acks -1, no transactional id. Comes back as `BatchAnswered`. With
+    `alone` it goes over a connection on which no other shard waits: its partition is slow."""
+
+    number: int
+    batch: bytes
+    alone: bool = False
+
+
+class ReadLog(ShardEffect, frozen=True):
+    """Fetch from the offset, uncommitted transactions too. Comes back as `LogRead`."""
+
+    number: int
+    offset: int
+
+
+class LogReplayed(ShardEffect, frozen=True):
+    """Apply these records to the shard's state, in order."""
+
+    records: tuple[Pair, ...]
+
+
+class StateDropped(ShardEffect, frozen=True):
+    """Drop the shard's state: it holds what may not be in the log, or the log begins anew."""
+
+
+class ShardOwned(ShardEffect, frozen=True):
+    """Serve the shard: its state is that of the log."""
+
+    tag: int
+
+
+class KeysToRepair(ShardEffect, frozen=True):
+    """Append the present value of each key again, or a tombstone: records of owners that had been superseded stand
+    behind it in the log, and the cleaner would keep them."""
+
+    keys: tuple[bytes, ...]
+
+
+class WritesDurable(ShardEffect, frozen=True):
+    """Everything appended up to this position is in the log, and in each later replay."""
+
+    position: int
+
+
+class ShardLost(ShardEffect, frozen=True):
+    """Stop serving at once: answer NOT_COORDINATOR, and nothing of what waits for a position."""
+
+    reason: str
+
+
+class ShardHandedOver(ShardEffect, frozen=True):
+    """Another node may claim the shard: nothing of this one's is under way."""

@@ -1,0 +1,78 @@
+"""Reading a shard's partition: one request at a time, as far as somebody wants."""
+
+import enum
+
+from coordinator.cluster_log.effects import LogReplayed, StateDropped
+from coordinator.cluster_log.events import LogRead
+from coordinator.cluster_log.requests import ShardRequests
+from coordinator.cluster_log.settings import BootMoment
+from coordinator.cluster_log.tail import ShardTail
+from protocol.errors import ErrorCode
+
+
+class ReadOutcome(enum.Enum):
+    """Outcome of a read."""
+
+    UNANSWERED = "no answer, or none that helps now"
+    READ = "the log goes on"
+    END = "read up to the end that readers may see"
+    CUT = "the log does not reach as far as was read of it before"
+
+
+class LogReader:
+    """A tail, and the reads that move it."""
+
+    def __init__(self, index: int, requests: ShardRequests) -> None:
+        self.tail = ShardTail()
+        self.due_ms: int | None = None
+        """Boot time of the next read."""
+        self._index = index
+        self._requests = requests
+        self._number = 0
+
+    @property
+    def is_reading(self) -> bool:
+        """True while a read is under way or put off."""
+        return self._number > 0 or self.due_ms is not None
+
+    def read_on(self) -> None:
+        """Read from where the tail is, unless that is under way."""
+        self.due_ms = None
+        if not self._number:
+            self._number = self._requests.read(self.tail.next_offset)
+
+    def read_at(self, boot_ms: int) -> None:
+        """Read at that time, or when the read under way is answered."""
+        if not self._number:
+            self.due_ms = boot_ms
+
+    def run_due(self, now: BootMoment) -> None:
+        """Read if its time has come."""
+        if self.due_ms is not None and self.due_ms <= now.boot_ms:
+            self.read_on()
+
+    def restart(self, start_offset: int = 0) -> None:
+        """Begin at the log's start, without the state read so far."""
+        if self.tail.next_offset:
+            self._requests.effects.append(StateDropped(self._index))
+        self.tail = ShardTail()
+        self.tail.skip_to(start_offset)
+        self._number, self.due_ms = 0, None
+
+    def answered(self, event: LogRead, own_tag: int) -> ReadOutcome | None:
+        """Take what was read: records that count are replayed, but for those of `own_tag`. None: it is no answer to the
+        read under way. Raises `CorruptBatch`."""
+        if event.number != self._number:
+            return None
+        self._number = 0
+        if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return ReadOutcome.CUT
+        if event.error is not ErrorCode.NONE:
+            return ReadOutcome.UNANSWERED
+        before = self.tail.next_offset
+        counting = self.tail.take(event.data, own_tag)
+        if counting and own_tag < 0:
+            self._requests.effects.append(LogReplayed(self._index, counting))
+        if self.tail.next_offset >= event.high_watermark:
+            return ReadOutcome.END
+        return ReadOutcome.READ if self.tail.next_offset > before else ReadOutcome.UNANSWERED

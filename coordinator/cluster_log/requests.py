@@ -1,0 +1,71 @@
+"""Requests of one shard to the brokers: numbered, one of the claim or the writer at a time, repeated a little later."""
+
+from collections.abc import Callable
+
+from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardEffect, WriteBatch
+from coordinator.cluster_log.settings import BootMoment
+
+Continue = Callable[[BootMoment], None]
+
+
+class ShardRequests:
+    """Effects of the shard so far, in order, and what is awaited."""
+
+    def __init__(self, index: int, retry_ms: int) -> None:
+        self.effects: list[ShardEffect] = []
+        self.due_ms: int | None = None
+        """Boot time of what was put off."""
+        self._index = index
+        self._retry_ms = retry_ms
+        self._number = 0
+        self._awaited = 0
+        self._batch = b""
+        self._go_on: Continue | None = None
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def ask(self, producer_id: int, producer_epoch: int) -> None:
+        """Ask for an epoch of the shard's transactional id."""
+        self._awaited = self._next()
+        self.effects.append(AskProducerId(self._index, self._awaited, producer_id, producer_epoch))
+
+    def write(self, batch: bytes, *, alone: bool = False) -> None:
+        """Send a batch."""
+        self._batch = batch
+        self._awaited = self._next()
+        self.effects.append(WriteBatch(self._index, self._awaited, batch, alone))
+
+    def write_again(self, *, alone: bool) -> None:
+        """Send the same bytes again (docs/spec/shared-log.md#Recommended.5)."""
+        self.write(self._batch, alone=alone)
+
+    def read(self, offset: int) -> int:
+        """Read the log; return the number of the request, which is beside what is awaited."""
+        number = self._next()
+        self.effects.append(ReadLog(self._index, number, offset))
+        return number
+
+    def take_answer(self, number: int) -> bool:
+        """Return true if the answer is to what is awaited, which then is over."""
+        if number != self._awaited:
+            return False
+        self._awaited = 0
+        return True
+
+    def later(self, now: BootMoment, go_on: Continue) -> None:
+        """Go on after a pause, in place of anything else that was put off."""
+        self.due_ms, self._go_on = now.boot_ms + self._retry_ms, go_on
+
+    def forget(self) -> None:
+        """Give up what is awaited or was put off."""
+        self._awaited, self.due_ms, self._go_on = 0, None, None
+
+    def run_due(self, now: BootMoment) -> None:
+        """Run what was put off, if its time has come."""
+        if self.due_ms is not None and self.due_ms <= now.boot_ms:
+            go_on = self._go_on
+            self.due_ms, self._go_on = None, None
+            if go_on is not None:
+                go_on(now)

@@ -1,0 +1,69 @@
+"""Reading a shard's partition in order: which records count, by whose claim."""
+
+from collections.abc import Iterable
+
+from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, EntryKind, LogEntry, Pair, entries_of
+
+
+class ShardTail:
+    """The log up to `next_offset`. A record counts if its tag is the newest claim before it: one that names an earlier
+    claim was written by an owner that had been superseded, and is stale (docs/spec/shared-log.md#Recommended.2). So is
+    one whose sequence does not follow those before it: a leader that has forgotten the producer takes a late repetition
+    of an older batch, behind newer ones of the same owner.
+    """
+
+    def __init__(self) -> None:
+        self.next_offset = 0
+        self.claim: ClaimedEpoch | None = None
+        """The newest claim."""
+        self.earlier_claim: ClaimedEpoch | None = None
+        """The one before it."""
+        self._sequence = 0  # of the last record under the newest claim
+        self.stale_keys: dict[bytes, None] = {}
+        """Keys whose newest record is stale, in the order of the log."""
+
+    def take(self, data: bytes, own_tag: int = -1) -> tuple[Pair, ...]:
+        """Read whole batches; return the records that count. Those written under `own_tag` are left out: their writer
+        knows them. Raises `CorruptBatch`."""
+        counting: list[Pair] = []
+        for next_offset, entries in entries_of(data):
+            if next_offset > self.next_offset:
+                # A fetch begins with the whole batch that holds its offset.
+                counting.extend(self._read((one for one in entries if one.offset >= self.next_offset), own_tag))
+                self.next_offset = next_offset
+        return tuple(counting)
+
+    def _read(self, entries: Iterable[LogEntry], own_tag: int) -> Iterable[Pair]:
+        for entry in entries:
+            if entry.kind is EntryKind.CLAIM:
+                self.earlier_claim, self.claim = self.claim, ClaimedEpoch(entry.offset, *entry.producer)
+                self._sequence = entry.sequence
+            elif entry.kind is EntryKind.DATA:
+                if not self._counts(entry):
+                    self.stale_keys[entry.key] = None
+                    continue
+                self._sequence = entry.sequence
+                self.stale_keys.pop(entry.key, None)
+                if entry.tag != own_tag:
+                    yield entry.key, entry.value
+
+    def _counts(self, entry: LogEntry) -> bool:
+        if self.claim is None:
+            return entry.tag >= 0
+        is_later = 0 < (entry.sequence - self._sequence) % SEQUENCES < SEQUENCES // 2
+        return entry.tag == self.claim.offset and entry.producer == self.claim[1:] and is_later
+
+    def skip_to(self, next_offset: int) -> None:
+        """Begin there."""
+        self.next_offset = max(self.next_offset, next_offset)
+
+    def skip_own(self, next_offset: int, next_sequence: int) -> None:
+        """Go on behind the owner's own records, which it has written up to there."""
+        self.skip_to(next_offset)
+        self._sequence = (next_sequence - 1) % SEQUENCES
+
+    def take_stale_keys(self) -> tuple[bytes, ...]:
+        """Return the keys to repair, once."""
+        keys = tuple(self.stale_keys)
+        self.stale_keys.clear()
+        return keys

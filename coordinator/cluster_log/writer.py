@@ -1,0 +1,90 @@
+"""Writing to a shard's partition: one idempotent batch at a time, with everything that was appended meanwhile."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, Pair, tagged_batch
+
+_RECORD_BYTES = 60  # of a record, besides its key and value
+
+
+class SentBatch(NamedTuple):
+    """A batch under way. Sent again, it is the same bytes with the same sequence
+    (docs/spec/shared-log.md#Recommended.5)."""
+
+    batch: bytes
+    records: int
+    position: int
+    """Position of the last append in it."""
+
+
+class ShardWriter:
+    """Appends under one claim. Positions count appends, from 1."""
+
+    def __init__(self, max_batch_bytes: int) -> None:
+        self._most = max_batch_bytes
+        self._queue: deque[tuple[int, Sequence[Pair]]] = deque()
+        self._claim = ClaimedEpoch(-1, -1, -1)
+        self.sequence = 0
+        """Sequence of the next record."""
+        self.position = 0
+        """Position of the last append."""
+        self.durable = 0
+        """Position up to which appends are in the log."""
+        self.in_flight: SentBatch | None = None
+
+    def begin(self, claim: ClaimedEpoch) -> None:
+        """Write under this claim from now on: it took sequence 0 of its epoch."""
+        assert self.in_flight is None
+        self._claim, self.sequence = claim, 1
+
+    def append(self, pairs: Sequence[Pair]) -> int:
+        """Add records, which go in one batch, and return the position at which they are durable."""
+        self.position += 1
+        self._queue.append((self.position, pairs))
+        return self.position
+
+    def is_unsent(self, position: int) -> bool:
+        """Return true if the append of that position has not been sent."""
+        return position > (self.durable if self.in_flight is None else self.in_flight.position) and self.has_unsent
+
+    def drop(self) -> None:
+        """Drop everything that is not known to be durable. Nobody may wait for its positions any more."""
+        self._queue.clear()
+        self.in_flight = None
+
+    @property
+    def is_idle(self) -> bool:
+        """True if everything appended is durable."""
+        return self.in_flight is None and not self._queue
+
+    @property
+    def has_unsent(self) -> bool:
+        """True if appends wait for the batch under way, or for `send`."""
+        return bool(self._queue)
+
+    def send(self, wall_ms: int) -> SentBatch:
+        """Make a batch of what was appended, in order, as much as fits."""
+        assert self.in_flight is None and self._queue
+        pairs: list[Pair] = []
+        room, position = self._most, 0
+        while self._queue:
+            size = sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in self._queue[0][1])
+            if pairs and size > room:
+                break
+            position, more = self._queue.popleft()
+            pairs.extend(more)
+            room -= size
+        producer = self._claim.producer_id, self._claim.producer_epoch, self.sequence
+        batch = tagged_batch(pairs, self._claim.offset, producer, wall_ms)
+        self.in_flight = SentBatch(batch, len(pairs), position)
+        return self.in_flight
+
+    def acknowledge(self) -> int:
+        """End the batch under way: it is in the log, in its place. Return `durable`."""
+        assert self.in_flight is not None
+        self.sequence = (self.sequence + self.in_flight.records) % SEQUENCES
+        self.durable = self.in_flight.position
+        self.in_flight = None
+        return self.durable

@@ -1,0 +1,87 @@
+"""Shards with one rule of the protocol taken out, each to be found by the worlds."""
+
+from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase
+from coordinator.cluster_log.cluster_shard import ClusterShard
+from coordinator.cluster_log.entries import ClaimedEpoch
+from coordinator.cluster_log.settings import BootMoment
+
+
+class _Unwritten(ClaimAttempt):
+    """An attempt that serves what it read up to the end, under its new epoch, and writes no claim."""
+
+    def _fence_or_claim(self, now: BootMoment) -> None:
+        self.offset = max(self._reader.tail.next_offset, 0)
+        self.phase = ClaimPhase.WON
+
+
+class WithoutClaimRecord(ClusterShard):
+    """InitProducerId is taken for the fence."""
+
+    attempt = _Unwritten
+
+
+class WithoutBaseOffsetCheck(ClusterShard):
+    """Everything that the leader took is acknowledged, wherever it stands."""
+
+    def _is_in_place(self, base_offset: int) -> bool:
+        return True
+
+
+class WithoutLease(ClusterShard):
+    """An owner answers reads for as long as it believes to be one."""
+
+    def read_position(self, now: BootMoment) -> int | None:
+        self._see(now)
+        return 0 if self.is_serving else None
+
+
+class WithoutReclaimAfterSleep(ClusterShard):
+    """A process that wakes goes on."""
+
+    def _slept(self, slept_ms: int, now: BootMoment) -> None:
+        pass
+
+
+class WithoutKeepAlive(ClusterShard):
+    """An owner without anything to write is silent."""
+
+    def _is_keep_alive_due(self, now: BootMoment) -> bool:
+        return False
+
+
+class _Unfenced(ClaimAttempt):
+    def _is_below(self, claim: ClaimedEpoch) -> bool:
+        return True
+
+
+class WithoutFenceByHand(ClusterShard):
+    """The producer id of the claim before is not fenced when this one has another."""
+
+    attempt = _Unfenced
+
+
+class WithLeaseByWrites(ClusterShard):
+    """A write that was taken is good for reads as a heartbeat is."""
+
+    _taken_ms = -(2**62)
+
+    def _acknowledge(self, end: int) -> None:
+        self._taken_ms = self._written_ms
+        super()._acknowledge(end)
+
+    def read_position(self, now: BootMoment) -> int | None:
+        position = super().read_position(now)
+        length_ms = self._settings.session_ms - self._settings.lease_margin_ms
+        return 0 if position is not None and now.boot_ms - self._taken_ms < length_ms else position
+
+
+RULES: dict[type[ClusterShard], tuple[int, tuple[str, ...]]] = {
+    WithoutClaimRecord: (2, ("freeze", "kill")),
+    WithoutBaseOffsetCheck: (1, ("cut_from_group", "forget")),
+    WithoutLease: (1, ("cut_from_group", "start_another")),
+    WithLeaseByWrites: (6, ("cut_from_group", "start_another")),
+    WithoutReclaimAfterSleep: (0, ("freeze_in_turn",)),
+    WithoutKeepAlive: (0, ("fall_silent",)),
+    WithoutFenceByHand: (0, ("cut_from_group", "kill")),
+}
+"""A seed, and faults, by which each is found soon."""

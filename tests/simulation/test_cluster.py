@@ -1,0 +1,46 @@
+"""Worlds over the cluster's log. Repeat one with `python -m tests.simulation.cluster_world --seeds 1 --first N`."""
+
+from collections import Counter
+
+import pytest
+
+from coordinator.cluster_log.cluster_shard import ClusterShard
+from tests.enumerations import share_of
+from tests.simulation.cluster.without import RULES
+from tests.simulation.cluster.world import ClusterWorld
+from tests.simulation.errors import Broken
+
+SEEDS, SHARES = share_of(15), share_of(3)
+MARKS = (
+    *("shards owned", "writes acknowledged", "writes refused by the fence", "reads within the lease"),
+    *("nodes killed", "nodes frozen", "leaders moved", "requests lost", "members evicted", "records cleaned away"),
+)
+"""Marks that a share of the worlds must have reached."""
+TRIES = 8
+"""Seeds among which each rule that is taken out is found."""
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_there_is_one_writer_a_shard_and_no_acknowledged_write_is_lost(share: int) -> None:
+    total = Counter[str]()
+    for seed in range(share, SEEDS, SHARES):
+        total.update(ClusterWorld(seed).run())
+    assert [mark for mark in MARKS if not total[mark]] == []
+
+
+@pytest.mark.parametrize("core", RULES, ids=lambda core: core.__name__)
+def test_each_rule_that_is_taken_out_is_missed(core: type[ClusterShard]) -> None:
+    first, faults = RULES[core]
+    for seed in range(first, first + TRIES):
+        try:
+            ClusterWorld(seed, core, faults).run()
+        except Broken:
+            # By the same faults the whole protocol holds.
+            ClusterWorld(seed, ClusterShard, faults).run()
+            return
+    raise AssertionError(f"{core.__name__}: nothing broke")
+
+
+def test_one_seed_is_one_story() -> None:
+    first, again, other = (ClusterWorld(seed).run() for seed in (3, 3, 4))
+    assert first == again != other
