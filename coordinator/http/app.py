@@ -20,7 +20,7 @@ from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPa
 from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.console.pages import ConsolePages
 from coordinator.http.console.site import ConsoleSite
-from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.guard import DEFAULT_HEADERS, HEADERS, Guard
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
@@ -258,7 +258,7 @@ def _with_timeout(ask: Ask, timeout_s: float) -> Ask:
 
 
 def _login_with_timeout(log_in: LogIn, timeout_s: float) -> LogIn:
-    async def log_in_in_time(username: str, password: str, host: str) -> Message:
+    async def log_in_in_time(username: str | None, password: str, host: str) -> Message:
         return await _in_time("the login", log_in(username, password, host), timeout_s)
 
     return log_in_in_time
@@ -283,6 +283,8 @@ def _guarded(guard: Guard) -> Middleware:
 
 async def _for_no_other_page(request: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(HEADERS)
+    for name, value in DEFAULT_HEADERS.items():
+        answer.headers.setdefault(name, value)
 
 
 def _checked(route: HttpRoute, handler: Handler) -> Handler:

@@ -15,6 +15,13 @@ UNGUARDED: Final = frozenset({"/healthz", "/readyz"})
 """Paths served under any host name, for probes."""
 HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
 """Headers of every answer: browsers then give it to no page of another origin, not even as a script or an image."""
+DEFAULT_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of answers that do not say otherwise: nothing is kept, framed, or run if it is taken for a page."""
 _ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 """Content types that browsers let a page send to any origin without a preflight request."""

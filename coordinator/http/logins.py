@@ -1,4 +1,5 @@
-"""Logins of HTTP requests: Basic, with the users of Kafka's clients. Without logins everybody is anonymous."""
+"""Logins of HTTP requests: Basic, with the users of Kafka's clients, or a token of an identity provider (Bearer).
+Without logins everybody is anonymous."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -26,8 +27,8 @@ class Caller(NamedTuple):
     host: str
 
 
-LogIn = Callable[[str, str, str], Awaitable[Message]]
-"""Checks a user and a password, given from a host; answers LoginReply."""
+LogIn = Callable[[str | None, str, str], Awaitable[Message]]
+"""Checks a user and a password, or without a user a token, given from a host; answers LoginReply."""
 AskAs = Callable[[Message, Caller | None], Awaitable[Message]]
 """Asks the node in a caller's name; None: anonymously."""
 
@@ -67,18 +68,27 @@ async def _log_in(request: web.Request, log_in: LogIn) -> Caller:
         raise Problem(403, "a password goes over TLS or loopback alone: set tls.certificate.location")
     given = request.headers.get("Authorization")
     if given is None:
-        raise Problem(401, "a login is wanted: Basic, with a user's name and password")
-    try:
-        user = BasicAuth.decode(given, "utf-8")
-    except ValueError:
-        raise Problem(401, "this Authorization cannot be read: Basic is wanted, with a name and a password") from None
-    reply = await log_in(user.login, user.password, host)
+        raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
+    username, secret = _read(given)
+    reply = await log_in(username, secret, host)
     assert isinstance(reply, LoginReply)
     if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
         raise Problem(429, "too many logins have failed, or wait; try again later")
     if not reply.done:
-        raise Problem(401, "wrong user or password")
-    return Caller(f"User:{user.login}", host)
+        raise Problem(401, "wrong user or password" if username is not None else "the token is not accepted")
+    return Caller(reply.auth_bytes.decode() if username is None else f"User:{username}", host)
+
+
+def _read(given: str) -> tuple[str | None, str]:
+    """Return the user and the password, or no user and the token. Raises Problem."""
+    scheme, _, token = given.partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return None, token.strip()
+    try:
+        user = BasicAuth.decode(given, "utf-8")
+    except ValueError:
+        raise Problem(401, "this Authorization cannot be read: Basic is wanted, with a name and a password") from None
+    return user.login, user.password
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,8 +22,8 @@ class Calls:
         at `host`."""
         return await self._call(lambda number: Call(number, message, principal, host))
 
-    async def log_in(self, username: str, password: str, host: str) -> Message:
-        """Check a user's password; the answer is a LoginReply."""
+    async def log_in(self, username: str | None, password: str, host: str) -> Message:
+        """Check a user's password, or, without a user, a token; the answer is a LoginReply."""
         return await self._call(lambda number: PasswordGiven(number, username, Secret(password), host))
 
     def answer(self, effect: Return) -> None:

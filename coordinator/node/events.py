@@ -86,10 +86,11 @@ class Call(Event):
 
 
 class PasswordGiven(Event):
-    """A user and a password came with an HTTP request; the answer is a `Return` effect with a LoginReply."""
+    """A user and a password came with an HTTP request, or, with `username` None, a token of an identity provider. The
+    answer is a `Return` effect with a LoginReply, whose `auth_bytes` are the principal."""
 
     call_id: int
-    username: str
+    username: str | None
     password: Secret
     peer_host: str
 

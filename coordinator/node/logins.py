@@ -225,6 +225,7 @@ class Logins:
             state.received_ms = now_ms
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         state.stage, state.began_ms = Stage.EXCHANGE, now_ms
+        state.connection.session_ends_ms = -NEVER_MS  # nothing is served until this login is done
         state.sasl = SaslLogin(mechanism, self._accounts, self._core.tokens, moment.wall_ms)
         return ErrorCode.NONE
 

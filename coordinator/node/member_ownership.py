@@ -73,6 +73,10 @@ class MemberOwnership:
         group = self._core.directory.get(message.group_id)
         if group is None:
             return ErrorCode.NONE
+        if type(message) is OffsetCommit and message.group_instance_id is None and group.kind is GroupKind.CLASSIC:
+            member = group.classic.members.get(message.member_id)
+            if member is None or (member.client is not None and member.client is connection.client):
+                return ErrorCode.NONE  # it joined on this very connection, as nearly all
         if not isinstance(message, LeaveGroup):
             instance_id = getattr(message, _INSTANCE_FIELDS.get(type(message), ""), None)
             return _code(group, connection, getattr(message, _ID_FIELDS[type(message)]), instance_id)

@@ -48,7 +48,8 @@ class Serving:
         self.on_opened: list[Callable[[Connection, Opened, Moment], None]] = []
         """Called with each new connection."""
         self.admit: Callable[[Connection, Message, Moment], None] | None = None
-        """Raises ProtocolViolation for a request that the connection may not send yet."""
+        """Raises ProtocolViolation for a request that the connection may not send yet, or no more. Called while its
+        `session_ends_ms` is not ahead."""
         self.on_closed: list[Callable[[int], None]] = []
         """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
@@ -213,7 +214,7 @@ class Serving:
         number, message = request
         kind = type(message)
         ref = _ref((connection.number, number))
-        if self.admit is not None:
+        if moment.monotonic_ms >= connection.session_ends_ms and self.admit is not None:
             self.admit(connection, message, moment)
         if connection.session.unanswered > core.config.max_requests_per_connection:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"

@@ -111,6 +111,9 @@ async def test_no_answer_may_be_read_by_a_page_of_another_origin(browser: Browse
     assert not [name for name in headers if name.lower().startswith("access-control-")]
     assert (headers["X-Content-Type-Options"], headers["Cross-Origin-Resource-Policy"]) == ("nosniff", "same-origin")
     assert status != 200 or method == "GET"
+    assert (headers["Cache-Control"], headers["X-Frame-Options"]) == ("no-store", "DENY")
+    assert headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+    assert headers["Referrer-Policy"] == "no-referrer"
 
 
 def test_the_names_of_a_daemon_are_those_that_its_operator_gave() -> None:

@@ -28,7 +28,9 @@ class Door:
         self.callers: list[Caller | None] = []
         self.answer = LoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
 
-    async def log_in(self, username: str, password: str, host: str) -> Message:
+    async def log_in(self, username: str | None, password: str, host: str) -> Message:
+        if (username, password) == (None, "a.good.token"):
+            return LoginReply(b"User:robot", True)
         return LoginReply(done=True) if (username, password) == ("alice", "se:cret") else self.answer
 
     async def ask(self, message: Message, caller: Caller | None) -> Message:
@@ -53,7 +55,10 @@ def basic(user: str, password: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/groups", "/v3/clusters", "/nowhere", "/healthz/", "/v1/problems"])
-@pytest.mark.parametrize("header", [None, "Basic !", "Bearer x", "Basic", basic("alice", "wrong"), basic("", "")])
+@pytest.mark.parametrize(
+    "header",
+    [None, "Basic !", "Bearer x", "Bearer", "Basic", basic("", "a.good.token"), basic("alice", "wrong"), basic("", "")],
+)
 async def test_without_a_login_there_is_nothing(browser: Browser, door: Door, path: str, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
     status, text, answered = await browser.request("GET", path, **headers)
@@ -81,6 +86,13 @@ async def test_the_node_is_asked_in_the_callers_name(browser: Browser, door: Doo
     door.callers.clear()
     await browser.request("GET", "/readyz")
     assert set(door.callers) == {None}, "the name ends with its request"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
+async def test_a_token_names_its_caller(browser: Browser, door: Door, scheme: str) -> None:
+    status, _, _ = await browser.request("GET", "/v3/clusters", Authorization=f"{scheme} a.good.token")
+    assert status == 200
+    assert set(door.callers) == {Caller("User:robot", "127.0.0.1")}
 
 
 async def test_too_many_failures_are_told_apart(browser: Browser, door: Door) -> None:

@@ -34,7 +34,7 @@ async def test_the_document_is_valid_and_names_each_operation_once(
     assert "401" not in with_logins["paths"]["/healthz"]["get"]["responses"]
 
 
-async def _nobody(username: str, password: str, host: str) -> Any:
+async def _nobody(username: str | None, password: str, host: str) -> Any:
     raise AssertionError(username)
 
 

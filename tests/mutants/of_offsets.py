@@ -52,9 +52,9 @@ MUTANTS = (
         (
             Edit(
                 _SHARD,
-                "        failed = self._write_of(group.group_id, batch)\n        if failed is not None:\n"
+                "        if (failed := self._write_of(group.group_id, batch)) is not None:\n"
                 "            return failed\n        self._apply_offsets(",
-                "        failed = self._write_of(group.group_id, batch)\n        if failed is not None:\n"
+                "        if (failed := self._write_of(group.group_id, batch)) is not None:\n"
                 "            self._apply_offsets(records, producer_id, group)\n"
                 "            return failed\n        self._apply_offsets(",
             ),

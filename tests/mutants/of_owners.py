@@ -97,8 +97,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/groups/classic/applying.py",
-                "    resume_leases(group, out)\n    if len(group.members)",
-                "    if len(group.members)",
+                "    resume_leases(group, out)\n    if group.members and",
+                "    if group.members and",
             ),
         ),
         Test(f"{_TESTS}::test_an_owner_that_is_no_member_gets_a_full_lease_after_a_crash"),

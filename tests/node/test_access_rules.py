@@ -534,3 +534,26 @@ def test_a_pattern_matches_the_topics_that_the_member_may_describe() -> None:
     group = desk.node.core.directory["g"].consumer
     assert group is not None
     assert group.topics_of(".*") == {"orders"}
+
+
+def test_commits_and_heartbeats_are_decided_once_however_many_rules_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [rule(GROUP, OP.READ, f"g{number}")._replace(principal=f"User:u{number}") for number in range(1_000)]
+    desk = RuledDesk(*others, rule(GROUP, OP.READ), rule(TOPIC, OP.READ))
+    decided: list[object] = []
+    authorizer = desk.node.core.accounts.authorizer
+    decide = authorizer.decide
+
+    def counted(*asked: Any) -> bool:
+        decided.append(asked)
+        return decide(*asked)
+
+    monkeypatch.setattr(authorizer, "decide", counted)
+    for _ in range(5):
+        assert set(codes(desk.tell(commit("pay", "orders")))) == {NONE}
+        desk.tell(Heartbeat("pay", 1, "m"))
+    assert len(decided) == 2, "the group and the topic, once each"
+    assert TOPIC_DENIED in set(codes(desk.tell(commit("pay", "orders", "wages"))))
+    desk.unrule(rule(TOPIC, OP.READ))
+    assert set(codes(desk.tell(commit("pay", "orders")))) == {TOPIC_DENIED}, "at once"
+    desk.unrule(rule(GROUP, OP.READ))
+    assert set(codes(desk.tell(commit("pay", "orders")))) == {GROUP_DENIED}

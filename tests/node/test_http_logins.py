@@ -36,7 +36,7 @@ def give(desk: LoginDesk, user: str, password: str, call: int = 7) -> Message | 
 
 
 def test_a_user_is_known_by_the_same_credential_as_kafkas_clients(desk: LoginDesk) -> None:
-    assert give(desk, "alice", "secret") == LoginReply(done=True)
+    assert give(desk, "alice", "secret") == LoginReply(b"User:alice", True)
 
 
 @pytest.mark.parametrize(

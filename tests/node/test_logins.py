@@ -268,3 +268,11 @@ def test_ten_thousand_failed_logins_fill_no_memory_and_no_log_and_others_are_ser
     assert len(desk.complaints) < 2 * BURST
     assert core.counters["logins_limited"] > 9_000
     assert core.counters["logins_failed"] == 10_000
+
+
+def test_nothing_is_served_in_the_middle_of_a_login_on_a_live_connection(desk: LoginDesk) -> None:
+    peer = Peer(desk, 1)
+    log_in(desk, peer, "SCRAM-SHA-256")
+    desk.wait(2_000)
+    peer.ask((SaslHandshake("SCRAM-SHA-256"), 1))
+    assert not peer.ask((ListGroups(), 4)) and "before the login is done" in desk.closed[1]

@@ -7,6 +7,8 @@ import pytest
 
 from coordinator.accounts.oauth import INVALID_TOKEN
 from coordinator.config.accounts import Audiences, Mechanisms
+from coordinator.config.keys import Secret
+from coordinator.node.events import PasswordGiven
 from coordinator.node.login_limits import BURST
 from protocol.errors import ErrorCode
 from protocol.kafka.login import LoginRefused, SaslClient
@@ -158,3 +160,23 @@ def test_native_clients_come_in_by_tokens_as_well(desk: AuditedDesk) -> None:
     desk.wait(DELAY_MS)
     (refused,) = desk.heard(2)
     assert isinstance(refused, LoginReply) and refused.error_code is WRONG
+
+
+def test_tokens_are_a_login_of_http_requests_too(desk: AuditedDesk) -> None:
+    for number, given in enumerate((of_alice(), of_alice(aud="other"), "é \x01", "")):
+        desk.step(PasswordGiven(number, None, Secret(given), "127.0.0.1"))
+        if desk.checks:
+            desk.end_check()
+        desk.wait(DELAY_MS)
+    assert desk.replied.pop(0) == LoginReply(b"User:alice", True)
+    assert {one.error_code for one in desk.replied.values()} == {WRONG} and len(desk.replied) == 3  # type: ignore[attr-defined]
+    good, *bad = desk.told()
+    assert (good["principal"], good["mechanism"], good["listener"]) == ("User:alice", "Bearer", "http")
+    assert len(bad) == 3 and {one["event"] for one in bad} == {"login failed"}
+
+
+def test_without_an_identity_provider_a_token_is_no_login() -> None:
+    desk = AuditedDesk()
+    desk.step(PasswordGiven(1, None, Secret(of_alice()), "127.0.0.1"))
+    desk.wait(DELAY_MS)
+    assert desk.replied[1] == LoginReply(error_code=WRONG)

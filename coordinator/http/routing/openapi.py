@@ -64,8 +64,9 @@ def document(routes: Iterable[HttpRoute], version: str, *, wants_logins: bool = 
         "components": {"schemas": components.all()},
     }
     if wants_logins:
-        found["components"]["securitySchemes"] = {"basic": {"type": "http", "scheme": "basic"}}
-        found["security"] = [{"basic": []}]
+        schemes = ("basic", "bearer")
+        found["components"]["securitySchemes"] = {name: {"type": "http", "scheme": name} for name in schemes}
+        found["security"] = [{name: []} for name in schemes]
     decoded: Json = msgspec.json.decode(msgspec.json.encode(found))  # defaults of Structs are tuples
     return decoded
 
