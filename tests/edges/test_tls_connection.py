@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -366,6 +367,42 @@ async def test_handshakes_are_counted_to_the_most() -> None:
     handshakes.over()
     handshakes.begin()
     assert handshakes.under_way == 1
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_what_came_while_reading_was_paused_is_read_though_its_client_has_closed(run: Run, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    sent = bytes(range(256)) * 800
+
+    said = threading.Event()
+
+    def say_and_close(port: int) -> None:
+        with dial(port, folder.trusting()) as peer:
+            peer.sendall(sent)
+            peer.shutdown(socket.SHUT_WR)
+            said.set()
+            read(peer, 1)
+
+    async def serve() -> bytes:
+        served: list[Large] = []
+
+        def client() -> Large:
+            served.append(Large(0))
+            return served[-1]
+
+        server = await listen_at(client, "127.0.0.1", 0, ListeningTls(folder.own(), None))
+        saying = asyncio.create_task(asyncio.to_thread(say_and_close, server.sockets[0].getsockname()[1]))
+        one = await made(served)
+        one.transport.pause_reading()
+        await asyncio.to_thread(said.wait)
+        await asyncio.wait([one.done], timeout=0.5)  # uvloop closes now; asyncio waits for what is paused
+        one.transport.resume_reading()
+        await one.done
+        await saying
+        server.close()
+        return bytes(one.heard)
+
+    assert run(serve()) == sent
 
 
 def dial(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:

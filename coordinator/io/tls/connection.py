@@ -1,6 +1,8 @@
 """EDGE: a client's connection over TLS. To the protocol above it is a transport like any other."""
 
 import asyncio
+import contextlib
+import ssl
 from collections import deque
 from typing import Any, Protocol
 
@@ -64,6 +66,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._client.buffer_updated(nbytes)
 
     def eof_received(self) -> bool:
+        self._read_rest()
         self._end()  # a client that ended its TLS session reads no answers: the loop closes now
         return self._client.eof_received()
 
@@ -75,8 +78,20 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._read_rest()
         self._end()
         self._client.connection_lost(exc)
+
+    def _read_rest(self) -> None:
+        """Hand on what was received and not read yet. When a client closes its socket while reading is paused, uvloop
+        drops that, and asyncio what exceeds one buffer: records of `acks=0` that nobody would send again.
+        """
+        tls = self._transport.get_extra_info("ssl_object")
+        if self._is_closing or tls is None:
+            return
+        with contextlib.suppress(ssl.SSLError):
+            while count := tls.read(len(room := self._client.get_buffer(-1)), room):
+                self._client.buffer_updated(count)
 
     # ---------------------------------------------------------------------------------------- to the client: transport
 
