@@ -154,7 +154,10 @@ def test_who_shows_no_certificate_or_a_strange_one_is_not_let_in(folder: Folder,
     with secured(folder, tmp_path, clients_show=True) as daemon:
         known = librdkafka(daemon, folder, **folder.shown())
         assert AdminClient(known).list_topics(timeout=60).brokers
-        told = ({}, "the client shows no certificate"), (strange.shown(), "the client's certificate is refused")
+        told: tuple[tuple[dict[str, str], str], ...] = (
+            ({}, "the client shows no certificate"),
+            (strange.shown(), "the client's certificate is refused"),
+        )
         for how, sentence in told:
             refused = AdminClient(librdkafka(daemon, folder, **how))
             with pytest.raises(KafkaException):
