@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclCreation, AclOperation
 
 CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
@@ -49,6 +49,19 @@ class Acl(NamedTuple):
     host: str
     operation: int
     permission: int
+
+    @classmethod
+    def of(cls, creation: AclCreation) -> "Acl":
+        """Make the binding that a CreateAcls asks for, sound or not."""
+        return cls(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
 
 
 class AclFilter(NamedTuple):

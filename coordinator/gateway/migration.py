@@ -17,7 +17,8 @@ from coordinator.gateway.migration_lookup import (
     offset_fetch_reply,
     offset_records,
 )
-from coordinator.groups.classic.notes import Cause, counted
+from coordinator.groups.classic.notes import Cause
+from coordinator.groups.notes import counted
 from coordinator.handlers.admission import admit_write
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import Note

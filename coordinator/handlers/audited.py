@@ -155,18 +155,7 @@ def _acl(acl: Acl) -> str:
 
 
 def _created_acls(core: Core, message: CreateAcls) -> Facts:
-    asked = (
-        Acl(
-            one.resource_type,
-            one.resource_name,
-            one.resource_pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
-        )
-        for one in message.creations
-    )
+    asked = map(Acl.of, message.creations)
     return {_acl(acl): Fact(True, True) for acl in asked if acl in core.accounts.authorizer.acls}
 
 

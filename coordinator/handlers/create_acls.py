@@ -14,18 +14,7 @@ def create_acls(core: Core, ref: RequestRef, message: CreateAcls, moment: Moment
     """Add the bindings that are sound, in one batch; durable when answered."""
     if refuse_without_authorizer(core, ref):
         return
-    asked = [
-        Acl(
-            one.resource_type,
-            one.resource_name,
-            one.resource_pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
-        )
-        for one in message.creations
-    ]
+    asked = [Acl.of(one) for one in message.creations]
     problems = [problem_of(acl) for acl in asked]
     known = core.accounts.authorizer.acls
     sound = dict.fromkeys(

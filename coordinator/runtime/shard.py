@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
-from coordinator.config.keys import INT_MAX, BackwardCommits
+from coordinator.config.keys import BackwardCommits
 from coordinator.groups.classic import applying
 from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.state import ClassicGroup
@@ -15,7 +15,6 @@ from coordinator.groups.classic.table import decide
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerGroupSettings
 from coordinator.groups.consumer.topics import NoTopics, TopicImage
 from coordinator.groups.outcome import Answer, IdSource, Outcome
-from coordinator.records.codec import encode, encode_marker, encode_offsets
 from coordinator.records.consumer_records import (
     ConsumerGroupRecord,
     ConsumerMemberRecord,
@@ -48,29 +47,23 @@ from coordinator.runtime.kinds.kind_records import (
     end_on_record,
     refuse_backward,
     refuse_member,
-    state_changed,
 )
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.partition_writer import TOO_LARGE, PartitionWriter
 from coordinator.runtime.shard_log import ShardLog
 from coordinator.runtime.slices import SlicedRequests, run_steps
-from partition_log.errors import AppendError
 from partition_log.store.limits import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
-from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
+from protocol.record_batch import encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _SETTLE_ROUNDS = 64
 NO_PRODUCER = -1  # producer id of a batch outside a transaction
 
-# See docs/spec/group-protocol.md#0.5: a full disk is a storage error, which reads as NOT_COORDINATOR
-_APPEND_ERRORS = {
-    AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
-    AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 _RULING = (
     GroupMetadata,
     MemberReplaced,
@@ -82,7 +75,6 @@ _RULING = (
     ConsumerTombstone,
 )
 """Records that may bring the expiry of a group or its offsets forward."""
-_TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
 
 
 class ShardState(enum.Enum):
@@ -117,11 +109,6 @@ class ShardTools(NamedTuple):
     """Work in slices of the node; None for shards that only load."""
 
 
-def new_consumer(tools: ShardTools, group_id: str) -> ConsumerGroup:
-    """Make the server-driven state of a group."""
-    return ConsumerGroup(group_id, tools.consumer_settings(group_id), tools.topics)
-
-
 class Shard:
     """The groups whose ids hash to one partition of `__consumer_offsets`."""
 
@@ -146,7 +133,7 @@ class Shard:
         self.deleting: set[str] = set()
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self._tools = tools
-        self.new_consumer = partial(new_consumer, tools)
+        self._writer = PartitionWriter(log, tools.outbox, tools.max_batch_bytes)
 
     # --- the write rule ---
 
@@ -184,7 +171,7 @@ class Shard:
                 if present is not None:
                     self.counts.count(present)
                     if classic.state is not before:
-                        state_changed(self, group.group_id, before, run.moment.wall_ms - since_ms)
+                        self._state_changed(group.group_id, before, run.moment.wall_ms - since_ms)
                 return run.answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -212,8 +199,20 @@ class Shard:
         events.extend(out.follow_ups)
         for steps in out.work:
             assert tools.slices is not None, "work of groups needs a node"
-            tools.slices.add(run_steps(steps, partial(_process_if_present, self, group)))
+            tools.slices.add(run_steps(steps, partial(self._process_if_present, group)))
         return bool(out.records)
+
+    def _state_changed(self, group_id: str, before: GroupState, lasted_ms: int) -> None:
+        """Note that the group is in another state than `before`, in which it was for so long."""
+        self.expirations.note_change(group_id)
+        self.counts.tallies.lasted(group_id, before.title, lasted_ms)
+
+    def _process_if_present(self, group: Group, event: AnyEvent, moment: Moment) -> bool:
+        """Run the event unless the group has ended; return whether it was run."""
+        if self.state is not ShardState.ACTIVE or self.groups.get(group.group_id) is not group:
+            return False
+        self.process(group, event, moment)
+        return True
 
     def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
         """Append a commit: return the reply, valid when `position_of` the group is durable, or the error. A commit
@@ -228,32 +227,19 @@ class Shard:
             decided = refuse_backward(group, records, decided)
         if not records:
             return decided
-        payload = encode_offsets(records, self._tools.max_batch_bytes)
-        if payload is None:
-            return _TOO_LARGE
-        producer_id = NO_PRODUCER
+        producer: tuple[int, int] | None = None
         if type(message) is TxnOffsetCommit:
-            producer_id = message.producer_id
-            producer = producer_id, message.producer_epoch, 0
-            batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
-        else:
-            batch = seal_batch(payload, len(records), moment.wall_ms)
-        if (failed := self._write_of(group.group_id, batch)) is not None:
+            producer = message.producer_id, message.producer_epoch
+        if (failed := self._writer.append_offsets(group.group_id, records, moment, producer)) is not None:
             return failed
-        self._apply_offsets(records, producer_id, group)
+        self._apply_offsets(records, NO_PRODUCER if producer is None else producer[0], group)
         return decided
 
     def import_offsets(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
         """Store offsets imported from another coordinator, all of them or none; durable when `position_of` is. They are
         one batch, limited only by a segment of the write-ahead log. At least one record is required."""
-        payload = encode_offsets(records, INT_MAX)
-        if payload is None:
-            return _TOO_LARGE
-        batch = seal_batch(payload, len(records), moment.wall_ms)
-        appended = self.log.append(batch, must_fit=False)
-        if isinstance(appended, AppendError):
-            return _APPEND_ERRORS[appended]
-        self._tools.outbox.wrote(group.group_id, appended.position)
+        if (failed := self._writer.import_offsets(group.group_id, records, moment)) is not None:
+            return failed
         self._apply_offsets(records, NO_PRODUCER, group)
         return None
 
@@ -267,7 +253,7 @@ class Shard:
     def end_transaction(self, marker: TransactionEnded, moment: Moment) -> Appended | ErrorCode:
         """Append the marker and return its place. The marker of an unknown producer changes nothing
         here, and is appended all the same: other partitions' logs may know the producer."""
-        appended = self._write(_marker_batch(marker, moment))
+        appended = self._writer.append_marker(marker, moment)
         if not isinstance(appended, ErrorCode):
             for group_id in self.apply_marker(marker):
                 self._tools.outbox.wrote(group_id, appended.position)
@@ -277,8 +263,8 @@ class Shard:
         self, records: list[ShardRecord], group: Group | None, moment: Moment, *, is_splittable: bool = False
     ) -> ErrorCode | None:
         """Append and apply the records. Of splittable records some parts may be stored when a later one is refused."""
-        failed = self._append(records, moment)
-        if failed is _TOO_LARGE and is_splittable and len(records) > 1:
+        failed = self._writer.append_records(records, moment)
+        if failed is TOO_LARGE and is_splittable and len(records) > 1:
             half = len(records) // 2
             for part in (records[:half], records[half:]):
                 if failed := self.record(part, group, moment, is_splittable=True):
@@ -288,26 +274,6 @@ class Shard:
             for record in records:
                 self.apply(record, group)
         return failed
-
-    def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
-        """Append all records or none, as one batch. They share the position of the batch."""
-        encoded = _encoded(records, self._tools.max_batch_bytes)
-        batch = None if encoded is None else encode_batch(encoded, timestamp_ms=moment.wall_ms)
-        return _TOO_LARGE if batch is None else self._write_of(records[0].group_id, batch)
-
-    def _write_of(self, group_id: str, batch: bytes) -> ErrorCode | None:
-        appended = self._write(batch)
-        if isinstance(appended, ErrorCode):
-            return appended
-        self._tools.outbox.wrote(group_id, appended.position)
-        return None
-
-    def _write(self, batch: bytes) -> Appended | ErrorCode:
-        """Append the batch. Return its place, or the error for clients."""
-        if len(batch) > self._tools.max_batch_bytes:
-            return _TOO_LARGE
-        appended = self.log.append(batch)
-        return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended
 
     def append_notes(self, unnumbered: Iterable[Note], moment: Moment) -> None:
         """Append notes to the journal."""
@@ -365,6 +331,10 @@ class Shard:
         """Make a new group: Empty, and added only when a record of it is applied."""
         settings = self._tools.overrides.get(group_id, self._tools.settings)
         return Group(group_id, self, ClassicGroup(group_id, settings))
+
+    def new_consumer(self, group_id: str) -> ConsumerGroup:
+        """Make the server-driven state of a group."""
+        return ConsumerGroup(group_id, self._tools.consumer_settings(group_id), self._tools.topics)
 
     def _ensure(self, group_id: str, group: Group | None = None) -> Group:
         """Return the group, added if it is absent: this object, or a new one."""
@@ -429,34 +399,3 @@ class _Run(NamedTuple):
     moment: Moment
     events: deque[AnyEvent]
     answers: list[Answer]
-
-
-def _process_if_present(shard: Shard, group: Group, event: AnyEvent, moment: Moment) -> bool:
-    """Run the event unless the group has ended; return whether it was run."""
-    if shard.state is not ShardState.ACTIVE or shard.groups.get(group.group_id) is not group:
-        return False
-    shard.process(group, event, moment)
-    return True
-
-
-def _marker_batch(marker: TransactionEnded, moment: Moment) -> bytes:
-    return encode_batch(
-        [encode_marker(marker)],
-        timestamp_ms=moment.wall_ms,
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        transactional=True,
-        control=True,
-    )
-
-
-def _encoded(records: Sequence[ShardRecord], most_bytes: int) -> list[tuple[bytes, bytes | None]] | None:
-    """Encode the records; None if they are larger than a batch may be, found before the memory is taken."""
-    encoded, size = [], 0
-    for record in records:
-        key, value = encode(record)
-        size += len(key) + len(value or b"")
-        if size > most_bytes:
-            return None
-        encoded.append((key, value))
-    return encoded

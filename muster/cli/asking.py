@@ -110,6 +110,20 @@ def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClien
 
 
 @contextmanager
+def administering(ctx: typer.Context, bootstrap: str | None, not_permitted: str) -> Iterator[ClusterClient]:
+    """Same as `reaching`. Raises Complaint with the sentence `not_permitted` where the access rules of the cluster
+    refuse a request.
+    """
+    with reaching(ctx, bootstrap) as cluster:
+        try:
+            yield cluster
+        except Refused as refused:
+            if refused.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                raise Complaint(not_permitted) from None
+            raise
+
+
+@contextmanager
 def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
     """Same as `reaching`, for what is about topics. Raises Complaint where musterd stands beside a Kafka cluster and
     has never reached it: it knows of no topic then, and that would look as if there were none.

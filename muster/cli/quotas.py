@@ -1,13 +1,12 @@
 """`muster quotas list`, `set LIMIT=VALUE...` and `delete LIMIT...`: limits of users, client ids and addresses."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
 
-from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
+from muster.blocking.cluster import expect
+from muster.cli.asking import AsJson, Bootstrap, Complaint, administering
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -39,7 +38,7 @@ Names = Annotated[list[str], typer.Argument(metavar="LIMIT...")]
 @app.command("list")
 def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
     """All limits."""
-    with _administering(ctx, bootstrap) as cluster:
+    with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         reply = expect(DescribeClientQuotasReply, cluster.ask(DescribeClientQuotas()))
     _check(reply.error_code, reply.error_message)
     entries = reply.entries or ()
@@ -73,7 +72,7 @@ def set_command(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Set limits: what a user, a client id or an address may use in a second."""
-    entity = _entity(("user", user, default_user), ("client-id", client_id, default_client_id), ("ip", ip, default_ip))
+    entity = _entity(user, default_user, client_id, default_client_id, ip, default_ip)
     _alter(ctx, bootstrap, entity, [_read(one) for one in limits])
     print(f"Set {', '.join(limits)} of {_shown(entity)}.")
 
@@ -91,12 +90,21 @@ def delete(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete limits."""
-    entity = _entity(("user", user, default_user), ("client-id", client_id, default_client_id), ("ip", ip, default_ip))
+    entity = _entity(user, default_user, client_id, default_client_id, ip, default_ip)
     _alter(ctx, bootstrap, entity, [QuotaChange(one, remove=True) for one in limits])
     print(f"Deleted {', '.join(limits)} of {_shown(entity)}.")
 
 
-def _entity(*parts: tuple[str, str | None, bool]) -> tuple[QuotaEntity, ...]:
+def _entity(
+    user: str | None,
+    default_user: bool,
+    client_id: str | None,
+    default_client_id: bool,
+    ip: str | None,
+    default_ip: bool,
+) -> tuple[QuotaEntity, ...]:
+    """Return whom the options name. Raises Complaint if that is nobody, or one and all."""
+    parts = (("user", user, default_user), ("client-id", client_id, default_client_id), ("ip", ip, default_ip))
     for kind, name, is_default in parts:
         if name is not None and is_default:
             raise Complaint(f"--{kind} and --default-{kind} cannot both be meant")
@@ -121,22 +129,10 @@ def _shown(entity: Iterable[QuotaEntity]) -> str:
 def _alter(
     ctx: typer.Context, bootstrap: str | None, entity: tuple[QuotaEntity, ...], changes: Iterable[QuotaChange]
 ) -> None:
-    with _administering(ctx, bootstrap) as cluster:
+    with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         reply = expect(AlterClientQuotasReply, cluster.ask(AlterClientQuotas((AlteringQuota(entity, tuple(changes)),))))
         for one in reply.entries:
             _check(one.error_code, one.error_message)
-
-
-@contextmanager
-def _administering(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
-    """Same as `reaching`; says what is missing to those who may not administer limits."""
-    with reaching(ctx, bootstrap) as cluster:
-        try:
-            yield cluster
-        except Refused as refused:
-            if refused.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise Complaint(_NOT_PERMITTED) from None
-            raise
 
 
 def _check(code: ErrorCode, sentence: str | None) -> None:

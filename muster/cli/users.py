@@ -7,15 +7,14 @@ sees who lists processes. The key is derived here: the password itself is not se
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from getpass import getpass
 from typing import Annotated, Final
 
 import typer
 
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
+from muster.cli.asking import AsJson, Bootstrap, Complaint, administering
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -42,7 +41,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 @app.command("list")
 def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
     """All users, and the mechanisms they have credentials of."""
-    with _administering(ctx, bootstrap) as cluster:
+    with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         users = _users(cluster)
     if as_json:
         show_json([{"name": one.user, "mechanisms": _mechanisms(one)} for one in users])
@@ -55,7 +54,7 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
 @app.command()
 def create(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> None:
     """Make a user. The password is read from the terminal, or from standard input."""
-    with _administering(ctx, bootstrap) as cluster:
+    with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         if any(one.user == name for one in _users(cluster)):
             raise Complaint(f"there is a user {name!r} already: `muster users password` sets another password")
         _set(cluster, name, _read_password(name))
@@ -65,7 +64,7 @@ def create(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> None:
 @app.command()
 def password(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> None:
     """Set a user's password. It is read from the terminal, or from standard input."""
-    with _administering(ctx, bootstrap) as cluster:
+    with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         _known(cluster, name)
         _set(cluster, name, _read_password(name))
     print(f"Set the password of user {name}.")
@@ -74,23 +73,11 @@ def password(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> Non
 @app.command()
 def delete(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> None:
     """Delete a user's credentials. Connections that are logged in stay so until their login expires."""
-    with _administering(ctx, bootstrap) as cluster:
+    with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         user = _known(cluster, name)
         deletions = tuple(ScramDeletion(name, one.mechanism) for one in user.credential_infos)
         _alter(cluster, AlterUserScramCredentials(deletions))
     print(f"Deleted user {name}.")
-
-
-@contextmanager
-def _administering(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
-    """Same as `reaching`; says what is missing to those who may not administer users."""
-    with reaching(ctx, bootstrap) as cluster:
-        try:
-            yield cluster
-        except Refused as refused:
-            if refused.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise Complaint(_NOT_PERMITTED) from None
-            raise
 
 
 def _users(cluster: ClusterClient) -> list[DescribedUserScram]:

@@ -18,7 +18,7 @@ from protocol.messages.topics import DeletableTopic, DeleteTopics, DeleteTopicsR
 
 _NONE = ErrorCode.NONE
 READY_WITHIN_S = 60.0
-PATIENCE = 3
+PATIENCE = 6
 """Limits are for a quiet machine; a busy one has so many times as long, and only what fails takes it."""
 
 

@@ -55,7 +55,7 @@ def consumer_of(bootstrap: str, topic: str, *interceptors: ConsumerInterceptor) 
 
 
 async def steady(consumer: Consumer) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while len(consumer.positions()) < 2:
             await consumer.poll(0.05)
 
@@ -83,7 +83,7 @@ async def test_a_wakeup_that_meets_records_is_raised_once_and_loses_none(bootstr
         for number in range(5):
             await produce(bootstrap, topic, b"%d" % number)
             asyncio.get_running_loop().call_later(number / 1000, consumer.wakeup)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while len(values) < number + 1 or woken < number + 1:
                     try:
                         values += [record.value for record in await consumer.poll(0.5)]
@@ -96,7 +96,7 @@ async def test_records_can_be_had_by_partition(bootstrap: str, topic: str) -> No
     await produce(bootstrap, topic, b"0", b"1", b"2", b"3")
     async with consumer_of(bootstrap, topic) as consumer:
         seen: dict[TopicPartition, list[bytes]] = {}
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while sum(map(len, seen.values())) < 4:
                 for one, records in (await consumer.poll(0.2, by_partition=True)).items():
                     seen.setdefault(one, []).extend(record.value for record in records)
@@ -183,7 +183,7 @@ async def test_a_producer_s_interceptors_see_records_go_and_arrive(bootstrap: st
     assert producer.metrics()["record-send-total"] == 2
     async with consumer_of(bootstrap, topic) as consumer:
         values: list[bytes] = []
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while len(values) < 2:
                 values += [record.value for record in await consumer.poll(0.2)]
     assert sorted(values) == [b"LAST", b"QUIET"]
@@ -207,7 +207,7 @@ async def test_what_is_given_up_at_close_is_heard_of_before_the_chain_is_closed(
 async def test_metrics_can_be_collected_in_the_loop(bootstrap: str, topic: str) -> None:
     await produce(bootstrap, topic, b"a", b"b")
     async with consumer_of(bootstrap, topic) as consumer:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while consumer.metrics()["records-consumed-total"] < 2:
                 await consumer.poll(0.2)
         await consumer.commit()

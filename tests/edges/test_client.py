@@ -348,8 +348,8 @@ def test_a_record_that_arrives_while_polling_is_returned_at_once(daemon: Daemon,
         consumer.poll(1)
         started = time.monotonic()
         threading.Timer(0.3, produce, (daemon, 1, topic)).start()
-        assert len(consumer.poll(10)) == 1
-        assert 0.2 < time.monotonic() - started < 9
+        assert len(consumer.poll(120)) == 1
+        assert 0.2 < time.monotonic() - started < 60
 
 
 def test_a_consumer_closed_and_opened_again_goes_on_where_it_was(daemon: Daemon, topic: str) -> None:

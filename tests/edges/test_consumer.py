@@ -154,8 +154,8 @@ def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(daemon: Daemon) -> 
         began = time.monotonic()
         timer.start()
         with pytest.raises(WokenUp):
-            consumer.poll(20)
-        assert 0.1 <= time.monotonic() - began < 15
+            consumer.poll(120)
+        assert 0.1 <= time.monotonic() - began < 60
         timer.join()
         assert consumer.poll(0) == []  # raised once
 
@@ -366,6 +366,6 @@ def test_closing_while_the_coordinator_is_dead_takes_as_long_as_it_may(tmp_path:
         daemon.kill()
         began = time.monotonic()
         consumer.close(2.0)
-        assert 1.5 < time.monotonic() - began < 10
+        assert 1.5 < time.monotonic() - began < 25, "not the 30 s that it has by itself"
         assert told == [ALL]
         consumer.close()

@@ -18,16 +18,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.acls import AclCreation, AclOperation, CreateAcls, CreateAclsReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
+from tests.edges import logins
 from tests.edges.musterd import Daemon, running, within
 
-ROOT = ("root", "first secret")
+ROOT = (logins.ROOT, logins.PASSWORD)
 BILLING = ("billing", "second secret")
-NATIVELY = {
-    "security.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism": "SCRAM-SHA-512",
-    "sasl.username": ROOT[0],
-    "sasl.password": ROOT[1],
-}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +37,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         "super.users=User:root",
         with_http=True,
     ) as one:
-        with ClusterClient(one.bootstrap, security=NATIVELY) as connection:
+        with ClusterClient(one.bootstrap, security=logins.security("SCRAM-SHA-512")) as connection:
             rules = [
                 (AclResourceType.CLUSTER, CLUSTER_NAME, AclOperation.DESCRIBE),
                 (AclResourceType.GROUP, "pay", AclOperation.DESCRIBE),
@@ -57,10 +52,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
             )
             assert isinstance(committed, OffsetCommitReply)
             assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
-        environment = {"MUSTER_" + name.upper().replace(".", "_"): value for name, value in NATIVELY.items()}
         subprocess.run(
             [sys.executable, "-m", "muster.cli", "--bootstrap", one.bootstrap, "users", "create", BILLING[0]],
-            env={**os.environ, **environment},
+            env={**os.environ, **logins.environment("SCRAM-SHA-512")},
             input=f"{BILLING[1]}\n",
             text=True,
             check=True,
@@ -80,7 +74,7 @@ def fetch(daemon: Daemon, path: str, user: tuple[str, str] | None, body: object 
     if user is not None:
         request.add_header("Authorization", "Basic " + b64encode(":".join(user).encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()

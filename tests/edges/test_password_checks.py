@@ -8,7 +8,7 @@ from coordinator.node.effects import CheckPassword
 from coordinator.node.events import Event, PasswordChecked
 from tests.accounts.rig import accounts_of
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def check_of(number: int, password: str) -> CheckPassword:

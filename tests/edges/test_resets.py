@@ -20,7 +20,7 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import running, within
 
 PARTITIONS = 4
-AT_MOST_S = 15.0
+AT_MOST_S = 90.0
 
 
 class Resets:

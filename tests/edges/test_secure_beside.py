@@ -15,8 +15,8 @@ __all__ = ["gate", "guarded"]  # fixtures
 
 WRONG = {**LOGIN, "sasl.password": "guess"}
 WHAT = "'me' is not let in by PLAIN"
-SLOW_MS = 20_000
-SOON_S = 8.0
+SLOW_MS = 120_000
+SOON_S = 50.0
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def front(gate: Gate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daem
 
 def test_a_wrong_password_at_the_broker_is_told_at_once_to_whoever_writes(front: Daemon) -> None:
     begun = time.monotonic()
-    producer = Producer(front.bootstrap, broker_security=WRONG, request_timeout_ms=8_000, delivery_timeout_ms=SLOW_MS)
+    producer = Producer(front.bootstrap, broker_security=WRONG, request_timeout_ms=60_000, delivery_timeout_ms=SLOW_MS)
     producer.send("orders", b"x", partition=0)
     with pytest.raises(AuthenticationFailed, match=WHAT):
         producer.flush()
@@ -50,7 +50,7 @@ def test_a_wrong_password_at_the_broker_is_told_at_once_to_whoever_writes(front:
 async def test_so_it_is_in_an_event_loop(front: Daemon) -> None:
     begun = time.monotonic()
     producer = muster.aio.Producer(
-        front.bootstrap, broker_security=WRONG, request_timeout_ms=8_000, delivery_timeout_ms=SLOW_MS
+        front.bootstrap, broker_security=WRONG, request_timeout_ms=60_000, delivery_timeout_ms=SLOW_MS
     )
     sent = await producer.send("orders", b"x", partition=0)
     with pytest.raises(AuthenticationFailed, match=WHAT):

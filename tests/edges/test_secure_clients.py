@@ -32,7 +32,7 @@ from tests.edges.gate import Gate, opened
 from tests.edges.musterd import Daemon, running, within
 
 ZERO = TopicPartition("orders", 0)
-WAIT_S = 15.0
+WAIT_S = 60.0
 ME = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "secret"}
 NOTHING = Metadata(())
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", **ME}

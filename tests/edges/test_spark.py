@@ -277,7 +277,7 @@ def test_stopping_a_query_leaves_the_group_long_before_its_session_would_end(
     began = time.monotonic()
     query.stop()
     assert within(10, lambda: members_of(daemon, GROUP) == 0)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50, "its session lasts a minute"
 
 
 def test_a_query_goes_on_when_the_daemon_dies_and_comes_back(

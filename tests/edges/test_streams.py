@@ -92,7 +92,7 @@ def test_h76_a_stream_without_messages_times_out_and_can_be_iterated_again(daemo
             began = time.monotonic()
             with pytest.raises(ConsumerTimeout, match="200 ms"):
                 next(stream)
-            assert 0.19 <= time.monotonic() - began < 10
+            assert time.monotonic() - began >= 0.19
         _send(daemon, 1, range(3))
         got: list[int] = []
         while len(got) < 3:  # on a machine that is busy with other things

@@ -87,11 +87,11 @@ def test_stock_clients_write_and_read_over_tls(daemon: Daemon, folder: Folder) -
     values = [os.urandom(100_000) for _ in range(30)]
     for value in values:
         producer.produce("orders", value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer(librdkafka(daemon, folder) | {"group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
     got: list[bytes | None] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(got) < 30 and time.monotonic() < deadline:
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
@@ -132,7 +132,7 @@ def test_listeners_that_are_not_named_stay_as_they_are(folder: Folder, tmp_path:
         urlopen(f"http://127.0.0.1:{daemon.http_port}/readyz", timeout=5) as answer,
     ):
         assert json.load(answer)["ready"] is True
-        assert AdminClient(librdkafka(daemon, folder)).list_topics(timeout=10).brokers
+        assert AdminClient(librdkafka(daemon, folder)).list_topics(timeout=60).brokers
 
 
 def test_tls_older_than_1_2_is_not_spoken(daemon: Daemon, folder: Folder) -> None:
@@ -153,13 +153,17 @@ def test_who_shows_no_certificate_or_a_strange_one_is_not_let_in(folder: Folder,
     strange = Folder(tmp_path / "strange")
     with secured(folder, tmp_path, clients_show=True) as daemon:
         known = librdkafka(daemon, folder, **folder.shown())
-        assert AdminClient(known).list_topics(timeout=10).brokers
-        for how in ({}, strange.shown()):
+        assert AdminClient(known).list_topics(timeout=60).brokers
+        told: tuple[tuple[dict[str, str], str], ...] = (
+            ({}, "the client shows no certificate"),
+            (strange.shown(), "the client's certificate is refused"),
+        )
+        for how, sentence in told:
+            refused = AdminClient(librdkafka(daemon, folder, **how))
             with pytest.raises(KafkaException):
-                AdminClient(librdkafka(daemon, folder, **how)).list_topics(timeout=2)
-        assert within(5, lambda: "the client shows no certificate" in log_of(daemon))
-        assert within(5, lambda: "the client's certificate is refused" in log_of(daemon))
-        assert AdminClient(known).list_topics(timeout=10).brokers
+                refused.list_topics(timeout=2)
+            assert within(10, lambda sentence=sentence: sentence in log_of(daemon))  # it goes on trying
+        assert AdminClient(known).list_topics(timeout=60).brokers
         assert daemon.stop() == 0
     assert "Traceback" not in log_of(daemon)
 
@@ -187,7 +191,7 @@ def test_handshakes_that_are_never_finished_hold_nobody_up_and_end(daemon: Daemo
         halves = [open_half(sockets, daemon.kafka_port) for _ in range(200)]
         for number, half in enumerate(halves):
             half.sendall(b"\x16\x03\x01\x02\x00\x01"[: number % 7])
-        assert AdminClient(librdkafka(daemon, folder)).list_topics(timeout=10).brokers
+        assert AdminClient(librdkafka(daemon, folder)).list_topics(timeout=60).brokers
         for half in halves[:100]:
             half.close()
         began = time.monotonic()
@@ -295,7 +299,7 @@ def test_who_reads_nothing_over_tls_takes_no_more_than_is_allowed_and_holds_nobo
         producer = Producer(librdkafka(daemon, folder) | {"message.max.bytes": "2000000"})
         for _ in range(8):
             producer.produce("big", os.urandom(MIB - 1_000))
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         part = FetchPartition(0, 0, partition_max_bytes=8 * MIB)
         fetch = Fetch((FetchTopic("big", (part,)),), max_bytes=8 * MIB, max_wait_ms=0)
         with (
@@ -321,7 +325,7 @@ def test_large_answers_arrive_whole_whoever_reads_them_slowly(daemon: Daemon, fo
     values = [os.urandom(MIB - 1_000) for _ in range(8)]
     for value in values:
         producer.produce("big", value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     part = FetchPartition(0, 0, partition_max_bytes=9 * MIB)
     fetch = Fetch((FetchTopic("big", (part,)),), max_bytes=9 * MIB, max_wait_ms=0)
     client = KafkaClient("slow", 10 * MIB)

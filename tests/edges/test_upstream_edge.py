@@ -108,7 +108,7 @@ class Heard:
         return {broker.node_id: broker.advertised_port for broker in found[-1].brokers} if found else {}
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while not holds():
                 self.happened.clear()
                 await self.happened.wait()

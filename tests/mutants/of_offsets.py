@@ -52,10 +52,9 @@ MUTANTS = (
         (
             Edit(
                 _SHARD,
-                "        if (failed := self._write_of(group.group_id, batch)) is not None:\n"
-                "            return failed\n        self._apply_offsets(",
-                "        if (failed := self._write_of(group.group_id, batch)) is not None:\n"
-                "            self._apply_offsets(records, producer_id, group)\n"
+                "records, moment, producer)) is not None:\n            return failed\n        self._apply_offsets(",
+                "records, moment, producer)) is not None:\n"
+                "            self._apply_offsets(records, NO_PRODUCER if producer is None else producer[0], group)\n"
                 "            return failed\n        self._apply_offsets(",
             ),
         ),

@@ -1,13 +1,13 @@
 """Notes of a classic group: the reasons for its rebalances, in words an operator can act on."""
 
 import enum
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.notes import NoteFacts, append_note
 from coordinator.groups.outcome import Outcome
-from coordinator.records.records import Note
-from protocol.messages.groups import OffsetChange, Origin, PreviousHolder, SlowestMember
+from protocol.messages.groups import Origin
 
 
 class Cause(enum.StrEnum):
@@ -41,20 +41,6 @@ class Cause(enum.StrEnum):
     DOWNGRADED = "group downgraded"
 
 
-class NoteFacts(TypedDict, total=False):
-    """Fields of a note beyond its sentence."""
-
-    origin: Origin | None
-    took_ms: int
-    slowest: SlowestMember | None
-    joined: tuple[str, ...]
-    previous: PreviousHolder | None
-    idle_ms: int
-    rebalance_timeout_ms: int
-    act: str
-    changes: tuple[OffsetChange, ...]
-
-
 def departure(member: Member, now_ms: int) -> NoteFacts:
     """Return the facts about a member that is gone: its client, and whether its application had stopped polling."""
     active_ms = max(member.parked_ms, member.committed_ms)
@@ -77,32 +63,12 @@ def note(
     cause: Cause,
     initiator: str,
     detail: str,
-    subject: str = "",
     **facts: Unpack[NoteFacts],
 ) -> None:
-    """Append a note. `kind` and `subject` as in `Note`; `detail` is a sentence for people. Without an `origin` it is
-    that of the initiator, if the group has that member."""
+    """Append a note. `detail` is a sentence for people. Without an `origin` it is that of the initiator, if it is
+    a member."""
     member = group.members.get(initiator)
     if member is not None and facts.get("origin") is None:
         # None: not heard since a load
         facts["origin"] = origin_of_client(member.client or Client(member.client_id, member.client_host))
-    out.notes.append(
-        Note(
-            group_id=group.group_id,
-            kind=kind,
-            cause=cause.value,
-            initiator=initiator,
-            detail=detail,
-            generation_id=group.generation_id,
-            members=len(group.members),
-            group_state=group.state.title,
-            wall_ms=out.moment.wall_ms,
-            subject=subject,
-            **facts,
-        )
-    )
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a count: `1 member`, `2 members`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    append_note(group, out, kind, cause, initiator, detail, group.generation_id, len(group.members), **facts)

@@ -6,8 +6,9 @@ from collections.abc import Set as AbstractSet
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, GroupDeleted, RetentionDue
 from coordinator.groups.classic.group_states import GroupState
-from coordinator.groups.classic.notes import Cause, NoteFacts, counted, note, origin_of_client
+from coordinator.groups.classic.notes import Cause, note, origin_of_client
 from coordinator.groups.classic.state import ClassicGroup
+from coordinator.groups.notes import NoteFacts, counted
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.keys import MemberKey

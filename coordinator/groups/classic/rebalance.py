@@ -18,9 +18,10 @@ from coordinator.groups.classic.delayed import (
 from coordinator.groups.classic.election import elect_leader, elect_protocol
 from coordinator.groups.classic.events import Joining
 from coordinator.groups.classic.group_states import GroupState
-from coordinator.groups.classic.notes import Cause, NoteFacts, counted, departure, note
+from coordinator.groups.classic.notes import Cause, departure, note
 from coordinator.groups.classic.owning import departed
 from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.notes import NoteFacts, counted
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata, MemberRecord
@@ -49,14 +50,13 @@ def begin_rebalance(
     cause: Cause,
     initiator: str,
     detail: str,
-    subject: str = "",
     **facts: Unpack[NoteFacts],
 ) -> None:
     """Ask all members to join again. Do nothing if a rebalance is under way or the group is dead. `subject` is given
     where the cause can repeat without end (see `Note`)."""
     if group.state in (GroupState.PREPARING, GroupState.DEAD):
         return
-    note(group, out, "rebalance", cause, initiator, detail, subject, **facts)
+    note(group, out, "rebalance", cause, initiator, detail, **facts)
     if group.state is GroupState.COMPLETING:
         _give_up_sync(group, out, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()

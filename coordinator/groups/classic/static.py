@@ -96,7 +96,16 @@ def replacement_stored(group: ClassicGroup, event: ReplacementStored, out: Outco
     out.follow_ups.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
     previous = event.previous
-    note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member), previous=previous)
+    note(
+        group,
+        out,
+        "replaced",
+        Cause.STATIC_REPLACED,
+        event.member_id,
+        detail,
+        subject=_subject(member),
+        previous=previous,
+    )
     leads = group.leader == event.member_id
     reply = join_reply(group, event.member_id, ())
     if event.request.accepts_skip_assignment:
@@ -113,7 +122,9 @@ def _replace_and_rebalance(group: ClassicGroup, event: ReplaceStatic, out: Outco
     member = _replace(group, event, out)
     park(group, member, event, out)
     detail = f"instance {member.group_instance_id} came back: {event.client}"
-    begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail, _subject(member), previous=previous)
+    begin_rebalance(
+        group, out, Cause.STATIC_REPLACED, member.member_id, detail, subject=_subject(member), previous=previous
+    )
 
 
 def _holder(member: Member, out: Outcome) -> PreviousHolder:

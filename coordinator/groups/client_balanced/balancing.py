@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from coordinator.groups.client_balanced.events import BalanceDue, PartitionsFreed
-from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
+from coordinator.groups.client_balanced.notes import BalancedCause, note
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
+from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from membership.assignors import Subscriber, assign_sticky
@@ -34,7 +35,7 @@ def assign(group: BalancedGroup, event: BalanceDue, out: Outcome) -> None:
         member.target = targets[member.consumer_id]
         moved += sum(key not in before for _text, key in member.target)
         _offer(group, member, out)
-    detail = f"{partitions(len(group.meta))} over {len(group.members)} members, {moved} to a new one"
+    detail = f"{counted(len(group.meta), 'partition')} over {len(group.members)} members, {moved} to a new one"
     note(group, out, BalancedCause.ASSIGNED, "", detail, len(group.members), kind="admin")
 
 

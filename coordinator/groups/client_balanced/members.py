@@ -27,8 +27,9 @@ from coordinator.groups.client_balanced.grants import (
 )
 from coordinator.groups.client_balanced.guards import filters_of, node_id_of, replaced_by, source_count_of, topics_of
 from coordinator.groups.client_balanced.meta import with_meta
-from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
+from coordinator.groups.client_balanced.notes import BalancedCause, note
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
+from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
@@ -217,7 +218,7 @@ def leave(group: BalancedGroup, event: BalancedLeave, out: Outcome) -> None:
     rest = [entry for entry in group.owners.of(member.consumer_id) if group.key_of(entry) not in named]
     out.records.extend(map(group.owners.ended, rest))
     _remove_members(group, (member,), out)
-    detail = f"it had {partitions(len(named) + len(rest))}"
+    detail = f"it had {counted(len(named) + len(rest), 'partition')}"
     note(group, out, BalancedCause.LEFT, member.consumer_id, detail, len(group.members) - 1)
     out.reply(event.ref, LeaveMemberReply())
 
@@ -247,7 +248,7 @@ def _drop(group: BalancedGroup, member: BalancedGroupMember, out: Outcome, cause
             out.pushes.append((member.connection, lost))
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.consumer_id, cause.value)))
     if cause is BalancedCause.LEASE_OVER:
-        detail = f"silent for {member.session_timeout_ms} ms; it had {partitions(len(keys))}"
+        detail = f"silent for {member.session_timeout_ms} ms; it had {counted(len(keys), 'partition')}"
         note(group, out, cause, member.consumer_id, detail, left)
 
 
@@ -285,7 +286,7 @@ def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
     (docs/spec/client-balanced-groups.md#13.3)."""
     number = group.on_record.from_max_id + 1
     out.records.append(replace(group.on_record, from_max_id=number))
-    text = f"{partitions(len(list(group.owners)))} are owned"
+    text = f"{counted(len(list(group.owners)), 'partition')} are owned"
     if event.remark:
         text += f"; remark: {event.remark[:_REMARK_CHARACTERS]}"
     note(group, out, BalancedCause.FROM_MAX, event.origin, text, len(group.members), kind="admin")

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from coordinator.groups.client_balanced.events import AskMeta, MetaMade
 from coordinator.groups.client_balanced.grants import extend_lease
-from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
+from coordinator.groups.client_balanced.notes import BalancedCause, note
 from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import BalancedMetadata, Ownership
 from protocol.errors import ErrorCode
@@ -69,7 +70,7 @@ def _notify_lost(group: BalancedGroup, orphaned: list[Ownership], out: Outcome) 
             if member.connection >= 0:
                 lost = PartitionsLost(group.group_id, member_id, tuple(keys), BalancedCause.PARTITIONS_GONE.value)
                 out.pushes.append((member.connection, lost))
-        detail = f"it had {partitions(len(keys))} that are gone: {_some(keys)}"
+        detail = f"it had {counted(len(keys), 'partition')} that are gone: {_some(keys)}"
         note(group, out, BalancedCause.PARTITIONS_GONE, member_id, detail, len(group.members))
 
 

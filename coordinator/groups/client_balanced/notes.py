@@ -1,10 +1,11 @@
 """Notes of a client-balanced group: events of its members, in words an operator can act on."""
 
 import enum
+from typing import Unpack
 
 from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.notes import NoteFacts, append_note
 from coordinator.groups.outcome import Outcome
-from coordinator.records.records import Note
 
 
 class BalancedCause(enum.StrEnum):
@@ -29,25 +30,7 @@ def note(
     members: int,
     *,
     kind: str = "member",
-    subject: str = "",
+    **facts: Unpack[NoteFacts],
 ) -> None:
-    """Append a note; `members` is the number of members afterwards, `subject` as in `Note`."""
-    out.notes.append(
-        Note(
-            group_id=group.group_id,
-            kind=kind,
-            cause=cause.value,
-            initiator=who,
-            detail=detail,
-            generation_id=group.on_record.epoch,
-            members=members,
-            group_state=group.state.title,
-            wall_ms=out.moment.wall_ms,
-            subject=subject,
-        )
-    )
-
-
-def partitions(count: int) -> str:
-    """Format a count: `1 partition`, `2 partitions`."""
-    return "1 partition" if count == 1 else f"{count} partitions"
+    """Append a note; `members` is the number of members afterwards."""
+    append_note(group, out, kind, cause, who, detail, group.on_record.epoch, members, **facts)

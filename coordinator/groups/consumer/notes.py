@@ -1,11 +1,11 @@
 """Notes of a consumer group: the reasons for its new epochs, in words an operator can act on."""
 
 import enum
+from typing import Unpack
 
 from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.notes import NoteFacts, append_note
 from coordinator.groups.outcome import Outcome
-from coordinator.records.records import Note
-from protocol.messages.groups import Origin
 
 
 class ConsumerCause(enum.StrEnum):
@@ -36,23 +36,9 @@ def note(
     kind: str = "epoch",
     epoch: int | None = None,
     members: int | None = None,
-    origin: Origin | None = None,
-    act: str = "",
+    **facts: Unpack[NoteFacts],
 ) -> None:
-    """Append a note. `epoch` and `members` are those after the event; None: as they are. `origin` and `act`: the
-    operator's client, and what it did."""
-    out.notes.append(
-        Note(
-            group_id=group.group_id,
-            kind=kind,
-            cause=cause.value,
-            initiator=member_id,
-            detail=detail,
-            generation_id=group.epoch if epoch is None else epoch,
-            members=len(group.members) if members is None else members,
-            group_state=group.state.title,
-            wall_ms=out.moment.wall_ms,
-            origin=origin,
-            act=act,
-        )
-    )
+    """Append a note. `epoch` and `members` are those after the event; None: as they are."""
+    epoch = group.epoch if epoch is None else epoch
+    members = len(group.members) if members is None else members
+    append_note(group, out, kind, cause, member_id, detail, epoch, members, **facts)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.offsets import is_too_long
 from coordinator.groups.consumer import applying
 from coordinator.groups.consumer.offsets import Part, refuse_commit, refuse_transactional_commit
@@ -38,12 +37,6 @@ def apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) 
     if present.kind is not GroupKind.CONSUMER:
         present.become(GroupKind.CONSUMER)
     applying.apply(present.consumer, record)
-
-
-def state_changed(shard: "Shard", group_id: str, before: GroupState, lasted_ms: int) -> None:
-    """Note that the group is in another state than `before`, in which it was for so long."""
-    shard.expirations.note_change(group_id)
-    shard.counts.tallies.lasted(group_id, before.title, lasted_ms)
 
 
 def end_on_record(group: Group, records: list[ShardRecord]) -> None:

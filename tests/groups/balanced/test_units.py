@@ -22,9 +22,10 @@ from coordinator.groups.client_balanced.events import (
     Start,
 )
 from coordinator.groups.client_balanced.guards import filters_of, replaced_by, topics_of
-from coordinator.groups.client_balanced.notes import BalancedCause, partitions
+from coordinator.groups.client_balanced.notes import BalancedCause
 from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, BalancedGroupMember, BalancedState
 from coordinator.groups.client_balanced.table import TABLE, answer, handle
+from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.groups.table import Path, Refusal, ignore, reject
@@ -217,7 +218,7 @@ def test_only_the_same_instance_of_the_same_number_is_replaced() -> None:
 
 
 def test_words_and_cells() -> None:
-    assert (partitions(1), partitions(0)) == ("1 partition", "0 partitions")
+    assert (counted(1, "partition"), counted(0, "partition")) == ("1 partition", "0 partitions")
     assert reject(ErrorCode.NO_NODE).error_code is ErrorCode.NO_NODE
     assert not reporting.mismatches(group(), "a", ())
     out = outcome()

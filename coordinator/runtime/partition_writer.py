@@ -1,0 +1,101 @@
+"""The writer of a shard's log: records become batches, a batch is appended whole or not at all, and the outbox learns
+the position that replies wait for (Kafka's `PartitionWriter`)."""
+
+from collections.abc import Sequence
+
+from coordinator.clock import Moment
+from coordinator.config.keys import INT_MAX
+from coordinator.records.codec import encode, encode_marker, encode_offsets
+from coordinator.records.records import CommittedOffset, ShardRecord, TransactionEnded
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard_log import ShardLog
+from partition_log.errors import AppendError
+from partition_log.store.limits import Appended
+from protocol.errors import ErrorCode
+from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
+
+# See docs/spec/group-protocol.md#0.5: a full disk is a storage error, which reads as NOT_COORDINATOR
+_APPEND_ERRORS = {
+    AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
+    AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+"""Error of a batch that is larger than batches may be, or than a segment of the log."""
+
+
+class PartitionWriter:
+    """Appends to a shard's log. A refused append changes nothing, and returns the error for clients."""
+
+    __slots__ = ("_log", "_max_batch_bytes", "_outbox")
+
+    def __init__(self, log: ShardLog, outbox: Outbox, max_batch_bytes: int) -> None:
+        self._log = log
+        self._outbox = outbox
+        self._max_batch_bytes = max_batch_bytes
+
+    def append_records(self, records: Sequence[ShardRecord], moment: Moment) -> ErrorCode | None:
+        """Append all records, at least one and of one group, as one batch. They share its position."""
+        encoded = self._encoded(records)
+        if encoded is None:
+            return TOO_LARGE
+        return self._append_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
+
+    def append_offsets(
+        self, group_id: str, records: Sequence[CommittedOffset], moment: Moment, producer: tuple[int, int] | None
+    ) -> ErrorCode | None:
+        """Append a commit of the group as one batch. `producer`: id and epoch, if it is of a transaction."""
+        payload = encode_offsets(records, self._max_batch_bytes)
+        if payload is None:
+            return TOO_LARGE
+        if producer is None:
+            batch = seal_batch(payload, len(records), moment.wall_ms)
+        else:
+            batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, (*producer, 0))
+        return self._append_of(group_id, batch)
+
+    def import_offsets(self, group_id: str, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
+        """Append imported offsets of the group as one batch, limited only by a segment of the write-ahead log."""
+        payload = encode_offsets(records, INT_MAX)
+        if payload is None:
+            return TOO_LARGE
+        appended = self._log.append(seal_batch(payload, len(records), moment.wall_ms), must_fit=False)
+        if isinstance(appended, AppendError):
+            return _APPEND_ERRORS[appended]
+        self._outbox.wrote(group_id, appended.position)
+        return None
+
+    def append_marker(self, marker: TransactionEnded, moment: Moment) -> Appended | ErrorCode:
+        """Append the marker and return its place. The caller knows its groups, and tells the outbox."""
+        batch = encode_batch(
+            [encode_marker(marker)],
+            timestamp_ms=moment.wall_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transactional=True,
+            control=True,
+        )
+        return self._append(batch)
+
+    def _append_of(self, group_id: str, batch: bytes) -> ErrorCode | None:
+        appended = self._append(batch)
+        if isinstance(appended, ErrorCode):
+            return appended
+        self._outbox.wrote(group_id, appended.position)
+        return None
+
+    def _append(self, batch: bytes) -> Appended | ErrorCode:
+        if len(batch) > self._max_batch_bytes:
+            return TOO_LARGE
+        appended = self._log.append(batch)
+        return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended
+
+    def _encoded(self, records: Sequence[ShardRecord]) -> list[tuple[bytes, bytes | None]] | None:
+        """Encode the records; None if they are larger than a batch may be, found before the memory is taken."""
+        encoded, size = [], 0
+        for record in records:
+            key, value = encode(record)
+            size += len(key) + len(value or b"")
+            if size > self._max_batch_bytes:
+                return None
+            encoded.append((key, value))
+        return encoded
