@@ -312,6 +312,13 @@ def test_a_member_that_cannot_be_removed_is_removed_later(monkeypatch: pytest.Mo
     assert rig.heartbeat("c", 3) == UNKNOWN
 
 
+def test_a_subscription_that_names_too_much_is_not_read() -> None:
+    rig = mixed(max_entries_per_request=1_000)
+    for many in ({"topics": ("T",) * 1_001}, {"owned": {"T": tuple(range(1_000))}}):
+        assert rig.classic_join("d", **many).error_code is ErrorCode.INVALID_REQUEST
+    assert rig.classic_join("d", ("T",) * 1_000).error_code is ErrorCode.NONE
+
+
 def test_a_member_cannot_take_the_place_of_another_too() -> None:
     """Its own partitions would be in nobody's target, of a group that calls itself Stable."""
     for is_classic in (False, True):

@@ -224,6 +224,22 @@ def test_an_upgrade_takes_only_partitions_that_exist_and_that_one_member_has() -
     assert rig.heartbeat(rig.ids["c1"], 1) == 0
 
 
+def test_a_group_too_large_for_one_batch_keeps_its_protocol() -> None:
+    rig = Rig(offsets_topic_max_message_bytes=64 * 1024)
+    rig.join("A", "T")
+    for number in range(4):
+        topics = ("T", *[f"{number}-{n}-{'x' * 50}" for n in range(200)])
+        assert rig.classic_join(f"c{number}", topics).error_code is ErrorCode.NONE
+    assert rig.beat("A", -1).error_code is ErrorCode.NONE
+    assert (rig.group.kind, "A" in rig.group.as_consumer().members) == (GroupKind.CONSUMER, False)
+
+    rig = Rig(offsets_topic_max_message_bytes=64 * 1024)
+    for number in range(4):
+        rig.ask_aside(rig.join_group(topics=tuple(f"{number}-{n}-{'x' * 80}" for n in range(250))), 300 + number)
+    refused = rig.join("A", "T")
+    assert (refused.error_code, "batch" in (refused.error_message or "")) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+
+
 def test_an_upgrade_that_the_log_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = classic_pair()
     with monkeypatch.context() as patched:

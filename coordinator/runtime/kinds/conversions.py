@@ -107,6 +107,8 @@ def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] 
         return _refuse(group, f"has members of protocol type {classic.protocol_type}")
     if len(classic.members) > settings.max_size:
         return _refuse(group, f"has {len(classic.members)} members, {settings.max_size} are allowed")
+    if classic.metadata_bytes > settings.max_batch_bytes:  # it is not even read
+        return _refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
     if classic.owners is not None and classic.owners.members:
         return _refuse(group, "has members that own partitions by grants")
     read, holders = [], dict[tuple[str, int], str]()
