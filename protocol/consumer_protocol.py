@@ -14,6 +14,11 @@ from protocol.errors import ProtocolViolation
 NEWEST_VERSION = 3
 PROTOCOL_TYPE = "consumer"
 UNKNOWN_GENERATION = -1
+_UNLIMITED = 2**31
+
+
+class TooManyEntries(ProtocolViolation):
+    """A subscription names more topics and partitions than its reader wants to hear."""
 
 
 class TopicPartitions(NamedTuple):
@@ -52,10 +57,10 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSIO
     return b"".join(parts)
 
 
-def decode_subscription(data: bytes) -> Subscription:
-    """Decode a subscription. Raises ProtocolViolation. Allocates no more than the bytes can hold, whatever lengths they
-    claim."""
-    reader = _Reader(data)
+def decode_subscription(data: bytes, most: int = _UNLIMITED) -> Subscription:
+    """Decode a subscription. Raises ProtocolViolation, as `TooManyEntries` for more topics and partitions than `most`.
+    Allocates no more than the bytes can hold, whatever lengths they claim."""
+    reader = _Reader(data, most)
     version = reader.version()
     return Subscription(
         topics=tuple(reader.string() for _ in range(reader.count(least_bytes_each=2))),
@@ -129,10 +134,11 @@ def _topic_partitions(topics: tuple[TopicPartitions, ...]) -> list[bytes]:
 
 
 class _Reader:
-    __slots__ = ("_data", "_position")
+    __slots__ = ("_data", "_left", "_position")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, most: int = _UNLIMITED) -> None:
         self._data = data
+        self._left = most
         self._position = 0
 
     def version(self) -> int:
@@ -161,6 +167,9 @@ class _Reader:
         count = self._int(4)
         if not 0 <= count * least_bytes_each <= len(self._data) - self._position:
             raise ProtocolViolation(f"an array of {count} elements in {len(self._data) - self._position} bytes")
+        self._left -= count
+        if self._left < 0:
+            raise TooManyEntries("it names too many topics or partitions")
         return count
 
     def topic_partitions(self) -> tuple[TopicPartitions, ...]:

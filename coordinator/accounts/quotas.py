@@ -52,7 +52,7 @@ class _Meter:
         burst = max(rate * BURST_S, 1.0)
         drained = max(0.0, self.used - (now_ms - self.at_ms) * rate / 1_000)
         self.used, self.at_ms = min(drained + amount, burst + rate * MAX_THROTTLE_MS / 1_000), now_ms
-        return max(0, round((self.used - burst) / rate * 1_000))
+        return round(max(0.0, self.used - burst) / rate * 1_000)
 
 
 def problem_of(entity: Entity, key: str, value: float) -> str | None:

@@ -11,7 +11,8 @@ from coordinator.handlers.list_refusals import note_refused_join
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_classic
 from coordinator.runtime.shard import Shard
-from protocol.errors import ErrorCode
+from protocol.consumer_protocol import TooManyEntries, decode_subscription
+from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.groups import JoinGroup, JoinGroupReply
 from protocol.session import RequestRef
@@ -44,6 +45,8 @@ def _refuse(core: Core, message: JoinGroup, found: Found) -> ErrorCode:
     for protocol in message.protocols:
         added += len(protocol.metadata)
     if group is not None and (consumer := group.serving_consumer) is not None:
+        if _is_too_long(core, message):
+            return ErrorCode.INVALID_REQUEST
         held = consumer.metadata_bytes
         known = consumer.members.get(message.member_id)
         if known is None and message.member_id and (refused := admit_operation(core)):
@@ -57,6 +60,18 @@ def _refuse(core: Core, message: JoinGroup, found: Found) -> ErrorCode:
         for protocol in () if member is None else member.protocols:
             added -= len(protocol.metadata)
     return admit_bytes(core, held, added)
+
+
+def _is_too_long(core: Core, message: JoinGroup) -> bool:
+    """Return true if the subscription, which a consumer group reads, names more than one request may."""
+    try:
+        for protocol in message.protocols[:1]:
+            decode_subscription(protocol.metadata, core.config.max_entries_per_request)
+    except TooManyEntries:
+        return True
+    except ProtocolViolation:
+        pass  # the group's table refuses it, in its order of checks
+    return False
 
 
 def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, moment: Moment) -> None:

@@ -29,6 +29,7 @@ def settings_of(config: Config, own: Mapping[str, str]) -> ConsumerGroupSettings
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         migration_policy=config.group_consumer_migration_policy,
         classic_max_size=config.group_max_size,
+        max_batch_bytes=config.offsets_topic_max_message_bytes,
     )
 
 

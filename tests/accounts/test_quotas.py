@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from coordinator.accounts.quotas import MAX_THROTTLE_MS, Entity, QuotaKey, Quotas, problem_of
+from coordinator.accounts.quotas import CLIENT_ID, MAX_THROTTLE_MS, Entity, QuotaKey, Quotas, problem_of
 from coordinator.accounts.records import QuotaRecord, decode, encode
 from tests.accounts.rig import NOW, flush, open_store, opened
 from tests.simulation.disk import SimDisk
@@ -122,3 +122,11 @@ def test_limits_outlive_a_restart_and_are_gone_when_deleted() -> None:
     assert opened(open_store(disk)).quotas.limits == {entity: {"join_rate": 2.5}}
     for record in (QuotaRecord(entity, {"join_rate": 2.5}), QuotaRecord(entity, {})):
         assert decode(*encode(record)) == record
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-308, 1.7e308])
+def test_the_least_and_the_highest_limit_yield_a_time(rate: float) -> None:
+    quotas = Quotas()
+    quotas.set(((CLIENT_ID, None),), {QuotaKey.FETCHED_BYTES: rate})
+    waits = [quotas.use(QuotaKey.FETCHED_BYTES, "u", "c", amount, now_ms) for now_ms, amount in enumerate((0, 1, 9, 0))]
+    assert all(0 <= wait_ms <= MAX_THROTTLE_MS for wait_ms in waits)

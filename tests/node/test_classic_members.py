@@ -18,6 +18,7 @@ from protocol.messages.groups import (
     ListAudit,
     RebalanceStarted,
 )
+from protocol.messages.topics import CreatePartitions, GrowingTopic
 from tests.node.consumer_rig import Rig, decoded
 from tests.node.desk import NO_ROOM
 
@@ -309,3 +310,53 @@ def test_a_member_that_cannot_be_removed_is_removed_later(monkeypatch: pytest.Mo
         assert "c" in rig.group.as_consumer().members
     rig.desk.wait(100)
     assert rig.heartbeat("c", 3) == UNKNOWN
+
+
+def test_a_subscription_that_names_too_much_is_not_read() -> None:
+    rig = mixed(max_entries_per_request=1_000)
+    for many in ({"topics": ("T",) * 1_001}, {"owned": {"T": tuple(range(1_000))}}):
+        assert rig.classic_join("d", **many).error_code is ErrorCode.INVALID_REQUEST
+    assert rig.classic_join("d", ("T",) * 1_000).error_code is ErrorCode.NONE
+
+
+def test_a_member_cannot_take_the_place_of_another_too() -> None:
+    """Its own partitions would be in nobody's target, of a group that calls itself Stable."""
+    for is_classic in (False, True):
+        rig = mixed()
+        if is_classic:
+            rig.leave(LeavingMember("c"))
+            rig.classic_join("", group_instance_id="i")
+        else:
+            rig.join("f", "T", instance_id="i")
+            rig.beat("f", -2, instance_id="i")
+        refused = rig.join("A", "T", instance_id="i")
+        assert (refused.error_code, "A" in (refused.error_message or "")) == (ErrorCode.UNRELEASED_INSTANCE_ID, True)
+        assert rig.join("B", "T", instance_id="i").error_code is ErrorCode.NONE
+
+
+def test_a_member_is_timed_whatever_the_log_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        assert rig.beat("A", -1).error_code is ErrorCode.NOT_COORDINATOR  # it would have downgraded the group
+    rig.desk.wait(2_000)
+    assert rig.heartbeat("c", 3) == UNKNOWN, "it did not sync"
+
+    rig = Rig()
+    rig.join("A", "T")
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    rig.beat("A", 2)
+    rig.beat("A", 2, {"T": (0, 1)})
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    assert rig.sync("c", 3) == (0, {"T": (2, 3)})
+    rig.ask(CreatePartitions((GrowingTopic("T", 6),)))
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        assert rig.heartbeat("c", 3) == ErrorCode.NOT_COORDINATOR
+        rig.desk.wait(2_000)
+        assert "c" in rig.group.as_consumer().members, "nobody told it to join again"
+    assert rig.heartbeat("c", 3) == REJOIN
+    rig.desk.wait(2_000)
+    assert rig.heartbeat("c", 3) == UNKNOWN, "it did not join again"

@@ -198,6 +198,52 @@ def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> Non
         assert rig.group.kind is GroupKind.CLASSIC
 
 
+@pytest.mark.parametrize("is_left", [False, True], ids=["waiting", "left"])
+def test_a_rebalance_that_is_on_no_record_yet_ends_with_the_upgrade(is_left: bool) -> None:
+    rig = Rig(group_initial_rebalance_delay_ms=1_000)
+    assert rig.commit("T") is ErrorCode.NONE, "a group of offsets alone has no record"
+    rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
+    if is_left:
+        assert rig.leave(LeavingMember("", "i")) == [0]
+    assert rig.join("A", "T").error_code is ErrorCode.NONE
+    told = rig.desk.replied[300]
+    assert isinstance(told, JoinGroupReply) and told.error_code == (UNKNOWN if is_left else REJOIN)
+    rig.desk.wait(2_000)
+    assert len(rig.describe().members) == (1 if is_left else 2)
+    rig.restart()
+    assert (rig.group.kind, rig.committed()) == (GroupKind.CONSUMER, {"error": 0, "T": 7})
+
+
+def test_an_upgrade_takes_only_partitions_that_exist_and_that_one_member_has() -> None:
+    rig = Rig()
+    rig.form_classic({"c1": {"T": (0, 0, -5, -1, 4, 2**31 - 1)}})
+    assert rig.join("A", "T").error_code is ErrorCode.NONE
+    (held,) = rig.describe().members[0].assignment.topic_partitions
+    assert held.partitions == (0,)
+
+    rig = Rig()
+    rig.form_classic({"c1": {"T": (0, 1)}, "c2": {"T": (1, 2)}})
+    refused = rig.join("A", "T")
+    assert (refused.error_code, "T-1" in (refused.error_message or "")) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+    assert rig.heartbeat(rig.ids["c1"], 1) == 0
+
+
+def test_a_group_too_large_for_one_batch_keeps_its_protocol() -> None:
+    rig = Rig(offsets_topic_max_message_bytes=64 * 1024)
+    rig.join("A", "T")
+    for number in range(4):
+        topics = ("T", *[f"{number}-{n}-{'x' * 50}" for n in range(200)])
+        assert rig.classic_join(f"c{number}", topics).error_code is ErrorCode.NONE
+    assert rig.beat("A", -1).error_code is ErrorCode.NONE
+    assert (rig.group.kind, "A" in rig.group.as_consumer().members) == (GroupKind.CONSUMER, False)
+
+    rig = Rig(offsets_topic_max_message_bytes=64 * 1024)
+    for number in range(4):
+        rig.ask_aside(rig.join_group(topics=tuple(f"{number}-{n}-{'x' * 80}" for n in range(250))), 300 + number)
+    refused = rig.join("A", "T")
+    assert (refused.error_code, "batch" in (refused.error_message or "")) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+
+
 def test_an_upgrade_that_the_log_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = classic_pair()
     with monkeypatch.context() as patched:

@@ -14,8 +14,10 @@ from coordinator.groups.consumer.delayed import (
     restart_session,
     time_revocation,
     time_step,
+    undo_time_rejoin,
 )
 from coordinator.groups.consumer.events import (
+    ClassicBeat,
     ClassicRejoinOverdue,
     ClassicSyncOverdue,
     ConsumerAppendFailed,
@@ -230,6 +232,9 @@ def undo(group: ConsumerGroup, event: ConsumerAppendFailed, out: Outcome) -> Non
         time_revocation(group, failed.member_id, group.members[failed.member_id].current, _RETRY_MS, out)
     elif isinstance(failed, TargetsMoved | TargetComputed):
         group.computing = None  # the next heartbeat begins another
+    elif isinstance(failed, ClassicBeat) and (beating := group.members.get(failed.member_id)) is not None:
+        undo_time_rejoin(beating, out)
+        out.reply_at_once(failed.ref, failed.refused(event.error_code))
     elif not isinstance(failed, RegexesResolved):  # the next heartbeat resolves them
         refused = getattr(failed, "refused", None)
         assert refused is not None, f"{type(failed).__name__} yields no records"

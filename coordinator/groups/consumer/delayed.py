@@ -127,13 +127,14 @@ def time_revocation(group: "ConsumerGroup", member_id: str, current: "Current", 
 
 
 def cancel_timers(group: "ConsumerGroup", member_id: str, out: Outcome) -> None:
-    """Stop all timers of a member that is removed."""
+    """Stop all timers of a member that is removed. The member itself is left as it is: it stays if the append fails."""
     out.cancel(ConsumerSessionKey(group.group_id, member_id))
     out.cancel(RevocationKey(group.group_id, member_id))
     member = group.members.get(member_id)
-    if member is not None:
-        end_rejoin(group, member, out)
-        end_first_sync(group, member, out)
+    if member is not None and member.rejoin_until_ms >= 0:
+        out.cancel(RejoinKey(group.group_id, member_id))
+    if member is not None and member.sync_until_ms >= 0:
+        out.cancel(FirstSyncKey(group.group_id, member_id))
 
 
 def time_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
@@ -141,6 +142,13 @@ def time_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) 
     if member.rejoin_until_ms < 0:
         event = ClassicRejoinOverdue(group.group_id, member.member_id)
         time_step(group, member, event, _until_ms(member, out), out)
+
+
+def undo_time_rejoin(member: "ConsumerMember", out: Outcome) -> None:
+    """Forget the time that `time_rejoin` started at this moment: the append failed, so nobody watches it, and the
+    member was not told."""
+    if member.rejoin_until_ms == _until_ms(member, out):
+        member.rejoin_until_ms = -1
 
 
 def time_first_sync(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:

@@ -30,8 +30,13 @@ def instance_is_free(group: ConsumerGroup, event: ConsumerJoin) -> Answer:
     """Refuse an instance id that a live member holds, even from that member
     (docs/spec/consumer-group-protocol.md#7.2)."""
     holder = holder_of(group, event.instance_id)
-    if holder is None or is_replaceable(holder):
+    if holder is None:
         return None
+    if is_replaceable(holder):
+        if holder.member_id == event.member_id or event.member_id not in group.members:
+            return None
+        text = f"{event.member_id} is in the group already, and cannot take the place of {holder.member_id} too"
+        return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, text)
     text = f"{holder.member_id} at {holder.subscription.client_host.lstrip('/')} is alive under this instance id"
     return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, text)
 

@@ -75,9 +75,6 @@ def _is_idle(group: ConsumerGroup, member: ConsumerMember, event: ConsumerBeat) 
 def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outcome) -> None:
     current = update(group, change, _owned(event.request), out, event.sees)
     member = group.members.get(event.member_id)
-    if member is not None and member.is_classic:
-        end_rejoin(group, member, out)
-        end_first_sync(group, member, out)
     if change.replaced is None and member is not None and not member.is_classic:
         member.connection, member.principal = event.ref.connection, event.principal
         restart_session(group, member, out)
@@ -99,10 +96,12 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
 
 
 def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
-    """Start the session of a member whose record was applied."""
+    """Start the session of a member whose record was applied. One that was a classic member need not join again."""
     member = group.members[event.member_id]
     member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
+    end_rejoin(group, member, out)
+    end_first_sync(group, member, out)
 
 
 def _line(event: MemberRequest, before: ConsumerMemberRecord | None) -> ConsumerMemberRecord:

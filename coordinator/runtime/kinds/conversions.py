@@ -5,6 +5,7 @@ The records that end one kind and begin the other are one batch with those of th
 as they make it. A request that is refused converts nothing.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator.clock import Moment
@@ -46,6 +47,11 @@ class _Read(NamedTuple):
     subscription: Subscription
     assignment: Assignment
 
+    @property
+    def places(self) -> Iterator[tuple[str, int]]:
+        """Partitions that it is assigned."""
+        return ((name, number) for name, numbers in self.assignment.partitions for number in numbers)
+
 
 def to_consumer(shard: "Shard", group: Group, event: ConsumerJoin, moment: Moment) -> Refusal | None:
     """Make the group a consumer group that the member joins; return the refusal if it stays what it is."""
@@ -58,7 +64,7 @@ def to_consumer(shard: "Shard", group: Group, event: ConsumerJoin, moment: Momen
             return found
         read = found
     preceding: list[ShardRecord] = []
-    if group.classic.stored is not None:
+    if group.classic.stored is not None or not group.is_empty:  # a first rebalance may be on no record yet
         preceding.append(GroupTombstone(group.group_id))
     successor = shard.new_group(group.group_id)
     successor.consumer = planned = shard.new_consumer(group.group_id)
@@ -101,9 +107,11 @@ def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] 
         return _refuse(group, f"has members of protocol type {classic.protocol_type}")
     if len(classic.members) > settings.max_size:
         return _refuse(group, f"has {len(classic.members)} members, {settings.max_size} are allowed")
+    if classic.metadata_bytes > settings.max_batch_bytes:  # it is not even read
+        return _refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
     if classic.owners is not None and classic.owners.members:
         return _refuse(group, "has members that own partitions by grants")
-    read = []
+    read, holders = [], dict[tuple[str, int], str]()
     for member in classic.members.values():
         try:
             one = _read(classic, member)
@@ -111,6 +119,10 @@ def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] 
             return _refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
         if one.assignment.user_data:  # librdkafka's assignors send an empty one
             return _refuse(group, "has classic members with an assignor that sends data of its own")
+        for place in one.places:
+            if (other := holders.setdefault(place, member.member_id)) != member.member_id:
+                text = f"gives {place[0]}-{place[1]} to both {other} and {member.member_id}"
+                return _refuse(group, f"has classic members with an assignor that {text}")
         read.append(one)
     return read
 
@@ -159,12 +171,13 @@ def _member_record(group_id: str, one: _Read) -> ConsumerMemberRecord:
 
 
 def _held(group: ConsumerGroup, assignment: Assignment) -> Target:
-    """Return the partitions of topics that exist, which nobody is assigned twice."""
+    """Return the partitions that exist of those assigned: leaders may say any number."""
     held: dict[bytes, frozenset[int]] = {}
     for name, numbers in assignment.partitions:
         topic = group.topics.find(name)
         if topic is not None:
-            held[topic.topic_id] = held.get(topic.topic_id, frozenset()).union(numbers)
+            existing = [number for number in numbers if 0 <= number < topic.partitions]
+            held[topic.topic_id] = held.get(topic.topic_id, frozenset()).union(existing)
     return held
 
 

@@ -18,6 +18,9 @@ from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, 
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.messages.groups import JoinGroupReply
 
+_TOMBSTONES_A_MEMBER, _KEY_BYTES, _TOPIC_BYTES, _PARTITION_BYTES = 3, 30, 100, 4
+"""Numbers and sizes, at worst nearly, in the batch of a downgrade."""
+
 
 def may_downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, is_replaced: bool = False) -> bool:
     """Return true if only classic members remain once these are gone, and they may be a classic group. `is_replaced`:
@@ -29,7 +32,25 @@ def may_downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, is
         and of_group > 0
         and of_group == len(group.members) - group.classic_members
         and 0 < remaining <= group.settings.classic_max_size
+        and _estimated_bytes(group) <= group.settings.max_batch_bytes
     )
+
+
+def _estimated_bytes(group: ConsumerGroup) -> int:
+    """Estimate the batch that makes the group a classic one. If it is too large the group stays what it is: a member
+    that left must go all the same."""
+    texts = [
+        _TOMBSTONES_A_MEMBER * (len(group.group_id) + len(member_id) + _KEY_BYTES)
+        + len(one.subscription.client_id)
+        + len(one.subscription.client_host)
+        for member_id, one in group.members.items()
+    ]
+    assigned = [
+        _TOPIC_BYTES + _PARTITION_BYTES * len(numbers)
+        for target in group.targets.values()
+        for numbers in target.values()
+    ]
+    return group.metadata_bytes + sum(texts) + sum(assigned)
 
 
 def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: str, detail: str, out: Outcome) -> None:
