@@ -18,7 +18,7 @@ def test_limits_are_set_listed_and_deleted(shell: Shell, node: FakeNode) -> None
     assert node.quotas[QuotaEntity("user"), QuotaEntity("client-id", "etl")] == {"producer_byte_rate": 1e6}
     assert shell.lines("quotas", "list") == [
         "WHOM                           LIMIT               A SECOND",
-        "user (default), client-id etl  producer_byte_rate  1e+06",
+        "user (default), client-id etl  producer_byte_rate  1000000",
         "user billing                   commit_rate         100",
         "user billing                   join_rate           0.5",
     ]
