@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -111,7 +112,23 @@ def _check(config: Config) -> None:
         problem := ClusterIdentity(Path(config.data_dir)).problem_without_upstream()
     ):
         raise ConfigError(problem)
+    if config.audit_log_location is not None:
+        _check_writable(config.audit_log_location)
     print("musterd: the configuration can be served")
+
+
+def _check_writable(path: str) -> None:
+    """Check that the audit log can be opened, without making it. Raises ConfigError."""
+    folder = Path(path).parent
+    code = 0
+    if not folder.is_dir():
+        code = errno.ENOTDIR if folder.exists() else errno.ENOENT
+    elif Path(path).is_dir():
+        code = errno.EISDIR
+    elif not os.access(path if Path(path).exists() else folder, os.W_OK):
+        code = errno.EACCES
+    if code:
+        raise ConfigError(f"audit.log.location = {path}: {os.strerror(code)}")
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""What servers say of a group, whichever of Kafka's two protocols its members speak."""
+"""Description of a group, whichever of Kafka's two protocols its members speak."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ _DEAD: Final = "Dead"
 
 
 def ask_description(cluster: ClusterClient, group_id: str) -> DescribedGroup:
-    """Ask the group's coordinator; a group that is not there has GROUP_ID_NOT_FOUND.
+    """Ask the group's coordinator for its description; a group that is not there has GROUP_ID_NOT_FOUND.
 
     The native DescribeGroups describes every group. Kafka's describes classic groups alone, and says of a server-driven
     one that it is not there; ConsumerGroupDescribe (KIP-848) describes that."""
