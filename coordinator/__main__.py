@@ -72,7 +72,10 @@ def main() -> None:
         sys.exit(log_command.main(sys.argv[2:]))
     question = asked(sys.argv[1:])
     if question is not None:
-        print(help_text() if question == "help" else _version())
+        try:
+            print(help_text() if question == "help" else _version(), flush=True)
+        except BrokenPipeError:  # a pager has seen enough; what is left would be written at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     arguments = [argument for argument in sys.argv[1:] if argument != CHECK]
     try:
