@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -71,7 +72,10 @@ def main() -> None:
         sys.exit(log_command.main(sys.argv[2:]))
     question = asked(sys.argv[1:])
     if question is not None:
-        print(help_text() if question == "help" else _version())
+        try:
+            print(help_text() if question == "help" else _version(), flush=True)
+        except BrokenPipeError:  # a pager has seen enough; what is left would be written at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     arguments = [argument for argument in sys.argv[1:] if argument != CHECK]
     try:
@@ -111,7 +115,23 @@ def _check(config: Config) -> None:
         problem := ClusterIdentity(Path(config.data_dir)).problem_without_upstream()
     ):
         raise ConfigError(problem)
+    if config.audit_log_location is not None:
+        _check_writable(config.audit_log_location)
     print("musterd: the configuration can be served")
+
+
+def _check_writable(path: str) -> None:
+    """Check that the audit log can be opened, without making it. Raises ConfigError."""
+    folder = Path(path).parent
+    code = 0
+    if not folder.is_dir():
+        code = errno.ENOTDIR if folder.exists() else errno.ENOENT
+    elif Path(path).is_dir():
+        code = errno.EISDIR
+    elif not os.access(path if Path(path).exists() else folder, os.W_OK):
+        code = errno.EACCES
+    if code:
+        raise ConfigError(f"audit.log.location = {path}: {os.strerror(code)}")
 
 
 def _version() -> str:

@@ -49,8 +49,8 @@ def reject(core: Core, ref: RequestRef, message: Message, moment: Moment) -> Non
 
 
 def reject_accounts(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
-    """Reject a request about users or access rules."""
-    text = f"{type(message).__name__} is not served: users and access rules are the cluster's: ask its brokers"
+    """Reject a request about users, access rules or limits."""
+    text = f"{type(message).__name__} is not served: users, access rules and limits are the cluster's: ask its brokers"
     core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
 
 

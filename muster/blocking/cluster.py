@@ -172,12 +172,14 @@ def _lookups(isolation_level: str) -> Lookups:
 
 
 def expect(kind: type[M], reply: Message) -> M:
-    """The reply, as what it must be. Raises `Refused` with its code where the request failed as a whole."""
+    """The reply, as what it must be. Raises `Refused` with its code and sentence where the request failed as a
+    whole."""
     if not isinstance(reply, kind):
         raise MusterError(f"a {type(reply).__name__} came where a {kind.__name__} was due")
     code = getattr(reply, "error_code", ErrorCode.NONE)
     if code != ErrorCode.NONE:
-        raise Refused(code, f"{kind.__name__.removesuffix('Reply')} was refused: {code.name}")
+        said = getattr(reply, "error_message", None) or code.name
+        raise Refused(code, f"{kind.__name__.removesuffix('Reply')} was refused: {said}")
     return reply
 
 

@@ -10,6 +10,7 @@ from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import ClusterClient, expect
+from muster.cli.describing import ask_description
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
@@ -20,8 +21,6 @@ from protocol.messages.groups import (
     DeleteGroups,
     DeleteGroupsReply,
     DescribedGroup,
-    DescribeGroups,
-    DescribeGroupsReply,
     ListedGroup,
     ListedNote,
     ListGroups,
@@ -42,7 +41,6 @@ from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipRepl
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
-_DEAD = "Dead"
 _UNREACHED = "no broker of the cluster was reached yet: "
 
 Bootstrap = Annotated[
@@ -195,12 +193,9 @@ def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
 def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
     with _answering_for(group_id):
-        group = cluster.ask_coordinator(
-            DescribeGroupsReply, group_id, DescribeGroups((group_id,), with_facts=True)
-        ).groups[0]
-        code = ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == _DEAD else group.error_code
-        if code:
-            raise Refused(code, group.error_message or f"group {group_id!r}: {code.name}")
+        group = ask_description(cluster, group_id)
+        if group.error_code:
+            raise Refused(group.error_code, group.error_message or f"group {group_id!r}: {group.error_code.name}")
         return group
 
 

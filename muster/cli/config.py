@@ -1,6 +1,7 @@
 """Settings of the command for reaching servers: a file of settings, and the environment, which wins."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -48,16 +49,37 @@ def _refuse_halves(said: Mapping[str, str]) -> None:
 
 
 def _of_file(path: str | None) -> dict[str, str]:
-    """Java's properties, as far as settings need them: one a line, comments begin with #."""
+    """Java's properties, as far as settings need them: one a line, also over several that end with a backslash;
+    comments begin with #."""
     if path is None:
         return {}
     found: dict[str, str] = {}
-    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
-        text = line.strip()
+    begun = ""
+    for number, line in enumerate((*Path(path).read_text().splitlines(), ""), 1):
+        text = begun + line.strip()
+        if (len(text) - len(text.rstrip("\\"))) % 2 and not text.startswith("#"):
+            begun = text[:-1]
+            continue
+        begun = ""
         if not text or text.startswith("#"):
             continue
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"{path}, line {number}: NAME=VALUE is wanted")
         found[name.strip()] = value.strip()
+    for prefix in ("", "broker."):
+        _read_jaas(found, prefix)
     return found
+
+
+def _read_jaas(found: dict[str, str], prefix: str) -> None:
+    """Replace the login of Java's clients, `sasl.jaas.config`, by name and password; the mechanism is in neither."""
+    text = found.pop(f"{prefix}sasl.jaas.config", None)
+    if text is None:
+        return
+    for name in ("username", "password"):
+        match = re.search(rf'\s{name}\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))', text)
+        if match is None:
+            raise ValueError(f'{prefix}sasl.jaas.config has no {name}="..."')
+        quoted, plain = match.groups()
+        found.setdefault(f"{prefix}sasl.{name}", plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted))

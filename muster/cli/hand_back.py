@@ -20,10 +20,11 @@ from muster.cli.asking import (
     servers,
     topology,
 )
+from muster.cli.describing import ask_description
 from muster.cli.showing import counted, printable, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
+from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import ApiVersions, ApiVersionsReply
 from protocol.messages.offsets import (
     OffsetCommit,
@@ -198,7 +199,7 @@ def _offers_transactions(there: ClusterClient, node: NodeAddress | None) -> bool
 
 def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     def ask() -> DescribedGroup | None:
-        found = cluster.ask_coordinator(DescribeGroupsReply, group_id, DescribeGroups((group_id,))).groups[0]
+        found = ask_description(cluster, group_id)
         if found.error_code.retriable:  # coordinators move
             return None
         if found.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):

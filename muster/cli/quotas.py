@@ -53,7 +53,7 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
             ]
         )
     elif entries:
-        rows = ((_shown(one.entity), limit.key, f"{limit.value:g}") for one in entries for limit in one.values)
+        rows = ((_shown(one.entity), limit.key, _number(limit.value)) for one in entries for limit in one.values)
         show_table(("WHOM", "LIMIT", "A SECOND"), sorted(rows))
     else:
         print("There are no limits: `muster quotas set --user NAME LIMIT=VALUE` makes one.")
@@ -120,6 +120,11 @@ def _read(text: str) -> QuotaChange:
         return QuotaChange(key, float(value))
     except ValueError:
         raise Complaint(f"{text!r} is no limit: LIMIT=VALUE is wanted, such as commit_rate=100") from None
+
+
+def _number(value: float) -> str:
+    """Write a whole number as it was typed: 10000000, not 1e+07."""
+    return str(int(value)) if value.is_integer() else str(value)
 
 
 def _shown(entity: Iterable[QuotaEntity]) -> str:

@@ -27,6 +27,11 @@ from protocol.messages.acls import (
     ScramUpsertion,
 )
 from protocol.messages.configs import AlteredConfigs, IncrementalAlterConfigs, IncrementalAlterConfigsReply
+from protocol.messages.consumer_groups import (
+    ConsumerGroupDescribe,
+    ConsumerGroupDescribeReply,
+    DescribedConsumerGroup,
+)
 from protocol.messages.data import (
     Fetch,
     FetchPartition,
@@ -189,6 +194,7 @@ class FakeNode:
         self.left: tuple[LeavingMember, ...] = ()
         self.audited: tuple[AuditedNote, ...] = ()
         self.gauges: dict[str, int] = {}
+        self.server_driven: dict[str, DescribedConsumerGroup] = {}
         self.upstream_problem = ""
         self.users: dict[str, dict[int, ScramUpsertion]] = {}
         self.quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
@@ -301,6 +307,11 @@ class FakeNode:
         gone = ErrorCode.GROUP_ID_NOT_FOUND
         found = (self.groups.get(name) or DescribedGroup(name, gone, group_state="Dead") for name in message.groups)
         return DescribeGroupsReply(tuple(found))
+
+    def ConsumerGroupDescribe(self, message: ConsumerGroupDescribe) -> Message:  # noqa: N802
+        gone = ErrorCode.GROUP_ID_NOT_FOUND
+        found = (self.server_driven.get(name) or DescribedConsumerGroup(name, gone) for name in message.group_ids)
+        return ConsumerGroupDescribeReply(tuple(found))
 
     def DeleteGroups(self, message: DeleteGroups) -> Message:  # noqa: N802
         return DeleteGroupsReply(tuple(DeletedGroup(name, self._delete(name)) for name in message.groups_names))

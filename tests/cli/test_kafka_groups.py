@@ -7,6 +7,12 @@ import pytest
 
 from muster.cli.operating.kafka_groups import main
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_groups import (
+    DescribedAssignment,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    DescribedTopicPartitions,
+)
 from protocol.messages.groups import DescribedMember
 from protocol.record_batch import encode_batch, stamp
 from tests.cli.fake_node import ORDERS, FakeNode
@@ -138,6 +144,29 @@ def test_it_prints_as_kafkas_tool(
     assert "".join(f"{line}$\n" for line in out.splitlines()) == "".join(
         f"{line.removesuffix('$')}$\n" for line in page.splitlines()
     )
+
+
+def test_server_driven_groups_are_described_too(capsys: pytest.CaptureFixture[str], node: FakeNode) -> None:
+    """Kafka's DescribeGroups says of them that they are not there (KIP-848)."""
+    has = DescribedAssignment((DescribedTopicPartitions(b"f" * 16, "flights", (0, 2)),))
+    wants = DescribedAssignment((DescribedTopicPartitions(b"f" * 16, "flights", (2,)),))
+    member = DescribedConsumer("M", member_epoch=6, client_id="app", client_host="/::1", assignment=has)
+    member = msgspec.structs.replace(member, target_assignment=wants, subscribed_topic_names=("flights",))
+    node.server_driven = {
+        "new": DescribedConsumerGroup("new", ErrorCode.NONE, None, "Reconciling", 7, 7, "uniform", (member,)),
+        "left": DescribedConsumerGroup("left", group_state="Empty", group_epoch=3),
+    }
+    lines = run(capsys, "--describe", "--group", "new", "--members", "--verbose").splitlines()
+    assert lines[-1].split() == ["new", "M", "/::1", "app", "2", "6", "flights:0,2", "7", "flights:2"]
+    lines = run(capsys, "--describe", "--group", "new").splitlines()
+    assert [line.split() for line in lines[-2:]] == [
+        ["new", "flights", "0", "-", "0", "-", "M", "/::1", "app"],
+        ["new", "flights", "2", "3", "6", "3", "M", "/::1", "app"],
+    ]
+    lines = run(capsys, "--describe", "--group", "left", "--state").splitlines()
+    assert lines[-1].split() == ["left", "h:9", "(1)", "-", "Empty", "0"]
+    node.server_driven = {"new": DescribedConsumerGroup("new", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
+    assert "is being loaded" in run(capsys, "--describe", "--group", "new", code=1)
 
 
 def test_a_file_names_the_group_where_there_are_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

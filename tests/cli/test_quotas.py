@@ -3,7 +3,8 @@
 import pytest
 
 from muster.cli import quotas
-from protocol.messages.quotas import QuotaEntity
+from protocol.errors import ErrorCode
+from protocol.messages.quotas import DescribeClientQuotasReply, QuotaEntity
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
 
@@ -18,7 +19,7 @@ def test_limits_are_set_listed_and_deleted(shell: Shell, node: FakeNode) -> None
     assert node.quotas[QuotaEntity("user"), QuotaEntity("client-id", "etl")] == {"producer_byte_rate": 1e6}
     assert shell.lines("quotas", "list") == [
         "WHOM                           LIMIT               A SECOND",
-        "user (default), client-id etl  producer_byte_rate  1e+06",
+        "user (default), client-id etl  producer_byte_rate  1000000",
         "user billing                   commit_rate         100",
         "user billing                   join_rate           0.5",
     ]
@@ -47,6 +48,14 @@ def test_what_cannot_be_a_limit_is_said_in_a_sentence(shell: Shell, arguments: t
 def test_what_the_node_refuses_is_said_in_its_words(shell: Shell) -> None:
     said = shell.complaint("quotas", "set", "--user", "a", "request_percentage=1", code=4)
     assert "'request_percentage' is no limit here" in said
+
+
+def test_beside_brokers_the_nodes_sentence_is_told(
+    shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = DescribeClientQuotasReply(ErrorCode.UNSUPPORTED_VERSION, "limits are the cluster's: ask its brokers")
+    monkeypatch.setattr(node, "DescribeClientQuotas", lambda _message: reply)
+    assert "limits are the cluster's: ask its brokers" in shell.complaint("quotas", "list", code=4)
 
 
 def test_who_may_not_is_told_what_is_missing(shell: Shell, node: FakeNode) -> None:

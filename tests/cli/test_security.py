@@ -46,6 +46,22 @@ def test_a_file_says_how_servers_are_reached(shell: Shell, reached: list[tuple[s
     assert reached[0] == ("127.0.0.1:9390", Security(protocol="SSL"))
 
 
+@pytest.mark.parametrize(
+    "login",
+    [
+        'x.ScramLoginModule required username="me" password="a=b #c";',
+        'x.ScramLoginModule required \\\n    password="a=b #c" \\\n  username=me;\\',
+    ],
+)
+def test_the_login_of_javas_clients_is_read(
+    shell: Shell, reached: list[tuple[str, Security]], tmp_path: Path, login: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={login}")
+    shell.run("--config", str(path), "groups", "list")
+    assert reached[0][1] == SCRAM
+
+
 def test_the_environment_says_it_too_and_wins(shell: Shell, reached: list[tuple[str, Security]], file: Path) -> None:
     shell.run("groups", "list", MUSTER_SECURITY_PROTOCOL="SSL")
     assert reached[0][1] == Security(protocol="SSL")
@@ -71,6 +87,7 @@ def test_offsets_are_handed_back_to_brokers_as_these_are_reached(
         ("security.protocol", "line 1: NAME=VALUE is wanted"),
         ("sasl.pasword=hidden", "'sasl.pasword' is no setting of security"),
         ("security.protocol=TLS", "'TLS' is no security protocol"),
+        ('sasl.jaas.config=Plain required password="hidden";', 'sasl.jaas.config has no username="..."'),
         ("ssl.ca.location=x", "ca_location is for the security protocols SSL or SASL_SSL"),
     ],
 )

@@ -1,6 +1,7 @@
 """`musterd` as a process: how it starts, refuses to start, stops, and comes back."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -63,6 +64,14 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(arguments: 
 def test_help_and_version_are_answered_without_a_start() -> None:
     assert _start("--help").stdout.startswith("usage: musterd")
     assert _start("--version").stdout == f"musterd {__version__} ({build()}, {interpreter()})\n"
+    reader, writer = os.pipe()
+    os.close(reader)  # a pager that has seen enough
+    command = [sys.executable, "-m", "coordinator", "--help"]
+    ended = subprocess.run(
+        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=100, check=False
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_second_daemon_on_the_same_folder_is_refused(tmp_path: Path) -> None:

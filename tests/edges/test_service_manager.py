@@ -68,6 +68,11 @@ def test_a_check_serves_nothing_and_says_what_is_wrong(tmp_path: Path) -> None:
         "--set", f"tls.certificate.location={folder}/none.crt", "--set", f"tls.key.location={folder}/none.key"
     )
     assert (code, "none.crt" in told) == (2, True)
+    for path, why in ((folder / "audit.log", "No such file or directory"), (tmp_path, "Is a directory")):
+        code, _out, told = check("--set", f"audit.log.location={path}")
+        assert (code, told) == (2, f"musterd: audit.log.location = {path}: {why}\n")
+    assert check("--data-dir", str(folder), "--set", f"audit.log.location={tmp_path}/audit.log")[0] == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_configuration_of_the_kubernetes_manifest_can_be_served(tmp_path: Path) -> None:

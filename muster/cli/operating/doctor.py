@@ -24,6 +24,7 @@ from muster.cli.asking import (
     reaching,
     servers,
 )
+from muster.cli.describing import ask_description
 from muster.cli.ends import ends_of
 from muster.cli.showing import counted, local_time, printable, show_json, utc_time
 from muster.errors import Refused
@@ -33,8 +34,6 @@ from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribedGroup,
-    DescribeGroups,
-    DescribeGroupsReply,
     ListedNote,
     ListRefusals,
     ListRefusalsReply,
@@ -140,12 +139,12 @@ class _Asked:
 
 
 def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup | None:
-    wanted = DescribeGroups((group_id,), with_facts=True)
-    group = cluster.ask_coordinator(DescribeGroupsReply, group_id, wanted).groups[0]
-    is_gone = group.group_state == "Dead" or group.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    if group.error_code and not is_gone:
+    group = ask_description(cluster, group_id)
+    if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    if group.error_code:
         raise Refused(group.error_code, f"group {group_id!r}: {group.error_message or group.error_code.name}")
-    return None if is_gone else group
+    return group
 
 
 def _commits(cluster: ClusterClient, group_id: str) -> dict[Key, gathering.Commit]:

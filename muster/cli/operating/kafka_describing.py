@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from diagnosis.assignments import assigned_partitions
+from diagnosis.assignments import partitions_of as partitions_of_assignment
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import LATEST, ClusterClient
 from muster.cli.asking import Complaint, NotThere, describe_group, partitions_of
@@ -69,7 +70,9 @@ def _describe_members(group: DescribedGroup, *, is_verbose: bool) -> None:
         row = [group.group_id, member.member_id, *([member.group_instance_id or _MISSING] if has_instances else [])]
         row += [member.client_host, member.client_id, str(len(keys))]
         if is_verbose:
-            row += [_MISSING, _assignment(keys), _MISSING, _MISSING]
+            target = _assignment(partitions_of_assignment(group, member.target_assignment))
+            epochs = [str(one) if one >= 0 else _MISSING for one in (member.member_epoch, group.target_epoch)]
+            row += [epochs[0], _assignment(keys), epochs[1], target]
         rows.append(row)
     print_table(columns, widths, rows)
 
