@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -42,6 +42,8 @@ from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipRepl
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
+NAMED: Final = "muster.cli.named"
+"""What the command's arguments name: `group`, `groups` or `topic`; in the context, for the document of a failure."""
 _DEAD = "Dead"
 _UNREACHED = "no broker of the cluster was reached yet: "
 
@@ -105,8 +107,15 @@ def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
 @contextmanager
 def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
     """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
+    ctx.meta[NAMED] = _named(ctx)
     with reaching_servers(servers(ctx, bootstrap), "--bootstrap") as cluster:
         yield cluster
+
+
+def _named(ctx: typer.Context) -> dict[str, object]:
+    is_of_topics = ctx.parent is not None and ctx.parent.info_name == "topics"
+    named = {one: ctx.params[one] for one in ("group", "groups", "topic") if ctx.params.get(one)}
+    return named | ({"topic": ctx.params["name"]} if is_of_topics and "name" in ctx.params else {})
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import msgspec
 import typer
 
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import AsJson, Bootstrap, Complaint, not_served, reaching
+from muster.cli.asking import AsJson, Bootstrap, Complaint, NotThere, not_served, reaching
+from muster.cli.operating.carrying_out import ActRefused
 from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -153,10 +154,12 @@ def consume_from_max(
     """
     accepted: dict[str, int] = {}
     refused: dict[str, str] = {}
+    codes: set[ErrorCode] = set()
     with reaching(ctx, bootstrap) as cluster:
         for group_id in dict.fromkeys(groups):
             reply = cluster.ask_coordinator(ConsumeFromMaxReply, group_id, ConsumeFromMax((group_id,), "muster"))
             accepted |= {one.group_id: one.from_max_id for one in reply.accepted}
+            codes |= {one.error_code for one in reply.refused}
             refused |= {one.group_id: _why_not(group_id, one.error_code, one.error_message) for one in reply.refused}
     if as_json:
         show_json([{"group_id": one, "from_max_id": accepted.get(one), "error": refused.get(one)} for one in groups])
@@ -164,7 +167,13 @@ def consume_from_max(
         for group_id in accepted:
             print(f"Members of {printable(group_id)} go to the end with their next heartbeats.")
     if refused:
-        raise Complaint("; ".join(refused.values()))
+        raise _kind_of(codes)("; ".join(refused.values()))
+
+
+def _kind_of(codes: set[ErrorCode]) -> type[Complaint]:
+    if codes & {ErrorCode.INCONSISTENT_MODE, ErrorCode.NO_NODE}:
+        return ActRefused
+    return NotThere if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
 
 
 def _why_not(group_id: str, code: ErrorCode, text: str) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
+from muster.cli.operating.carrying_out import ActRefused
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -135,7 +136,7 @@ def _administering(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluste
             yield cluster
         except Refused as refused:
             if refused.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise Complaint(_NOT_PERMITTED) from None
+                raise ActRefused(_NOT_PERMITTED) from None
             raise
 
 

@@ -15,7 +15,8 @@ from typing import Annotated, Final
 import typer
 
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
+from muster.cli.asking import AsJson, Bootstrap, Complaint, NotThere, reaching
+from muster.cli.operating.carrying_out import ActRefused
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -57,7 +58,7 @@ def create(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> None:
     """Make a user. The password is read from the terminal, or from standard input."""
     with _administering(ctx, bootstrap) as cluster:
         if any(one.user == name for one in _users(cluster)):
-            raise Complaint(f"there is a user {name!r} already: `muster users password` sets another password")
+            raise ActRefused(f"there is a user {name!r} already: `muster users password` sets another password")
         _set(cluster, name, _read_password(name))
     print(f"Made user {name}.")
 
@@ -89,7 +90,7 @@ def _administering(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluste
             yield cluster
         except Refused as refused:
             if refused.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise Complaint(_NOT_PERMITTED) from None
+                raise ActRefused(_NOT_PERMITTED) from None
             raise
 
 
@@ -102,7 +103,7 @@ def _users(cluster: ClusterClient) -> list[DescribedUserScram]:
 def _known(cluster: ClusterClient, name: str) -> DescribedUserScram:
     found = [one for one in _users(cluster) if one.user == name]
     if not found:
-        raise Complaint(f"there is no user {name!r}: see `muster users list`")
+        raise NotThere(f"there is no user {name!r}: see `muster users list`")
     return found[0]
 
 

@@ -51,4 +51,4 @@ def test_what_the_node_refuses_is_said_in_its_words(shell: Shell) -> None:
 
 def test_who_may_not_is_told_what_is_missing(shell: Shell, node: FakeNode) -> None:
     node.may_alter = False
-    assert "limits need DESCRIBE_CONFIGS" in shell.complaint("quotas", "list")
+    assert "limits need DESCRIBE_CONFIGS" in shell.complaint("quotas", "list", code=4)

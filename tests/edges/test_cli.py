@@ -236,6 +236,28 @@ def test_what_is_refused_is_one_sentence(shell: Shell) -> None:
     assert complaint.count("\n") == 1
 
 
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    program = tmp_path / "muster"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m muster.cli "$@"\n')
+    program.chmod(0o755)
+    script = """
+    eval "$(muster completion bash)" || exit 1
+    for word in descr "describe --ver"; do
+        COMP_WORDS=(muster groups $word); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _muster_completion muster
+        echo "${COMPREPLY[@]}"
+    done
+    complete -p muster
+    """
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+    shell = ["bash", "-c", script]
+    done = subprocess.run(shell, check=False, capture_output=True, text=True, timeout=300, env=environment)
+
+    completes = "complete -o default -F _muster_completion muster"
+    assert (done.stdout.splitlines(), done.stderr) == (["describe", "--verbose", completes], "")
+
+
 def test_a_daemon_that_is_not_there_is_one_sentence() -> None:
     port = free_port()
 

@@ -24,13 +24,11 @@ from protocol.messages.offsets import (
     OffsetDeleteTopic,
 )
 
-REFUSED: Final = 4
-"""Exit code of a change that was refused: the group has members, or the plan is stale."""
 CHANGES_A_REQUEST: Final = 2_000
 
 
 class ActRefused(Complaint):
-    """A change that was refused by the state of the group."""
+    """A change that was refused: the group has members, the plan is stale, or it is not permitted."""
 
 
 def carry_out(

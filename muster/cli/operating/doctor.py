@@ -25,6 +25,7 @@ from muster.cli.asking import (
     servers,
 )
 from muster.cli.ends import ends_of
+from muster.cli.failures import ExitCode
 from muster.cli.showing import counted, local_time, printable, show_json, utc_time
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
@@ -42,8 +43,6 @@ from protocol.messages.groups import (
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
 
-PROBLEMS: Final = 6
-"""Exit code if a problem is open."""
 _LOOK_AGAIN_S: Final = 10.0
 
 
@@ -79,7 +78,7 @@ def doctor(
     else:
         _show(found, known.now_ms, len(evidence))
     if found:
-        raise typer.Exit(PROBLEMS)
+        raise typer.Exit(ExitCode.PROBLEM)
 
 
 def gathered(
