@@ -36,6 +36,7 @@ from protocol.messages.offsets import (
     ExpiringOffset,
     OffsetFetch,
     OffsetFetchGroup,
+    OffsetFetchPartitionReply,
     OffsetFetchReply,
 )
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
@@ -115,6 +116,8 @@ def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClien
 def _named(ctx: typer.Context) -> dict[str, object]:
     is_of_topics = ctx.parent is not None and ctx.parent.info_name == "topics"
     named = {one: ctx.params[one] for one in ("group", "groups", "topic") if ctx.params.get(one)}
+    if len(named.get("groups", ())) == 1:
+        named = {"group": named["groups"][0]}
     return named | ({"topic": ctx.params["name"]} if is_of_topics and "name" in ctx.params else {})
 
 
@@ -200,13 +203,18 @@ def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
 
 
 def committed_offsets(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, int]:
+    return {one: commit.committed_offset for one, commit in fetch_commits(cluster, group_id).items()}
+
+
+def fetch_commits(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, OffsetFetchPartitionReply]:
+    """Return the committed offsets of a group. Raises Complaint, or Refused."""
     with _answering_for(group_id):
         wanted = OffsetFetch((OffsetFetchGroup(group_id),))
         group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         if group.error_code:
             raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
     return {
-        TopicPartition(topic.name, part.partition_index): part.committed_offset
+        TopicPartition(topic.name, part.partition_index): part
         for topic in group.topics
         for part in topic.partitions
         if not part.error_code and part.committed_offset >= 0

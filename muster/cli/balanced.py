@@ -28,18 +28,15 @@ BALANCED_TYPES = ("client-balanced", "server-balanced")
 _CHOOSER = {CLIENT_MODE: "its members choose what they read", SERVER_MODE: "the coordinator assigns what they read"}
 
 
-def describe_balanced(cluster: ClusterClient, group_id: str, *, as_json: bool) -> None:
-    """Members with their numbers, every configured partition, and what nobody reads. Raises Complaint, or Refused."""
+def describe_balanced(cluster: ClusterClient, group_id: str) -> BalancedGroupView:
+    """Members with their numbers, and every configured partition. Raises Complaint, or Refused."""
     (view,) = cluster.ask_coordinator(DescribeBalancedReply, group_id, DescribeBalanced((group_id,))).groups
     if view.error_code:
         sentence = not_served(group_id, view.error_code)
         if sentence is None:
             raise Refused(view.error_code, f"group {group_id!r}: {view.error_code.name}")
         raise Complaint(sentence)
-    if as_json:
-        show_json(_document(view))
-    else:
-        _show(view)
+    return view
 
 
 def missing_nodes(view: BalancedGroupView) -> list[int]:
@@ -48,7 +45,8 @@ def missing_nodes(view: BalancedGroupView) -> list[int]:
     return [number for number in range(view.source_count or 0) if number not in there]
 
 
-def _document(view: BalancedGroupView) -> dict[str, Any]:
+def balanced_document(view: BalancedGroupView) -> dict[str, Any]:
+    """Return the page for scripts."""
     told: dict[str, Any] = msgspec.to_builtins(view)
     del told["error_code"]
     return {**told, "mode": f"{view.mode}-balanced", "missing_nodes": missing_nodes(view), "total_lag": _lag(view)}
@@ -68,7 +66,8 @@ def _number(member: BalancedMemberView) -> tuple[int, str]:
     return -1 if member.node_id is None else member.node_id, member.consumer_id
 
 
-def _show(view: BalancedGroupView) -> None:
+def show_balanced(view: BalancedGroupView) -> None:
+    """Print the page for people: with what nobody reads."""
     counted = "off" if view.source_count is None else f"{view.source_count} nodes"
     filters = "; ".join(f"{topic}: {', '.join(ones)}" for topic, ones in view.filters.items())
     facts: list[tuple[str, object]] = [
