@@ -13,6 +13,7 @@ from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
 from muster.cli.config import read_servers
 from muster.cli.failures import complain, complain_of_use, is_json, remember_form
 from muster.cli.operating import audit, doctor, surgery
+from muster.cli.operating.watching import WatchableCommand
 from muster.errors import MusterError
 
 _INTERRUPTED = 130
@@ -72,7 +73,7 @@ app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go
 app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
 app.add_typer(quotas.app, name="quotas", help="Limits of users, client ids and addresses: list, set, delete them.")
 app.add_typer(users.app, name="users", help="Users: who may log in; make and delete them, set passwords.")
-app.command("doctor")(doctor.doctor)
+app.command("doctor", cls=WatchableCommand)(doctor.doctor)
 app.command("audit")(audit.audit)
 app.command("undo")(surgery.undo)
 app.command("completion")(completion.completion)

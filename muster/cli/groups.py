@@ -1,9 +1,11 @@
 """`muster groups list`, `muster groups describe GROUP` and `muster groups delete GROUP...`."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
 from muster.cli.asking import (
     AsJson,
@@ -19,6 +21,7 @@ from muster.cli.asking import (
 from muster.cli.operating import exports, listing, pinning, surgery
 from muster.cli.operating.carrying_out import ActRefused
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
+from muster.cli.operating.watching import Watch, WatchableCommand, watched
 from muster.cli.showing import printable, show_csv, show_json, show_table
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
@@ -40,20 +43,27 @@ app.command("export")(exports.export)
 app.command("import")(exports.import_)
 
 
-@app.command("list")
+@app.command("list", cls=WatchableCommand)
 def list_command(
     ctx: typer.Context,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Members, lag, since when, and what is wrong.")] = False,
     as_csv: AsCsv = False,
+    watch: Watch = None,
 ) -> None:
     """All groups and their states."""
-    if verbose:
-        _list_verbose(ctx, bootstrap, as_json=as_json, as_csv=as_csv)
-        return
     with reaching(ctx, bootstrap) as cluster:
-        found = list_groups(cluster)
+        if verbose:
+            is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
+            show = partial(_list_verbose, cluster, is_musterd=is_musterd, as_json=as_json, as_csv=as_csv)
+        else:
+            show = partial(_list, cluster, as_json=as_json, as_csv=as_csv)
+        watched(ctx, watch, show, is_data=as_json or as_csv)
+
+
+def _list(cluster: ClusterClient, *, as_json: bool, as_csv: bool) -> None:
+    found = list_groups(cluster)
     if as_csv:
         show_csv(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
         return
@@ -70,17 +80,15 @@ def list_command(
         print("There are no groups. One appears with its first member: `muster consume TOPIC --group GROUP`.")
 
 
-def _list_verbose(ctx: typer.Context, bootstrap: str | None, *, as_json: bool, as_csv: bool) -> None:
-    is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
-    with reaching(ctx, bootstrap) as cluster:
-        found = listing.described_groups(cluster, is_musterd=is_musterd)
+def _list_verbose(cluster: ClusterClient, *, is_musterd: bool, as_json: bool, as_csv: bool) -> None:
+    found = listing.described_groups(cluster, is_musterd=is_musterd)
     if as_json:
         show_json(found)
     else:
         (show_csv if as_csv else show_table)(listing.COLUMNS, map(listing.row, found))
 
 
-@app.command()
+@app.command(cls=WatchableCommand)
 def describe(
     ctx: typer.Context,
     groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", show_default=False)] = None,
@@ -92,6 +100,7 @@ def describe(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
+    watch: Watch = None,
 ) -> None:
     """Show the members of groups, what each has, and how far it is.
 
@@ -118,7 +127,7 @@ def describe(
     is_one = len(set(groups or ())) == 1
     form = DescribeForm(view, is_one=is_one, is_verbose=verbose, as_json=as_json, as_csv=as_csv)
     with reaching(ctx, bootstrap) as cluster:
-        show_groups(cluster, groups or None, form)
+        watched(ctx, watch, partial(show_groups, cluster, groups or None, form), is_data=as_json or as_csv)
 
 
 @app.command()
