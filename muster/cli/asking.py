@@ -44,7 +44,7 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
 NAMED: Final = "muster.cli.named"
-"""What the command's arguments name: `group`, `groups` or `topic`; in the context, for the document of a failure."""
+"""Key in the context for what arguments name (`group`, `groups` or `topic`), which documents of failures say."""
 _DEAD = "Dead"
 _UNREACHED = "no broker of the cluster was reached yet: "
 

@@ -1,4 +1,4 @@
-"""How the command fails: its exit codes, a sentence for people, and a document for scripts."""
+"""Failures of the command: exit codes, a sentence for people, and a document for scripts."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ _AS_JSON: Final = "muster.cli.as_json"
 
 
 class ExitCode(IntEnum):
-    """What the process ends with, beside 0. A problem of a group that `muster doctor` found is no failure."""
+    """Exit codes beside 0. A problem of a group that `muster doctor` found is no failure."""
 
     FAILED = 1
     MISUSED = 2

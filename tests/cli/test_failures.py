@@ -1,6 +1,7 @@
-"""How the command fails: exit codes, sentences, documents; and what shells complete."""
+"""Failures of the command: exit codes, sentences, documents; and what shells complete."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from typer.completion import shell_complete
 
 from muster.cli import app
 from muster.cli.completion import PROGRAM
+from muster.cli.failures import ExitCode
 from muster.errors import AuthenticationFailed
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -119,6 +121,12 @@ def test_shells_complete_commands_and_options(
     assert "consume-from-max" not in found
     assert "--verbose" in completed("muster groups describe --verb")
     assert "fish" in completed("muster completion fi")
+
+
+def test_the_page_for_operators_has_every_exit_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    for code in ExitCode:
+        assert f"| {code:d} | {'' if code is ExitCode.PROBLEM else f'`{code.name}` '}| " in page
 
 
 def test_an_unknown_shell_is_misuse(shell: Shell) -> None:

@@ -33,7 +33,7 @@ class GroupView(StrEnum):
 
 
 class DescribeForm(NamedTuple):
-    """How groups are shown: `view` None is the whole page of each, one after the other. `is_one`: a single group was
+    """Form of the answer: `view` None is the whole page of each, one after the other. `is_one`: a single group was
     named, so its page is no list for scripts either."""
 
     view: GroupView | None
@@ -230,7 +230,7 @@ def _balanced_members(view: BalancedGroupView) -> list[_Line]:
 
 
 def _balanced_facts(member: BalancedMemberView) -> tuple[object, ...]:
-    """Of the verbose columns the address and the last heartbeat are known."""
+    """Return verbose columns: the address and the last heartbeat are known."""
     known = (member.host.lstrip("/"), f"{duration(member.last_heartbeat_ms_ago)} ago")
     return known + _NO_FACTS[len(known) :]
 
