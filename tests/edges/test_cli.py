@@ -258,12 +258,16 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (["describe", "--verbose", completes], "")
 
 
-def test_what_is_watched_is_shown_until_ctrl_c(shell: Shell) -> None:
+def test_what_is_watched_is_shown_until_a_signal(shell: Shell) -> None:
     shell.run("topics", "create", "watchable")
     shell.run("produce", "watchable", typed="1\n")
     shell.run("consume", "watchable", "--group", "seen", "--max", "1")
 
-    for command in (("groups", "list"), ("groups", "describe", "seen", "--members"), ("doctor", "seen")):
+    for ending, code, command in (
+        (signal.SIGINT, 130, ("groups", "list")),
+        (signal.SIGTERM, 143, ("groups", "describe", "seen", "--members")),
+        (signal.SIGINT, 130, ("doctor", "seen")),
+    ):
         with shell.start(*command, "--watch", "0.2") as process:
             assert process.stdout is not None
             blocks = 0
@@ -271,9 +275,9 @@ def test_what_is_watched_is_shown_until_ctrl_c(shell: Shell) -> None:
                 line = process.stdout.readline()
                 assert line, process.communicate()
                 blocks += line == b"\n"
-            process.send_signal(signal.SIGINT)
+            process.send_signal(ending)
             _out, complaints = process.communicate(timeout=100)
-        assert (process.returncode, complaints) == (130, b"")
+        assert (process.returncode, complaints) == (code, b"")
 
 
 def test_a_terminal_is_drawn_anew_until_ctrl_c(shell: Shell) -> None:
