@@ -9,9 +9,8 @@ _TERMINATED = 143
 
 
 def main() -> None:
-    """Run the command; the process ends with its exit code: 0 done, 1 failed, 2 misused, 3 not
-    there, 4 refused, 5 not reached, 6 a problem is open (`muster doctor`). SIGTERM ends it
-    as an interruption does, so that a member leaves its group instead of being missed.
+    """Run the command; the process ends with 0, or with one of `muster.cli.failures.ExitCode`.
+    SIGTERM ends it as an interruption does, so that a member leaves its group instead of being missed.
     """
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(_TERMINATED))
     app(prog_name="muster")

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -35,12 +35,15 @@ from protocol.messages.offsets import (
     ExpiringOffset,
     OffsetFetch,
     OffsetFetchGroup,
+    OffsetFetchPartitionReply,
     OffsetFetchReply,
 )
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
+NAMED: Final = "muster.cli.named"
+"""Key in the context for what arguments name (`group`, `groups` or `topic`), which documents of failures say."""
 _UNREACHED = "no broker of the cluster was reached yet: "
 
 Bootstrap = Annotated[
@@ -63,6 +66,10 @@ class Complaint(Exception):
 
 class NotThere(Complaint):
     """Something that was named does not exist."""
+
+
+class ActRefused(Complaint):
+    """A change that was refused: the group has members, the plan is stale, or it is not permitted."""
 
 
 def not_served(group_id: str, code: ErrorCode) -> str | None:
@@ -103,13 +110,22 @@ def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
 @contextmanager
 def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
     """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
+    ctx.meta[NAMED] = _named(ctx)
     with reaching_servers(servers(ctx, bootstrap), "--bootstrap") as cluster:
         yield cluster
 
 
+def _named(ctx: typer.Context) -> dict[str, object]:
+    is_of_topics = ctx.parent is not None and ctx.parent.info_name == "topics"
+    named = {one: ctx.params[one] for one in ("group", "groups", "topic") if ctx.params.get(one)}
+    if len(named.get("groups", ())) == 1:
+        named = {"group": named["groups"][0]}
+    return named | ({"topic": ctx.params["name"]} if is_of_topics and "name" in ctx.params else {})
+
+
 @contextmanager
 def administering(ctx: typer.Context, bootstrap: str | None, not_permitted: str) -> Iterator[ClusterClient]:
-    """Same as `reaching`. Raises Complaint with the sentence `not_permitted` where the access rules of the cluster
+    """Same as `reaching`. Raises ActRefused with the sentence `not_permitted` where the access rules of the cluster
     refuse a request.
     """
     with reaching(ctx, bootstrap) as cluster:
@@ -117,7 +133,7 @@ def administering(ctx: typer.Context, bootstrap: str | None, not_permitted: str)
             yield cluster
         except Refused as refused:
             if refused.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                raise Complaint(not_permitted) from None
+                raise ActRefused(not_permitted) from None
             raise
 
 
@@ -200,13 +216,18 @@ def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
 
 
 def committed_offsets(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, int]:
+    return {one: commit.committed_offset for one, commit in fetch_commits(cluster, group_id).items()}
+
+
+def fetch_commits(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, OffsetFetchPartitionReply]:
+    """Return the committed offsets of a group. Raises Complaint, or Refused."""
     with _answering_for(group_id):
         wanted = OffsetFetch((OffsetFetchGroup(group_id),))
         group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         if group.error_code:
             raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
     return {
-        TopicPartition(topic.name, part.partition_index): part.committed_offset
+        TopicPartition(topic.name, part.partition_index): part
         for topic in group.topics
         for part in topic.partitions
         if not part.error_code and part.committed_offset >= 0

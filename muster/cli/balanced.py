@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import AsJson, Bootstrap, Complaint, not_served, reaching
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, Complaint, NotThere, not_served, reaching
 from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -27,18 +27,15 @@ BALANCED_TYPES = ("client-balanced", "server-balanced")
 _CHOOSER = {CLIENT_MODE: "its members choose what they read", SERVER_MODE: "the coordinator assigns what they read"}
 
 
-def describe_balanced(cluster: ClusterClient, group_id: str, *, as_json: bool) -> None:
-    """Members with their numbers, every configured partition, and what nobody reads. Raises Complaint, or Refused."""
+def describe_balanced(cluster: ClusterClient, group_id: str) -> BalancedGroupView:
+    """Members with their numbers, and every configured partition. Raises Complaint, or Refused."""
     (view,) = cluster.ask_coordinator(DescribeBalancedReply, group_id, DescribeBalanced((group_id,))).groups
     if view.error_code:
         sentence = not_served(group_id, view.error_code)
         if sentence is None:
             raise Refused(view.error_code, f"group {group_id!r}: {view.error_code.name}")
         raise Complaint(sentence)
-    if as_json:
-        show_json(_document(view))
-    else:
-        _show(view)
+    return view
 
 
 def missing_nodes(view: BalancedGroupView) -> list[int]:
@@ -47,7 +44,8 @@ def missing_nodes(view: BalancedGroupView) -> list[int]:
     return [number for number in range(view.source_count or 0) if number not in there]
 
 
-def _document(view: BalancedGroupView) -> dict[str, Any]:
+def balanced_document(view: BalancedGroupView) -> dict[str, Any]:
+    """Return the page for scripts."""
     told: dict[str, Any] = msgspec.to_builtins(view)
     del told["error_code"]
     return {**told, "mode": f"{view.mode}-balanced", "missing_nodes": missing_nodes(view), "total_lag": _lag(view)}
@@ -67,7 +65,8 @@ def _number(member: BalancedMemberView) -> tuple[int, str]:
     return -1 if member.node_id is None else member.node_id, member.consumer_id
 
 
-def _show(view: BalancedGroupView) -> None:
+def show_balanced(view: BalancedGroupView) -> None:
+    """Print the page for people: with what nobody reads."""
     counted = "off" if view.source_count is None else f"{view.source_count} nodes"
     filters = "; ".join(f"{topic}: {', '.join(ones)}" for topic, ones in view.filters.items())
     facts: list[tuple[str, object]] = [
@@ -153,10 +152,12 @@ def consume_from_max(
     """
     accepted: dict[str, int] = {}
     refused: dict[str, str] = {}
+    codes: set[ErrorCode] = set()
     with reaching(ctx, bootstrap) as cluster:
         for group_id in dict.fromkeys(groups):
             reply = cluster.ask_coordinator(ConsumeFromMaxReply, group_id, ConsumeFromMax((group_id,), "muster"))
             accepted |= {one.group_id: one.from_max_id for one in reply.accepted}
+            codes |= {one.error_code for one in reply.refused}
             refused |= {one.group_id: _why_not(group_id, one.error_code, one.error_message) for one in reply.refused}
     if as_json:
         show_json([{"group_id": one, "from_max_id": accepted.get(one), "error": refused.get(one)} for one in groups])
@@ -164,7 +165,13 @@ def consume_from_max(
         for group_id in accepted:
             print(f"Members of {printable(group_id)} go to the end with their next heartbeats.")
     if refused:
-        raise Complaint("; ".join(refused.values()))
+        raise _kind_of(codes)("; ".join(refused.values()))
+
+
+def _kind_of(codes: set[ErrorCode]) -> type[Complaint]:
+    if codes & {ErrorCode.INCONSISTENT_MODE, ErrorCode.NO_NODE}:
+        return ActRefused
+    return NotThere if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
 
 
 def _why_not(group_id: str, code: ErrorCode, text: str) -> str:

@@ -8,28 +8,36 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from muster.cli import explain, groups, offsets, quotas, records, topics, users
-from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint, NotThere
+from muster.cli import completion, explain, groups, offsets, quotas, records, topics, users
+from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
 from muster.cli.config import read_servers
-from muster.cli.operating import audit, carrying_out, doctor, surgery
-from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
-from protocol.errors import ErrorCode
+from muster.cli.failures import complain, complain_of_use, is_json, remember_form
+from muster.cli.operating import audit, doctor, surgery
+from muster.cli.operating.watching import WatchableCommand
+from muster.errors import MusterError
 
 _INTERRUPTED = 130
-_NOT_THERE, _NOT_REACHED = 3, 5
-_ABSENT = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_Misuse: Any = typer.BadParameter.__mro__[1]  # UsageError: of Click, or of the Click inside newer versions of Typer
 
 
 class _Command(TyperGroup):
     """Ends with one sentence instead of a traceback for what users can do something about."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        remember_form(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except _Misuse as error:
+            raise _misused(ctx, error) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except (MusterError, Complaint) as error:
-            print(f"muster: {error}", file=sys.stderr)
-            raise typer.Exit(_exit_code(error)) from None
+            raise typer.Exit(complain(ctx, error)) from None
+        except _Misuse as error:
+            raise _misused(ctx, error) from None
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None
         except BrokenPipeError:
@@ -38,12 +46,9 @@ class _Command(TyperGroup):
         return result
 
 
-def _exit_code(error: Exception) -> int:
-    if isinstance(error, NotThere) or (isinstance(error, Refused) and error.error_code in _ABSENT):
-        return _NOT_THERE
-    if isinstance(error, Refused | carrying_out.ActRefused):
-        return carrying_out.REFUSED
-    return _NOT_REACHED if isinstance(error, CannotConnect | RequestTimedOut) else 1
+def _misused(ctx: Any, error: Any) -> Exception:
+    """Return what ends the command: the error itself, which Typer prints, unless a document is wanted."""
+    return typer.Exit(complain_of_use(error)) if is_json(ctx) else error
 
 
 def _forget_stdout() -> None:
@@ -68,9 +73,10 @@ app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go
 app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
 app.add_typer(quotas.app, name="quotas", help="Limits of users, client ids and addresses: list, set, delete them.")
 app.add_typer(users.app, name="users", help="Users: who may log in; make and delete them, set passwords.")
-app.command("doctor")(doctor.doctor)
+app.command("doctor", cls=WatchableCommand)(doctor.doctor)
 app.command("audit")(audit.audit)
 app.command("undo")(surgery.undo)
+app.command("completion")(completion.completion)
 app.command("explain")(explain.explain)
 app.command("produce")(records.produce)
 app.command("consume")(records.consume)

@@ -1,45 +1,34 @@
 """`muster groups list`, `muster groups describe GROUP` and `muster groups delete GROUP...`."""
 
-from collections.abc import Iterable
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
-from diagnosis.people import phase, waiting_for
-from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
+from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
 from muster.cli.asking import (
+    ActRefused,
     AsJson,
     Bootstrap,
     Complaint,
     NotThere,
-    committed_offsets,
     delete_groups,
-    describe_group,
     list_groups,
     not_served,
-    partitions_of,
     reaching,
     servers,
 )
-from muster.cli.ends import ends_of, left_out, oldest
 from muster.cli.operating import exports, listing, pinning, surgery
-from muster.cli.operating.carrying_out import ActRefused
-from muster.cli.operating.member_facts import (
-    EPOCH_COLUMNS,
-    VERBOSE_COLUMNS,
-    epoch_row,
-    facts_document,
-    ranges,
-    verbose_row,
-)
-from muster.cli.showing import local_time, printable, show_csv, show_facts, show_json, show_table, utc_time
+from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
+from muster.cli.operating.watching import Watch, WatchableCommand, watched
+from muster.cli.showing import printable, show_csv, show_json, show_table
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
-from protocol import consumer_protocol, streams_protocol
-from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.messages.groups import DeletedGroup, DescribedGroup, DescribedMember
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DeletedGroup
+
+AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values for spreadsheets.")]
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(owners.owners)
@@ -54,20 +43,27 @@ app.command("export")(exports.export)
 app.command("import")(exports.import_)
 
 
-@app.command("list")
+@app.command("list", cls=WatchableCommand)
 def list_command(
     ctx: typer.Context,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Members, lag, since when, and what is wrong.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values for spreadsheets.")] = False,
+    as_csv: AsCsv = False,
+    watch: Watch = None,
 ) -> None:
     """All groups and their states."""
-    if verbose:
-        _list_verbose(ctx, bootstrap, as_json=as_json, as_csv=as_csv)
-        return
     with reaching(ctx, bootstrap) as cluster:
-        found = list_groups(cluster)
+        if verbose:
+            is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
+            show = partial(_list_verbose, cluster, is_musterd=is_musterd, as_json=as_json, as_csv=as_csv)
+        else:
+            show = partial(_list, cluster, as_json=as_json, as_csv=as_csv)
+        watched(ctx, watch, show, is_data=as_json or as_csv)
+
+
+def _list(cluster: ClusterClient, *, as_json: bool, as_csv: bool) -> None:
+    found = list_groups(cluster)
     if as_csv:
         show_csv(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
         return
@@ -84,47 +80,54 @@ def list_command(
         print("There are no groups. One appears with its first member: `muster consume TOPIC --group GROUP`.")
 
 
-def _list_verbose(ctx: typer.Context, bootstrap: str | None, *, as_json: bool, as_csv: bool) -> None:
-    is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
-    with reaching(ctx, bootstrap) as cluster:
-        found = listing.described_groups(cluster, is_musterd=is_musterd)
+def _list_verbose(cluster: ClusterClient, *, is_musterd: bool, as_json: bool, as_csv: bool) -> None:
+    found = listing.described_groups(cluster, is_musterd=is_musterd)
     if as_json:
         show_json(found)
     else:
         (show_csv if as_csv else show_table)(listing.COLUMNS, map(listing.row, found))
 
 
-@app.command()
+@app.command(cls=WatchableCommand)
 def describe(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", show_default=False)] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="In place of GROUP.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Only this: a line a partition.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Only this: a line a member.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Only this: a line a group.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Each member's times, connection and software.")] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Each member's times, connection and software.")] = False,
+    as_csv: AsCsv = False,
+    watch: Watch = None,
 ) -> None:
-    """Show the members of a group, what each has, and how far it is.
+    """Show the members of groups, what each has, and how far it is.
 
-    While the group rebalances, it says for how long, for whom it waits, and how long at most.
+    While a group rebalances, it says for how long, for whom it waits, and how long at most.
 
     Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
     committed offset; without one (-), all records there are. The total lag is their sum. Beside brokers, ends that
     are older than a few seconds say so.
 
     Of a client-balanced group, every partition of its topics is shown, and a warning where nobody reads some.
+
+    --offsets, --members and --state are tables over all groups, with more columns by --verbose. With --csv and none of
+    them it is offsets.
     """
+    if bool(groups) == all_groups:
+        raise typer.BadParameter("say which groups: GROUP..., or --all-groups")
+    views = {GroupView.OFFSETS: offsets, GroupView.MEMBERS: members, GroupView.STATE: state}
+    chosen = [view for view, is_meant in views.items() if is_meant]
+    if len(chosen) > 1:
+        raise typer.BadParameter("say one of --offsets, --members and --state")
+    if as_csv and as_json:
+        raise typer.BadParameter("say one of --csv and --json")
+    view = chosen[0] if chosen else GroupView.OFFSETS if as_csv else None
+    is_one = len(set(groups or ())) == 1
+    form = DescribeForm(view, is_one=is_one, is_verbose=verbose, as_json=as_json, as_csv=as_csv)
     with reaching(ctx, bootstrap) as cluster:
-        described = describe_group(cluster, group)
-        if described.protocol_type in balanced.BALANCED_TYPES:
-            balanced.describe_balanced(cluster, group, as_json=as_json)
-            return
-        owned = {member.member_id: _assigned(described, member.member_assignment) for member in described.members}
-        committed = committed_offsets(cluster, group)
-        owners = {one: member_id for member_id, ones in owned.items() for one in ones}
-        lines = _progress(cluster, committed, owners)
-    if as_json:
-        show_json(_document(described, owned, lines))
-    else:
-        _show(described, owned, lines, is_verbose=verbose)
+        watched(ctx, watch, partial(show_groups, cluster, groups or None, form), is_data=as_json or as_csv)
 
 
 @app.command()
@@ -168,154 +171,3 @@ def _why_not(deleted: DeletedGroup) -> str:
     return (
         not_served(deleted.group_id, deleted.error_code) or f"group {name} was not deleted: {deleted.error_code.name}"
     )
-
-
-def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
-    """Show nothing for what cannot be read: other kinds of members write what they like."""
-    topics: Iterable[tuple[str, Iterable[int]]] = ()
-    try:
-        if group.protocol_type == consumer_protocol.PROTOCOL_TYPE:
-            topics = consumer_protocol.decode_assignment(assignment).partitions
-        elif group.protocol_type == streams_protocol.PROTOCOL_TYPE:
-            topics = streams_protocol.decode_streams_assignment(assignment).items()
-    except ProtocolViolation:
-        return []
-    return sorted(TopicPartition(topic, partition) for topic, partitions in topics for partition in partitions)
-
-
-def _progress(
-    cluster: ClusterClient, committed: dict[TopicPartition, int], owners: dict[TopicPartition, str]
-) -> list[dict[str, Any]]:
-    """A line a partition. Without a commit of its own all that a partition has is still to be read."""
-    named = committed.keys() | owners.keys()
-    existing = partitions_of(cluster, {one.topic for one in named})
-    found = ends_of(cluster, existing, LATEST)
-    ends = {one: end.offset for one, end in found.items()}
-    first = ends_of(cluster, existing - committed.keys(), EARLIEST)
-    begins = {**{one: begin.offset for one, begin in first.items()}, **committed}
-    return [
-        {
-            "topic": one.topic,
-            "partition": one.partition,
-            "committed_offset": committed.get(one),
-            "end_offset": ends.get(one),
-            "lag": max(0, ends[one] - begins[one]) if one in ends and one in begins else None,
-            "member_id": owners.get(one),
-            "end_age_ms": found[one].age_ms if one in found else None,
-        }
-        for one in sorted(named | existing)
-    ]
-
-
-def _document(
-    group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "group_id": group.group_id,
-        "state": group.group_state,
-        "state_since": utc_time(group.state_since_ms) if group.state_since_ms >= 0 else None,
-        "generation_id": group.generation_id,
-        **({"target_epoch": group.target_epoch} if group.target_epoch >= 0 else {}),
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol_data,
-        "leader": group.leader,
-        "rebalance_timeout_ms": group.rebalance_timeout_ms,
-        "pending_members": group.pending_members,
-        "shard": group.shard if group.shard >= 0 else None,
-        "log": _log(group),
-        "phase": group.phase or None,
-        "phase_ms": group.phase_ms if group.phase else None,
-        "phase_left_ms": group.phase_left_ms if group.phase else None,
-        "waiting_for": list(group.waiting_for),
-        "limited_by": group.limited_by or None,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.group_instance_id,
-                "client_id": member.client_id,
-                "client_host": member.client_host,
-                "partitions": [{"topic": one.topic, "partition": one.partition} for one in owned[member.member_id]],
-                **facts_document(member),
-                **(_epochs(group, member) if group.target_epoch >= 0 else {}),
-            }
-            for member in group.members
-        ],
-        "partitions": lines,
-        "total_lag": sum(line["lag"] or 0 for line in lines),
-    }
-
-
-def _epochs(group: DescribedGroup, member: DescribedMember) -> dict[str, Any]:
-    """Return the facts of a server-driven member."""
-    assignments = {"target": member.target_assignment, "to_revoke": member.pending_revocation}
-    return {
-        "member_epoch": member.member_epoch,
-        "revoking_ms": member.revoking_ms if member.revoking_ms >= 0 else None,
-        **{
-            name: [{"topic": one.topic, "partition": one.partition} for one in _assigned(group, encoded)]
-            for name, encoded in assignments.items()
-        },
-    }
-
-
-def _epoch_row(group: DescribedGroup, member: DescribedMember) -> tuple[object, ...]:
-    target, pending = _assigned(group, member.target_assignment), _assigned(group, member.pending_revocation)
-    return epoch_row(member, ranges(target), ranges(pending))
-
-
-def _log(group: DescribedGroup) -> str | None:
-    """Name the log as `musterd log` does. A node of an earlier version does not say."""
-    return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
-
-
-def _show(
-    group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]], *, is_verbose: bool
-) -> None:
-    since = f" since {local_time(group.state_since_ms)}" if group.state_since_ms >= 0 else ""
-    protocol = " / ".join(part for part in (group.protocol_type, group.protocol_data) if part)
-    is_server_driven = group.target_epoch >= 0
-    generation = [("Generation", group.generation_id)]
-    facts: list[tuple[str, object]] = [
-        ("Group", group.group_id),
-        ("State", group.group_state + since),
-        *((name, said) for name, said in (("Phase", phase(group)), ("Waiting for", waiting_for(group))) if said),
-        *([("Epoch", group.generation_id), ("Target", _target(group))] if is_server_driven else generation),
-        ("Protocol", protocol),
-        ("Leader", group.leader),
-        ("Total lag", _total(lines) if lines else None),  # nobody has a share yet
-    ]
-    if (age := oldest(lines)) is not None:
-        facts.append(("Ends", age))
-    if log := _log(group):
-        facts.append(("Shard", f"{group.shard} (log {log})"))
-    if group.pending_members:
-        facts.append(("Pending ids", group.pending_members))
-    show_facts(facts)
-    if group.members:
-        print()
-        rows = [
-            (m.member_id, m.group_instance_id, m.client_id, m.client_host, ranges(owned[m.member_id]))
-            for m in group.members
-        ]
-        show_table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)
-        if is_verbose:
-            print()
-            show_table(VERBOSE_COLUMNS, map(verbose_row, group.members))
-        if is_verbose and is_server_driven:
-            print()
-            show_table(EPOCH_COLUMNS, [_epoch_row(group, member) for member in group.members])
-    if lines:
-        print()
-        show_table(
-            ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values())[:-1] for line in lines)
-        )
-
-
-def _target(group: DescribedGroup) -> str:
-    is_behind = group.target_epoch < group.generation_id
-    return f"epoch {group.target_epoch}" + (", the next one is not computed yet" if is_behind else "")
-
-
-def _total(lines: list[dict[str, Any]]) -> str:
-    known = [line["lag"] for line in lines if line["lag"] is not None]
-    return f"{sum(known) if known else '-'}{left_out(lines)}"

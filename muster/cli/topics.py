@@ -7,7 +7,7 @@ import typer
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, NotThere, list_topics, reaching_topics, topology
+from muster.cli.asking import AsJson, Bootstrap, NotThere, list_topics, reaching_topics, topology
 from muster.cli.ends import ends_of, oldest
 from muster.cli.showing import counted, printable, show_facts, show_json, show_table
 from muster.errors import Refused
@@ -60,7 +60,7 @@ def describe(
     with reaching_topics(ctx, bootstrap) as cluster:
         found = [topic for topic in list_topics(cluster) if topic.name == name]
         if not found:
-            raise Complaint(f"there is no topic {name!r}: see `muster topics list`")
+            raise NotThere(f"there is no topic {name!r}: see `muster topics list`")
         (topic,) = found
         nodes = nodes_of(topology(cluster, topics=False))
         parts = sorted(topic.partitions, key=lambda part: part.partition_index)

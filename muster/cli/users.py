@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, administering
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, Complaint, NotThere, administering
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
@@ -56,7 +56,7 @@ def create(ctx: typer.Context, name: Name, bootstrap: Bootstrap = None) -> None:
     """Make a user. The password is read from the terminal, or from standard input."""
     with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         if any(one.user == name for one in _users(cluster)):
-            raise Complaint(f"there is a user {name!r} already: `muster users password` sets another password")
+            raise ActRefused(f"there is a user {name!r} already: `muster users password` sets another password")
         _set(cluster, name, _read_password(name))
     print(f"Made user {name}.")
 
@@ -89,7 +89,7 @@ def _users(cluster: ClusterClient) -> list[DescribedUserScram]:
 def _known(cluster: ClusterClient, name: str) -> DescribedUserScram:
     found = [one for one in _users(cluster) if one.user == name]
     if not found:
-        raise Complaint(f"there is no user {name!r}: see `muster users list`")
+        raise NotThere(f"there is no user {name!r}: see `muster users list`")
     return found[0]
 
 

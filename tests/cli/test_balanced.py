@@ -75,7 +75,7 @@ def test_groups_that_are_told_to_go_to_the_end_and_those_that_cannot(shell: Shel
     assert shell.json("groups", "consume-from-max", "g") == [{"group_id": "g", "from_max_id": 2, "error": None}]
     guest = house.started("gone", group_id="left")
     guest.leave()
-    assert shell.complaint("groups", "consume-from-max", "left", "nobody") == (
+    assert shell.complaint("groups", "consume-from-max", "left", "nobody", code=4) == (
         "muster: no member of group 'left' is online; there is no group 'nobody': see `muster groups list`\n"
     )
 

@@ -33,6 +33,8 @@ def test_where_the_node_is_comes_from_the_nearest_word(shell: Shell, node: FakeN
     "arguments",
     [
         ("topics", "list", "--bootstrap", "nowhere:x"),
+        ("doctor", "--bootstrap", "nowhere:x"),
+        ("groups", "list", "--verbose", "--bootstrap", "nowhere:x"),
         ("explain", "g", "--limit", "0"),
         ("consume", "t", "--max", "0"),
         ("consume", "t", "--group", "g", "--from-beginning"),

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from diagnosis.problem import Kind
+from muster.cli.failures import ExitCode
 from muster.cli.operating import doctor
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember, RefusedRequest
@@ -24,7 +25,7 @@ def test_no_problem_is_said_and_ends_with_0(shell: Shell, node: FakeNode) -> Non
 def test_a_problem_names_its_culprit_first_and_ends_with_6(shell: Shell, node: FakeNode) -> None:
     node.groups["orders"] = msgspec.structs.replace(ORDERS, members=(ORDERS.members[0], GONE))
 
-    lines = shell.lines("doctor", code=doctor.PROBLEMS)
+    lines = shell.lines("doctor", code=ExitCode.PROBLEM)
 
     assert lines[0] == "orders: silent_member, app-2 at 10.0.0.2:40002"
     assert "connection closed 11 s ago" in lines[1]

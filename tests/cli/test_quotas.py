@@ -60,4 +60,4 @@ def test_beside_brokers_the_nodes_sentence_is_told(
 
 def test_who_may_not_is_told_what_is_missing(shell: Shell, node: FakeNode) -> None:
     node.may_alter = False
-    assert "limits need DESCRIBE_CONFIGS" in shell.complaint("quotas", "list")
+    assert "limits need DESCRIBE_CONFIGS" in shell.complaint("quotas", "list", code=4)

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from muster.cli.failures import ExitCode
 from muster.cli.operating import offset_targets
-from muster.cli.operating.carrying_out import REFUSED
 from protocol.messages.groups import DescribedGroup
 from protocol.record_batch import encode_batch, stamp
 from tests.cli.conftest import Shell
@@ -49,7 +49,7 @@ def test_a_reset_is_undone_by_the_id_it_prints(shell: Shell, node: FakeNode) -> 
     shell.run(*undo)
 
     assert node.committed == before
-    assert "has no act 0 that changed offsets" in shell.complaint("undo", "orders:0")
+    assert "has no act 0 that changed offsets" in shell.complaint("undo", "orders:0", code=3)
     assert "is no id" in shell.complaint("undo", "orders:²", code=2)
 
 
@@ -76,7 +76,7 @@ def test_a_stale_plan_is_refused_whole_and_ends_with_4(shell: Shell, node: FakeN
     plan.write_text(json.dumps(document))
     node.committed[T0] = 2
 
-    said = shell.complaint("groups", "reset", "orders", "--plan", str(plan), "--execute", code=REFUSED)
+    said = shell.complaint("groups", "reset", "orders", "--plan", str(plan), "--execute", code=ExitCode.REFUSED)
 
     assert "the plan is stale, nothing was changed: flights-0 is at 2 by now" in said
     assert node.committed[T0] == 2
@@ -89,7 +89,7 @@ def test_a_stale_plan_is_refused_whole_and_ends_with_4(shell: Shell, node: FakeN
 def test_a_live_group_is_refused_by_its_members_names(shell: Shell, node: FakeNode) -> None:
     node.groups["orders"] = ORDERS
     for command in (["reset", "orders", "--to-earliest"], ["delete-offsets", "orders"]):
-        said = shell.complaint("groups", *command, "--topic", "flights:0", "--execute", code=REFUSED)
+        said = shell.complaint("groups", *command, "--topic", "flights:0", "--execute", code=ExitCode.REFUSED)
         assert "group 'orders' has members: stop them first: app-1, app-2" in said
 
 
@@ -146,7 +146,7 @@ def test_members_are_evicted_by_what_they_are_known_by(
     assert shell.lines("groups", "evict", "orders", *options)[0].endswith(f"{evicted[0]}.")
     assert [one.member_id for one in node.left] == evicted
     assert node.left[0].reason == "evicted by an operator"
-    assert "has no such member" in shell.complaint("groups", "evict", "orders", "--member", "nobody")
+    assert "has no such member" in shell.complaint("groups", "evict", "orders", "--member", "nobody", code=3)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_what_makes_no_sense_is_a_usage_error(shell: Shell, arguments: list[str]
 
 def test_a_topic_or_partition_that_is_not_there_is_a_complaint(shell: Shell) -> None:
     for topic, what in (("nowhere", "topic 'nowhere'"), ("flights:7", "partition flights-7")):
-        assert what in shell.complaint("groups", "reset", "orders", "--to-earliest", "--topic", topic)
+        assert what in shell.complaint("groups", "reset", "orders", "--to-earliest", "--topic", topic, code=3)
 
 
 @pytest.mark.parametrize(("text", "ms"), [("P1D", 86_400_000), ("PT2H30M", 9_000_000), ("PT0.5S", 500)])
@@ -182,6 +182,6 @@ def test_a_broker_is_asked_to_compare_first(shell: Shell, node: FakeNode) -> Non
     node.groups["orders"] = ORDERS
     said = shell.complaint(
         "--bootstrap", "kafka://h:9", "groups", "reset", "orders", "--to-earliest", "--topic", "flights:0", "--execute",
-        code=REFUSED,
+        code=ExitCode.REFUSED,
     )  # fmt: skip
     assert "group 'orders' has members: stop them first: app-1 at 10.0.0.1" in said

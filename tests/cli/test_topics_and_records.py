@@ -38,7 +38,7 @@ def test_a_topic_is_described_with_who_has_it_and_how_far_it_goes(shell: Shell, 
         "end_offset": ends[1],
         "end_age_ms": None,
     }
-    assert "there is no topic 'ghosts'" in shell.complaint("topics", "describe", "ghosts")
+    assert "there is no topic 'ghosts'" in shell.complaint("topics", "describe", "ghosts", code=3)
 
 
 def test_a_topic_of_brokers_says_how_old_its_ends_are(shell: Shell, node: FakeNode) -> None:

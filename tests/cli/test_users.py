@@ -29,13 +29,13 @@ def test_the_keys_are_those_of_the_password_with_a_salt_for_each(shell: Shell, n
 
 
 def test_a_password_is_set_for_a_user_that_is_there(shell: Shell, node: FakeNode) -> None:
-    assert "there is no user 'billing'" in shell.complaint("users", "password", "billing", typed="x\n")
+    assert "there is no user 'billing'" in shell.complaint("users", "password", "billing", typed="x\n", code=3)
     shell.run("users", "create", "billing", typed="first\n")
     before = node.users["billing"][1].salted_password
     assert shell.lines("users", "password", "billing", typed="second\n") == ["Set the password of user billing."]
     assert node.users["billing"][1].salted_password != before
-    assert "there is a user 'billing' already" in shell.complaint("users", "create", "billing", typed="x\n")
-    assert "there is no user 'other'" in shell.complaint("users", "delete", "other")
+    assert "there is a user 'billing' already" in shell.complaint("users", "create", "billing", typed="x\n", code=4)
+    assert "there is no user 'other'" in shell.complaint("users", "delete", "other", code=3)
 
 
 def test_an_empty_password_changes_nothing(shell: Shell, node: FakeNode) -> None:
@@ -45,7 +45,7 @@ def test_an_empty_password_changes_nothing(shell: Shell, node: FakeNode) -> None
 
 def test_who_may_not_alter_the_cluster_is_told_so(shell: Shell, node: FakeNode) -> None:
     node.may_alter = False
-    assert "no access rule permits this" in shell.complaint("users", "list")
+    assert "no access rule permits this" in shell.complaint("users", "list", code=4)
 
 
 def test_at_a_terminal_the_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 class Shell:
     def __init__(self, bootstrap: str) -> None:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        self._environment = {**os.environ, "MUSTER_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
+        self.environment = {**os.environ, "MUSTER_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
 
     def start(self, *arguments: str, program: tuple[str, ...] = ("-m", "muster.cli")) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
@@ -28,7 +28,7 @@ class Shell:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=self._environment,
+            env=self.environment,
         )
 
     def run(self, *arguments: str, typed: str = "", code: int = 0) -> tuple[str, str]:
@@ -234,6 +234,74 @@ def test_what_is_refused_is_one_sentence(shell: Shell) -> None:
 
     assert complaint.startswith("muster: topic 'no/such/name' was not made: ")
     assert complaint.count("\n") == 1
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    program = tmp_path / "muster"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m muster.cli "$@"\n')
+    program.chmod(0o755)
+    script = """
+    eval "$(muster completion bash)" || exit 1
+    for word in descr "describe --ver"; do
+        COMP_WORDS=(muster groups $word); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _muster_completion muster
+        echo "${COMPREPLY[@]}"
+    done
+    complete -p muster
+    """
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+    shell = ["bash", "-c", script]
+    done = subprocess.run(shell, check=False, capture_output=True, text=True, timeout=300, env=environment)
+
+    completes = "complete -o default -F _muster_completion muster"
+    assert (done.stdout.splitlines(), done.stderr) == (["describe", "--verbose", completes], "")
+
+
+def test_what_is_watched_is_shown_until_a_signal(shell: Shell) -> None:
+    shell.run("topics", "create", "watchable")
+    shell.run("produce", "watchable", typed="1\n")
+    shell.run("consume", "watchable", "--group", "seen", "--max", "1")
+
+    for ending, code, command in (
+        (signal.SIGINT, 130, ("groups", "list")),
+        (signal.SIGTERM, 143, ("groups", "describe", "seen", "--members")),
+        (signal.SIGINT, 130, ("doctor", "seen")),
+    ):
+        with shell.start(*command, "--watch", "0.2") as process:
+            assert process.stdout is not None
+            blocks = 0
+            while blocks < 3:  # an empty line stands between two of them
+                line = process.stdout.readline()
+                assert line, process.communicate()
+                blocks += line == b"\n"
+            process.send_signal(ending)
+            _out, complaints = process.communicate(timeout=100)
+        assert (process.returncode, complaints) == (code, b"")
+
+
+def test_a_terminal_is_drawn_anew_until_ctrl_c(shell: Shell) -> None:
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "muster.cli", "groups", "list", "--watch", "0.2"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**shell.environment, "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while shown.count(b"\x1b[H\x1b[2J") < 3:
+            more = os.read(ours, 65_536)
+            assert more
+            shown += more
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=100)
+    os.close(ours)
+
+    assert process.returncode == 130
+    assert b"Every 0.2 s, until Ctrl-C." in shown
+    assert b"Traceback" not in shown
 
 
 def test_a_daemon_that_is_not_there_is_one_sentence() -> None:

@@ -8,7 +8,7 @@ import typer
 from diagnosis.offset_plan import PlannedOffset, changes
 from diagnosis.people import client_of
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import Complaint, NotThere, committed_offsets, describe_group, servers
+from muster.cli.asking import ActRefused, NotThere, committed_offsets, describe_group, servers
 from muster.cli.showing import printable, show_json, show_table
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
@@ -24,13 +24,7 @@ from protocol.messages.offsets import (
     OffsetDeleteTopic,
 )
 
-REFUSED: Final = 4
-"""Exit code of a change that was refused: the group has members, or the plan is stale."""
 CHANGES_A_REQUEST: Final = 2_000
-
-
-class ActRefused(Complaint):
-    """A change that was refused by the state of the group."""
 
 
 def carry_out(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -26,6 +27,8 @@ from muster.cli.asking import (
 )
 from muster.cli.describing import ask_description
 from muster.cli.ends import ends_of
+from muster.cli.failures import ExitCode
+from muster.cli.operating.watching import Watch, watched
 from muster.cli.showing import counted, local_time, printable, show_json, utc_time
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
@@ -41,8 +44,6 @@ from protocol.messages.groups import (
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
 
-PROBLEMS: Final = 6
-"""Exit code if a problem is open."""
 _LOOK_AGAIN_S: Final = 10.0
 
 
@@ -57,6 +58,7 @@ def doctor(
             "--look", metavar="SECONDS", min=0, help="At Kafka: time between two looks, where one does not tell."
         ),
     ] = _LOOK_AGAIN_S,
+    watch: Watch = None,
 ) -> None:
     """Say what is wrong with groups: what, who, since when, what it costs, and the command that helps.
 
@@ -64,12 +66,17 @@ def doctor(
     is waited for nor who was refused; a group that rebalances there is looked at twice. Ends with 6 if there is a
     problem.
     """
-    is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
     with reaching(ctx, bootstrap) as cluster:
-        group_ids = [one.group_id for one in list_groups(cluster)] if group is None else [group]
-        known, evidence = gathered(cluster, group_ids, () if group is None else (group,), is_musterd=is_musterd)
-        if not is_musterd and look_s and gathering.needs_second_look(evidence):
-            evidence = _second_look(cluster, group_ids, known, evidence, look_s)
+        is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
+        show = partial(_look, cluster, group, look_s, is_musterd=is_musterd, as_json=as_json)
+        watched(ctx, watch, show, is_data=as_json)
+
+
+def _look(cluster: ClusterClient, group: str | None, look_s: float, *, is_musterd: bool, as_json: bool) -> None:
+    group_ids = [one.group_id for one in list_groups(cluster)] if group is None else [group]
+    known, evidence = gathered(cluster, group_ids, () if group is None else (group,), is_musterd=is_musterd)
+    if not is_musterd and look_s and gathering.needs_second_look(evidence):
+        evidence = _second_look(cluster, group_ids, known, evidence, look_s)
     found = gathering.problems(evidence, known)
     if group is not None and not (evidence or found):
         raise NotThere(f"there is no group {group!r}: see `muster groups list`")
@@ -78,7 +85,7 @@ def doctor(
     else:
         _show(found, known.now_ms, len(evidence))
     if found:
-        raise typer.Exit(PROBLEMS)
+        raise typer.Exit(ExitCode.PROBLEM)
 
 
 def gathered(

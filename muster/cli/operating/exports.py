@@ -9,8 +9,17 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import AsJson, Bootstrap, Complaint, committed_offsets, describe_group, reaching
-from muster.cli.operating.carrying_out import ActRefused, carry_out, show_plan
+from muster.cli.asking import (
+    ActRefused,
+    AsJson,
+    Bootstrap,
+    Complaint,
+    NotThere,
+    committed_offsets,
+    describe_group,
+    reaching,
+)
+from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.offset_targets import now_ms, plan_offsets
 from muster.cli.operating.surgery import Execute
 from muster.cli.showing import utc_time
@@ -50,7 +59,7 @@ def import_(
         planned = plan_offsets(cluster, wanted, Target(offsets=offsets), (), all_topics=True)
         missing = sorted(offsets.keys() - {(one.topic, one.partition) for one in planned})
         if missing:
-            raise Complaint(f"{len(missing)} partitions do not exist here, as {missing[0][0]}-{missing[0][1]}")
+            raise NotThere(f"{len(missing)} partitions do not exist here, as {missing[0][0]}-{missing[0][1]}")
         done = carry_out(ctx, cluster, bootstrap, wanted, planned, "import") if execute else None
         if execute:
             _check_read_back(cluster, wanted, planned)

@@ -13,7 +13,7 @@ import typer
 from diagnosis.offset_plan import PlannedOffset, Target, make_plan
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from muster.cli.asking import Complaint, committed_offsets, partitions_of
+from muster.cli.asking import Complaint, NotThere, committed_offsets, partitions_of
 from muster.cli.ends import ends_of
 
 Key = tuple[str, int]
@@ -24,7 +24,7 @@ def plan_offsets(
     cluster: ClusterClient, group_id: str, target: Target, topics: Iterable[str], *, all_topics: bool
 ) -> list[PlannedOffset]:
     """Plan the partitions of these topics (`orders`, `orders:0,3`), or all that the group has committed for. Raises
-    Complaint if a topic does not exist."""
+    NotThere if a topic does not exist."""
     committed = {(one.topic, one.partition): offset for one, offset in committed_offsets(cluster, group_id).items()}
     keys = _scope(cluster, list(topics), committed, target, all_topics=all_topics)
     there = partitions_of(cluster, {topic for topic, _partition in keys}) & {TopicPartition(*key) for key in keys}
@@ -53,7 +53,7 @@ def _scope(
         missing = sorted(wanted - existing)
         if missing or not existing:
             what = f"{topic}-{missing[0][1]}" if missing else repr(topic)
-            raise Complaint(f"there is no {'partition' if missing else 'topic'} {what}: see `muster topics list`")
+            raise NotThere(f"there is no {'partition' if missing else 'topic'} {what}: see `muster topics list`")
         keys += sorted(wanted)
     return keys
 

@@ -5,8 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from muster.blocking.cluster import expect
-from muster.cli.asking import Bootstrap, reaching
-from muster.cli.operating.carrying_out import ActRefused
+from muster.cli.asking import ActRefused, Bootstrap, reaching
 from muster.cli.showing import printable
 from protocol.messages.configs import (
     AlterableConfig,

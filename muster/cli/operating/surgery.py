@@ -10,8 +10,17 @@ import typer
 from diagnosis.offset_plan import PlannedOffset, Target, parse_act_id, reversed_changes
 from diagnosis.people import client_of
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import AsJson, Bootstrap, Complaint, committed_offsets, describe_group, reaching
-from muster.cli.operating.carrying_out import ActRefused, carry_out, show_plan
+from muster.cli.asking import (
+    ActRefused,
+    AsJson,
+    Bootstrap,
+    Complaint,
+    NotThere,
+    committed_offsets,
+    describe_group,
+    reaching,
+)
+from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.offset_targets import (
     at_time,
     duration_of,
@@ -140,7 +149,7 @@ def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[Offset
     wanted = ListNotes(group, after=number - 1, limit=1)
     notes = cluster.ask_coordinator(ListNotesReply, group, wanted).notes
     if not notes or notes[0].number != number or not notes[0].changes:
-        raise Complaint(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
+        raise NotThere(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
     return notes[0].changes
 
 
@@ -165,7 +174,7 @@ def evict(
             or (one.group_instance_id is not None and one.group_instance_id in (instance or ()))
         ]
         if not leaving:
-            raise Complaint(f"group {group!r} has no such member: see `muster groups describe`")
+            raise NotThere(f"group {group!r} has no such member: see `muster groups describe`")
         entries = tuple(LeavingMember(one.member_id, one.group_instance_id, reason) for one in leaving)
         left = cluster.ask_coordinator(LeaveGroupReply, group, LeaveGroup(group, entries)).members
     refused = [one for one in left if one.error_code]

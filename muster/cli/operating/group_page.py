@@ -1,0 +1,201 @@
+"""The page of `muster groups describe GROUP`: state, members, and how far each partition is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from diagnosis import assignments
+from diagnosis.people import phase, waiting_for
+from membership.topic_partition import TopicPartition
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
+from muster.cli.asking import fetch_commits, partitions_of
+from muster.cli.ends import KnownEnd, ends_of, left_out, oldest
+from muster.cli.operating.member_facts import (
+    EPOCH_COLUMNS,
+    VERBOSE_COLUMNS,
+    epoch_row,
+    facts_document,
+    ranges,
+    verbose_row,
+)
+from muster.cli.showing import local_time, show_facts, show_table, utc_time
+from protocol.messages.groups import DescribedGroup, DescribedMember
+from protocol.messages.offsets import OffsetFetchPartitionReply
+
+
+class GroupStanding(NamedTuple):
+    """A group with the partitions that each member has, by its id; its commits; and a line a partition."""
+
+    group: DescribedGroup
+    owned: dict[str, list[TopicPartition]]
+    commits: Mapping[TopicPartition, OffsetFetchPartitionReply]
+    lines: list[dict[str, Any]]
+
+
+def standings(cluster: ClusterClient, groups: Sequence[DescribedGroup]) -> list[GroupStanding]:
+    """Ask how far groups are; topics and ends are asked for once. Raises Complaint, or Refused."""
+    commits = [fetch_commits(cluster, group.group_id) for group in groups]
+    owned = [
+        {member.member_id: _assigned(group, member.member_assignment) for member in group.members} for group in groups
+    ]
+    owners = [{one: member_id for member_id, ones in each.items() for one in ones} for each in owned]
+    topics = [
+        {one.topic for one in known} | {one.topic for one in had} for known, had in zip(commits, owners, strict=True)
+    ]
+    existing = partitions_of(cluster, set().union(*topics))
+    wanted = [frozenset(one for one in existing if one.topic in names) for names in topics]
+    ends = ends_of(cluster, existing, LATEST)
+    unread = [ones - known.keys() for ones, known in zip(wanted, commits, strict=True)]
+    first = ends_of(cluster, frozenset[TopicPartition]().union(*unread), EARLIEST)
+    return [
+        GroupStanding(group, owned[n], commits[n], _progress(commits[n], owners[n], wanted[n], ends, first))
+        for n, group in enumerate(groups)
+    ]
+
+
+def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
+    return [TopicPartition(*one) for one in assignments.partitions_of(group, assignment)]
+
+
+def _progress(
+    commits: Mapping[TopicPartition, OffsetFetchPartitionReply],
+    owners: Mapping[TopicPartition, str],
+    existing: frozenset[TopicPartition],
+    ends: Mapping[TopicPartition, KnownEnd],
+    first: Mapping[TopicPartition, KnownEnd],
+) -> list[dict[str, Any]]:
+    """A line a partition. Without a commit of its own all that a partition has is still to be read."""
+    lines = []
+    for one in sorted(commits.keys() | owners.keys() | existing):
+        committed = commits[one].committed_offset if one in commits else None
+        begin = first[one].offset if committed is None and one in first else committed
+        end = ends.get(one)
+        lines.append(
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "committed_offset": committed,
+                "end_offset": None if end is None else end.offset,
+                "lag": None if end is None or begin is None else max(0, end.offset - begin),
+                "member_id": owners.get(one),
+                "end_age_ms": None if end is None else end.age_ms,
+            }
+        )
+    return lines
+
+
+def page_document(standing: GroupStanding) -> dict[str, Any]:
+    """Return the page for scripts."""
+    group, lines = standing.group, standing.lines
+    return {
+        "group_id": group.group_id,
+        "state": group.group_state,
+        "state_since": utc_time(group.state_since_ms) if group.state_since_ms >= 0 else None,
+        "generation_id": group.generation_id,
+        **({"target_epoch": group.target_epoch} if group.target_epoch >= 0 else {}),
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol_data,
+        "leader": group.leader,
+        "rebalance_timeout_ms": group.rebalance_timeout_ms,
+        "pending_members": group.pending_members,
+        "shard": group.shard if group.shard >= 0 else None,
+        "log": _log(group),
+        "phase": group.phase or None,
+        "phase_ms": group.phase_ms if group.phase else None,
+        "phase_left_ms": group.phase_left_ms if group.phase else None,
+        "waiting_for": list(group.waiting_for),
+        "limited_by": group.limited_by or None,
+        "members": [member_document(standing, member) for member in group.members],
+        "partitions": lines,
+        "total_lag": sum(line["lag"] or 0 for line in lines),
+    }
+
+
+def member_document(standing: GroupStanding, member: DescribedMember) -> dict[str, Any]:
+    """Return what is known of a member, for scripts."""
+    owned = standing.owned[member.member_id]
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "partitions": [{"topic": one.topic, "partition": one.partition} for one in owned],
+        **facts_document(member),
+        **(_epochs(standing.group, member) if standing.group.target_epoch >= 0 else {}),
+    }
+
+
+def _epochs(group: DescribedGroup, member: DescribedMember) -> dict[str, Any]:
+    """Return the facts of a server-driven member."""
+    both = {"target": member.target_assignment, "to_revoke": member.pending_revocation}
+    return {
+        "member_epoch": member.member_epoch,
+        "revoking_ms": member.revoking_ms if member.revoking_ms >= 0 else None,
+        **{
+            name: [{"topic": one.topic, "partition": one.partition} for one in _assigned(group, encoded)]
+            for name, encoded in both.items()
+        },
+    }
+
+
+def member_epochs(group: DescribedGroup, member: DescribedMember) -> tuple[object, ...]:
+    """Return a line of the table of epochs."""
+    target, pending = _assigned(group, member.target_assignment), _assigned(group, member.pending_revocation)
+    return epoch_row(member, ranges(target), ranges(pending))
+
+
+def _log(group: DescribedGroup) -> str | None:
+    """Name the log as `musterd log` does. A node of an earlier version does not say."""
+    return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
+
+
+def show_page(standing: GroupStanding, *, is_verbose: bool) -> None:
+    """Print the page for people."""
+    group, owned, _commits, lines = standing
+    since = f" since {local_time(group.state_since_ms)}" if group.state_since_ms >= 0 else ""
+    protocol = " / ".join(part for part in (group.protocol_type, group.protocol_data) if part)
+    is_server_driven = group.target_epoch >= 0
+    generation = [("Generation", group.generation_id)]
+    facts: list[tuple[str, object]] = [
+        ("Group", group.group_id),
+        ("State", group.group_state + since),
+        *((name, said) for name, said in (("Phase", phase(group)), ("Waiting for", waiting_for(group))) if said),
+        *([("Epoch", group.generation_id), ("Target", _target(group))] if is_server_driven else generation),
+        ("Protocol", protocol),
+        ("Leader", group.leader),
+        ("Total lag", _total(lines) if lines else None),  # nobody has a share yet
+    ]
+    if (age := oldest(lines)) is not None:
+        facts.append(("Ends", age))
+    if log := _log(group):
+        facts.append(("Shard", f"{group.shard} (log {log})"))
+    if group.pending_members:
+        facts.append(("Pending ids", group.pending_members))
+    show_facts(facts)
+    if group.members:
+        print()
+        rows = [
+            (m.member_id, m.group_instance_id, m.client_id, m.client_host, ranges(owned[m.member_id]))
+            for m in group.members
+        ]
+        show_table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)
+        if is_verbose:
+            print()
+            show_table(VERBOSE_COLUMNS, map(verbose_row, group.members))
+        if is_verbose and is_server_driven:
+            print()
+            show_table(EPOCH_COLUMNS, [member_epochs(group, member) for member in group.members])
+    if lines:
+        print()
+        show_table(
+            ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values())[:-1] for line in lines)
+        )
+
+
+def _target(group: DescribedGroup) -> str:
+    is_behind = group.target_epoch < group.generation_id
+    return f"epoch {group.target_epoch}" + (", the next one is not computed yet" if is_behind else "")
+
+
+def _total(lines: list[dict[str, Any]]) -> str:
+    known = [line["lag"] for line in lines if line["lag"] is not None]
+    return f"{sum(known) if known else '-'}{left_out(lines)}"

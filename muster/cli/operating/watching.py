@@ -1,0 +1,125 @@
+"""`--watch [SECONDS]`: shows an answer again and again, until Ctrl-C."""
+
+import io
+import re
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from math import ceil
+from os import terminal_size
+from shutil import get_terminal_size
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+from typer.core import TyperCommand
+
+from muster.cli.asking import Complaint
+from muster.cli.failures import complain
+from muster.cli.showing import counted, local_time
+from muster.errors import MusterError
+
+DEFAULT_S: Final = 2.0
+_SHORTEST_S, _LONGEST_S = 0.1, 86_400.0
+_NUMBER: Final = re.compile(r"\d+(\.\d*)?|\.\d+")
+_CLEAR: Final = "\x1b[H\x1b[2J"
+_SPARE_ROWS: Final = 2
+"""For what is said of a failure, and for the cursor."""
+
+Watch = Annotated[
+    float | None,
+    typer.Option(
+        "--watch", metavar="[SECONDS]", help=f"Show it again and again, until Ctrl-C (default: each {DEFAULT_S:g})."
+    ),
+]
+
+
+class WatchableCommand(TyperCommand):
+    """Lets `--watch` stand without a number."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """A number behind `--watch` is its own; anything else is an argument of the command."""
+        end = args.index("--") if "--" in args else len(args)
+        told = list(args)
+        for number, argument in enumerate(args[:end]):
+            if argument == "--watch" and not (number + 1 < end and _NUMBER.fullmatch(args[number + 1])):
+                told[number] = f"--watch={DEFAULT_S:g}"
+        return super().parse_args(ctx, told)
+
+
+class _Frame(io.StringIO):
+    """One answer, as long as it is not whole."""
+
+    def __init__(self, screen: terminal_size | None) -> None:
+        super().__init__()
+        self._is_terminal = screen is not None
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def watched(ctx: typer.Context, every_s: float | None, show: Callable[[], None], *, is_data: bool) -> None:
+    """Show once, or again each `every_s` seconds until an interruption. A terminal is drawn anew each time, and cut to
+    its height; anything else gets a block each time, with the time in front unless it `is_data`.
+
+    The first failure ends it. A later one is said, and shown again is tried: what is watched may restart."""
+    if every_s is None:
+        show()
+        return
+    if not _SHORTEST_S <= every_s <= _LONGEST_S:
+        raise typer.BadParameter(f"{every_s:g} is not in {_SHORTEST_S:g}..{_LONGEST_S:g} seconds", param_hint="--watch")
+    is_first = True
+    while True:
+        size = screen()
+        frame, failure = _shown(show, size)
+        if size is not None:
+            heading = f"Every {every_s:g} s, until Ctrl-C. {local_time(_now_ms())}\n\n"
+            sys.stdout.write(_CLEAR + _fitted(heading + frame, size))
+        elif frame:
+            heading = "" if is_data else f"{local_time(_now_ms())}\n"
+            sys.stdout.write(("" if is_first else "\n") + heading + frame)
+        sys.stdout.flush()
+        if failure is not None:
+            if is_first:
+                raise failure
+            complain(ctx, failure)
+        is_first = False
+        wait(every_s)
+
+
+def _shown(show: Callable[[], None], size: terminal_size | None) -> tuple[str, MusterError | Complaint | None]:
+    """Return what was shown, and what failed. An exit code (that of problems) says nothing while it goes on."""
+    frame = _Frame(size)
+    with redirect_stdout(frame), suppress(typer.Exit):
+        try:
+            show()
+        except (MusterError, Complaint) as failure:
+            return frame.getvalue(), failure
+    return frame.getvalue(), None
+
+
+def _fitted(text: str, size: terminal_size) -> str:
+    """Return as many lines as the terminal shows at once, and how many there are more."""
+    left = size.lines - _SPARE_ROWS
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        left -= max(1, ceil(Text.from_ansi(line).cell_len / size.columns))
+        if left < 0 or (left == 0 and number + 1 < len(lines)):
+            more = counted(len(lines) - number, "more line")
+            return "\n".join([*lines[:number], f"... {more}: without --watch, or in a pipe, they are shown", ""])
+    return text
+
+
+def screen() -> terminal_size | None:
+    """Return the size of the terminal that standard output is; None if it is none."""
+    return get_terminal_size() if sys.stdout.isatty() else None
+
+
+def wait(every_s: float) -> None:
+    """Wait until it is shown again."""
+    time.sleep(every_s)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
