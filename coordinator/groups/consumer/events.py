@@ -235,6 +235,13 @@ class TargetAnnounced(ConsumerEventBase):
     member_ids: tuple[str, ...]
 
 
+class PartitionsFreed(ConsumerEventBase):
+    """Nobody holds these partitions any more, as (topic id, number); a member waits for each."""
+
+    group_id: str
+    partitions: tuple[tuple[bytes, int], ...]
+
+
 class SessionExpired(ConsumerEventBase):
     """The member sent no heartbeat for its session timeout."""
 
@@ -289,6 +296,7 @@ ConsumerEvent = (
     | TargetsMoved
     | TargetComputed
     | TargetAnnounced
+    | PartitionsFreed
     | SessionExpired
     | RevocationOverdue
     | ConsumerLoaded

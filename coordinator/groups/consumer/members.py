@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from coordinator.groups.consumer.delayed import cancel_timers, time_revocation
 from coordinator.groups.consumer.events import ComputeTarget, ResolveRegexes, TopicFilter, sees_all
+from coordinator.groups.consumer.freed import note_freed
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.reconciliation import Goal, Owned, reconcile
 from coordinator.groups.consumer.record_builders import (
@@ -79,6 +80,7 @@ def update(
     if current != change.current:
         out.records.append(assignment_record(group.group_id, change.member_id, current))
         time_revocation(group, change.member_id, current, change.line.rebalance_timeout_ms, out)
+        note_freed(group, change.current, current, out)
     if sees is not None and needs_resolution(group, after.regexes, out.moment):
         out.follow_ups.append(ResolveRegexes(group.group_id, sees))
     return current

@@ -9,9 +9,10 @@ from coordinator.groups.consumer.assignors.pace import Pace, chunks
 from coordinator.groups.consumer.assignors.registry import ASSIGNORS
 from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, run
 from coordinator.groups.consumer.events import ComputeTarget, TargetAnnounced, TargetComputed, TargetsMoved
+from coordinator.groups.consumer.freed import news
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import target_record
-from coordinator.groups.consumer.state import Computing, ConsumerGroup, ConsumerMember, Target
+from coordinator.groups.consumer.state import Computing, ConsumerGroup, Target
 from coordinator.groups.consumer.subscriptions import (
     Change,
     SubscriptionCounts,
@@ -22,9 +23,6 @@ from coordinator.groups.consumer.subscriptions import (
 from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
-from protocol.messages import Message
-from protocol.messages.consumer_groups import AssignmentChanged
-from protocol.messages.groups import RebalanceStarted
 
 AT_ONCE_US = 10_000
 """Estimated work up to which a target is computed within the heartbeat that asks for it."""
@@ -154,15 +152,7 @@ def announce(group: ConsumerGroup, event: TargetAnnounced, out: Outcome) -> None
     """Tell members that can be told."""
     for member in map(group.members.get, event.member_ids):
         if member is not None and member.connection >= 0:
-            out.pushes.append((member.connection, _news(group, member, event.epoch)))
-
-
-def _news(group: ConsumerGroup, member: ConsumerMember, epoch: int) -> Message:
-    """Build the push of a new target: a classic member must join again, whatever it is."""
-    if not member.is_classic:
-        return AssignmentChanged(group.group_id, epoch)
-    deadline_ms = max(member.subscription.rebalance_timeout_ms, 0)
-    return RebalanceStarted(group.group_id, member.current.epoch, ConsumerCause.TARGET.value, "", deadline_ms)
+            out.pushes.append((member.connection, news(group, member, event.epoch)))
 
 
 def compute_at_once(
@@ -178,7 +168,7 @@ def compute_at_once(
             moved += 1
             member = group.members.get(member_id)
             if member is not None and member.connection >= 0 and member_id != change.member_id:
-                out.pushes.append((member.connection, _news(group, member, epoch)))
+                out.pushes.append((member.connection, news(group, member, epoch)))
     out.records.append(TargetRecord(group.group_id, epoch, out.moment.wall_ms))
     detail = _detail(epoch, preferred_assignor(group, change), moved, len(targets))
     cause, members = ConsumerCause.TARGET, len(targets)
