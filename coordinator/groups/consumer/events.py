@@ -235,7 +235,7 @@ class TargetAnnounced(ConsumerEventBase):
     member_ids: tuple[str, ...]
 
 
-class PartitionsFreed(ConsumerEventBase):
+class AwaitedPartitionsFree(ConsumerEventBase):
     """Nobody holds these partitions any more, as (topic id, number); a member waits for each."""
 
     group_id: str
@@ -296,7 +296,7 @@ ConsumerEvent = (
     | TargetsMoved
     | TargetComputed
     | TargetAnnounced
-    | PartitionsFreed
+    | AwaitedPartitionsFree
     | SessionExpired
     | RevocationOverdue
     | ConsumerLoaded

@@ -2,7 +2,7 @@
 next heartbeat (docs/spec/consumer-group-protocol.md#4.1). The cost is that of what became free, whatever the group's
 size."""
 
-from coordinator.groups.consumer.events import PartitionsFreed
+from coordinator.groups.consumer.events import AwaitedPartitionsFree
 from coordinator.groups.consumer.notes import ConsumerCause
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current
 from coordinator.groups.consumer.subscriptions import subscribes
@@ -24,10 +24,10 @@ def note_freed(group: ConsumerGroup, before: Current, after: Current, out: Outco
         and number not in after.pending.get(topic_id, {})
     ]
     if freed:
-        out.follow_ups.append(PartitionsFreed(group.group_id, tuple(freed)))
+        out.follow_ups.append(AwaitedPartitionsFree(group.group_id, tuple(freed)))
 
 
-def tell_waiting(group: ConsumerGroup, event: PartitionsFreed, out: Outcome) -> None:
+def tell_waiting(group: ConsumerGroup, event: AwaitedPartitionsFree, out: Outcome) -> None:
     """Tell members that can be told, and whose next heartbeat would give them something."""
     told: set[str] = set()
     for topic_id, number in event.partitions:

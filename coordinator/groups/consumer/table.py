@@ -8,6 +8,7 @@ from coordinator.groups.consumer import applying, freed, heartbeats, regexes, re
 from coordinator.groups.consumer.classic_members import guards as classic
 from coordinator.groups.consumer.classic_members import joining, staying
 from coordinator.groups.consumer.events import (
+    AwaitedPartitionsFree,
     ClassicBeat,
     ClassicJoin,
     ClassicLeave,
@@ -26,7 +27,6 @@ from coordinator.groups.consumer.events import (
     ConsumerLoaded,
     ConsumerUnloaded,
     MemberAdmitted,
-    PartitionsFreed,
     RegexesResolved,
     ResolveRegexes,
     RevocationOverdue,
@@ -139,7 +139,7 @@ _ROWS: tuple[Row, ...] = (
     on(TargetsMoved)(empty=ignore, with_members=target.move, dead=ignore),
     on(TargetComputed)(empty=target.finish, with_members=target.finish, dead=ignore),
     on(TargetAnnounced)(empty=ignore, with_members=target.announce, dead=ignore),
-    on(PartitionsFreed)(empty=ignore, with_members=freed.tell_waiting, dead=ignore),
+    on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.tell_waiting, dead=ignore),
     on(SessionExpired)(empty=ignore, with_members=removal.fence_silent, dead=ignore),
     on(RevocationOverdue)(empty=ignore, with_members=removal.fence_unrevoked, dead=ignore),
     on(ConsumerLoaded)(empty=ignore, with_members=applying.loaded, dead=ignore),

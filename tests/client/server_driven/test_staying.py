@@ -293,7 +293,8 @@ def test_a_new_assignment_that_was_announced_is_fetched_at_once() -> None:
 
 
 def test_an_announcement_that_overtakes_the_answer_to_the_join_is_not_lost() -> None:
-    rig = ServerDrivenRig().poll().find()
+    rig = ServerDrivenRig()
+    rig.poll().find()
     assert rig.last_beat.member_epoch == 0
     rig.push(AssignmentChanged(GROUP, 3))
     assert rig.beats == [], "one at a time"

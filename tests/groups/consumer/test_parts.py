@@ -10,7 +10,7 @@ from coordinator.groups.consumer.assignors.pace import Pace
 from coordinator.groups.consumer.assignors.spec import SubscribedMember
 from coordinator.groups.consumer.assignors.subscribers import subscribers
 from coordinator.groups.consumer.describing import describe
-from coordinator.groups.consumer.events import ConsumerAppendFailed, ConsumerJoin, PartitionsFreed, SessionExpired
+from coordinator.groups.consumer.events import AwaitedPartitionsFree, ConsumerAppendFailed, ConsumerJoin, SessionExpired
 from coordinator.groups.consumer.members import known_member, new_member
 from coordinator.groups.consumer.notes import ConsumerCause
 from coordinator.groups.consumer.reconciliation import Goal, reconcile
@@ -179,7 +179,7 @@ def test_nobody_is_told_of_partitions_that_its_next_heartbeat_would_not_bring() 
     rig.topics.delete("T")
     pushed = len(rig.pushes)
     rig.group.members["B"].connection = -1
-    rig.happen(PartitionsFreed("g", ((b"no topic", 0),)))
+    rig.happen(AwaitedPartitionsFree("g", ((b"no topic", 0),)))
     rig.heartbeat("A", -1)
     assert len(rig.pushes) == pushed, "B has lost its connection, and the topic is gone"
 
