@@ -40,6 +40,12 @@ _CONNECTIONS, _VERSION = 10, 1
 _TIMEOUT_MS = 600_000
 _PATIENCE_S = 300.0
 _MAX_FRAME_BYTES = 1 << 26
+_NOT_YET = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""Errors of a server that has just come up."""
 _BEATS, _QUICK_BEATS = 20_000, 2_000
 
 
@@ -92,8 +98,13 @@ class BalancedMember:
             topic_partitions=owned,
         )
         self._reported = self.owned
-        reply = await connection.ask(request, _VERSION)
-        assert isinstance(reply, ConsumerGroupHeartbeatReply)
+        ends = time.monotonic() + _PATIENCE_S
+        while True:
+            reply = await connection.ask(request, _VERSION)
+            assert isinstance(reply, ConsumerGroupHeartbeatReply)
+            if reply.error_code not in _NOT_YET or time.monotonic() > ends:
+                break
+            await asyncio.sleep(0.1)
         if reply.error_code is not ErrorCode.NONE:
             raise NotHere(f"a heartbeat was answered {reply.error_code.name}: {reply.error_message}")
         self.epoch = reply.member_epoch

@@ -7,12 +7,12 @@ import pytest
 
 from coordinator.clock import Moment
 from coordinator.config.keys import MigrationPolicy
+from coordinator.records.codec import decode
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
-from coordinator.records.records import GroupMetadata, GroupTombstone
+from coordinator.records.records import CommittedOffset, GroupMetadata, GroupTombstone
 from coordinator.runtime.group import GroupKind
 from coordinator.runtime.kinds.conversions import to_classic
 from coordinator.runtime.kinds.kind_records import as_simple
-from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribeGroups,
@@ -24,6 +24,7 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.record_batch import decode_batch
 from tests.node.consumer_rig import Rig, decoded, encoded
 from tests.node.desk import NO_ROOM
 
@@ -32,17 +33,20 @@ _NUMBERS = {"ConsumerGroupRecord": 3, "ConsumerMemberRecord": 5, "TargetRecord":
 
 
 class Batches:
-    """Records that shards wrote, by batch: `k5 k3`, and `-k5` for a tombstone."""
+    """Records about the group that its shard wrote, by batch: `k5 k3`, and `-k5` for a tombstone."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
         self.written: list[str] = []
-        record = Shard.record
+        shard, _group = rig.desk.node.core.find("g")
+        append = shard.log.append
 
-        def recording(shard: Shard, records: Any, group: Any, moment: Any, **fields: Any) -> Any:
-            self.written.append(" ".join(map(_number, records)))
-            return record(shard, records, group, moment, **fields)
+        def appended(batch: bytes, **options: Any) -> Any:
+            records = [decode(one.key, one.value) for one in decode_batch(batch)]
+            if not isinstance(records[0], CommittedOffset):
+                self.written.append(" ".join(map(_number, records)))
+            return append(batch, **options)
 
-        monkeypatch.setattr(Shard, "record", recording)
+        monkeypatch.setattr(shard.log, "append", appended)
 
     def take(self) -> list[str]:
         written, self.written = self.written, []
@@ -84,7 +88,7 @@ def mixed(**settings: Any) -> Rig:
 
 def test_scenario_73_a_classic_group_goes_on_under_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = classic_pair()
-    batches = Batches(monkeypatch)
+    batches = Batches(rig, monkeypatch)
     joined = rig.join("A", "T")
     assert (joined.error_code, joined.member_epoch) == (ErrorCode.NONE, 2)
     assert joined.assignment is not None and joined.assignment.topic_partitions == ()
@@ -218,7 +222,7 @@ def test_scenario_76_the_last_consumer_leaves_and_the_others_are_a_classic_group
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = mixed()
-    batches = Batches(monkeypatch)
+    batches = Batches(rig, monkeypatch)
     assert rig.beat("A", -1).error_code is ErrorCode.NONE
     assert batches.take() == ["-k8 -k8 -k7 -k7 -k6 -k5 -k5 -k3 k2"]
     classic = rig.group.classic
@@ -315,7 +319,7 @@ def test_scenario_81_a_downgrade_before_the_first_target(monkeypatch: pytest.Mon
     rig.beat("A", 1)
     rig.classic_join("c")
     assert rig.sync("c", rig.describe().members[1].member_epoch) == (0, {})
-    batches = Batches(monkeypatch)
+    batches = Batches(rig, monkeypatch)
     rig.beat("A", -1)
     (written,) = batches.take()
     assert "-k16 -k3 k2" in written.replace("-k5 -k5 ", "")
@@ -360,7 +364,7 @@ def test_scenario_79_empty_groups_change_their_kind_both_ways_in_one_batch(monke
     rig.join("A", "T")
     rig.commit("T", "A", 2)
     rig.beat("A", -1)
-    batches = Batches(monkeypatch)
+    batches = Batches(rig, monkeypatch)
     assert rig.classic_join("unknown").error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert rig.classic_join(protocol_type="").error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert (batches.take(), rig.group.kind) == ([], GroupKind.CONSUMER)

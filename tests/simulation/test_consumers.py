@@ -11,8 +11,8 @@ from tests.simulation.consumer_world import ConsumerWorld
 SEEDS, SHARES = share_of(48), share_of(3)
 MARKS = (
     *("consumer: assignments", "consumers killed", "consumer: commit NONE"),
-    *("consumer: heartbeat UNKNOWN_MEMBER_ID", "consumer: heartbeat UNRELEASED_INSTANCE_ID"),
-    *("consumer sessions that were over by the member's clock", "pushes: AssignmentChanged"),
+    *("consumer: heartbeat UNRELEASED_INSTANCE_ID", "pushes: AssignmentChanged"),
+    "consumer sessions that were over by the member's clock",
     *("power failures", "daemons killed", "stops"),
     *("classic: assignments", "fleets that changed their protocol", "groups that ended as classic ones"),
     *("notes: group upgraded", "notes: group downgraded", "classic: Heartbeat REBALANCE_IN_PROGRESS"),
