@@ -75,8 +75,8 @@ class Player:
 class Team:
     """Members of `g`, which read W."""
 
-    def __init__(self, members: int, partitions: int, *, is_deaf: bool = False) -> None:
-        self.rig = Rig()
+    def __init__(self, members: int, partitions: int, *, is_deaf: bool = False, interval_ms: int = 0) -> None:
+        self.rig = Rig(group_consumer_assignment_interval_ms=interval_ms)
         self.rig.desk.make_topic("W", partitions)
         self.partitions, self.is_deaf = partitions, is_deaf
         self.members: list[Player] = []
@@ -108,7 +108,8 @@ class Team:
                 if self.is_balanced:
                     return desk.now_ms - began_ms
                 assert desk.now_ms - began_ms < 60_000, "nobody converges"
-                desk.now_ms = next_ms
+                due_ms = desk.node.next_deadline_ms
+                desk.now_ms = next_ms if due_ms is None else max(min(next_ms, due_ms), desk.now_ms)
 
     def count(self) -> tuple[int, int]:
         """Return how many heartbeats were sent, and how many pushes came."""
@@ -164,4 +165,31 @@ def test_what_a_member_holds_that_goes_is_given_to_who_waits_for_it(ends: str) -
             if ends == "does not revoke" and rig.desk.now_ms < timeout_ms:
                 first.beat(is_mute=True)
     second.hear()
-    assert second.pushes == 1
+    assert second.pushes == 2, "one for what is free, one for the target that is due"
+
+
+def test_a_target_that_is_due_is_computed_by_heartbeats_that_were_asked_for() -> None:
+    """With an interval of a second between two targets: who joins within it waits for its end, and not for anybody's
+    next heartbeat. Members that cannot be told wait for one."""
+    took: dict[bool, tuple[int, int]] = {}
+    for is_deaf in (True, False):
+        team = Team(3, 12, is_deaf=is_deaf, interval_ms=1_000)
+        team.rig.desk.now_ms += 1_500
+        team.add()
+        team.add()
+        joined = team.settle()
+        team.rig.desk.now_ms += 1_500
+        team.members.pop(0).leave()
+        took[is_deaf] = joined, team.settle()
+    assert took[False] == (1_000, 0)
+    assert took[True][0] > 4_000 and took[True][1] > 2_000
+
+
+def test_a_group_that_nobody_can_be_told_of_keeps_its_target_until_a_heartbeat() -> None:
+    rig = Rig(group_consumer_assignment_interval_ms=1_000)
+    rig.join("A", "T")
+    rig.join("B", "T")
+    rig.desk.wait(4_000)
+    assert rig.epochs == "Assigning 3/2"
+    rig.beat("B", 2)
+    assert rig.epochs == "Reconciling 3/3"

@@ -39,6 +39,7 @@ from coordinator.groups.consumer.state import (
     bytes_of,
 )
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import NextTargetKey
 from coordinator.records.consumer_records import (
     AssignedTopic,
     AssignmentRecord,
@@ -237,6 +238,7 @@ def loaded(group: ConsumerGroup, event: ConsumerLoaded, out: Outcome) -> None:
 
 def unload(group: ConsumerGroup, event: ConsumerUnloaded, out: Outcome) -> None:
     """Stop all timers: the node stops serving the group, and clients look for its coordinator again."""
+    out.cancel(NextTargetKey(group.group_id))
     for member in group.members.values():
         cancel_timers(group, member.member_id, out)
         if member.connection >= 0:

@@ -235,6 +235,12 @@ class TargetAnnounced(ConsumerEventBase):
     member_ids: tuple[str, ...]
 
 
+class TargetBehind(ConsumerEventBase):
+    """The group epoch has moved on, and nobody's request has computed the target."""
+
+    group_id: str
+
+
 class AwaitedPartitionsFree(ConsumerEventBase):
     """Nobody holds these partitions any more, as (topic id, number); a member waits for each."""
 
@@ -296,6 +302,7 @@ ConsumerEvent = (
     | TargetsMoved
     | TargetComputed
     | TargetAnnounced
+    | TargetBehind
     | AwaitedPartitionsFree
     | SessionExpired
     | RevocationOverdue

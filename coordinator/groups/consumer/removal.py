@@ -5,7 +5,13 @@ from collections.abc import Sequence
 
 from coordinator.groups.consumer.classic_members.downgrade import downgrade, may_downgrade
 from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms
-from coordinator.groups.consumer.events import ConsumerAway, ConsumerLeave, RevocationOverdue, SessionExpired
+from coordinator.groups.consumer.events import (
+    ConsumerAway,
+    ConsumerLeave,
+    RevocationOverdue,
+    SessionExpired,
+    TargetBehind,
+)
 from coordinator.groups.consumer.freed import note_freed
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import assignment_record, epoch_records, member_tombstones
@@ -86,6 +92,7 @@ def remove(
     unused = [regex for regex in group.resolved if regex not in after.regexes]
     out.records += [ConsumerTombstone(group.group_id, ConsumerKey.REGEX, regex) for regex in unused]
     out.records += epoch_records(group, hash_of(group, after))
+    out.follow_ups.append(TargetBehind(group.group_id))
     note(
         group,
         out,

@@ -32,6 +32,7 @@ from coordinator.groups.consumer.events import (
     RevocationOverdue,
     SessionExpired,
     TargetAnnounced,
+    TargetBehind,
     TargetComputed,
     TargetsMoved,
 )
@@ -139,6 +140,7 @@ _ROWS: tuple[Row, ...] = (
     on(TargetsMoved)(empty=ignore, with_members=target.move, dead=ignore),
     on(TargetComputed)(empty=target.finish, with_members=target.finish, dead=ignore),
     on(TargetAnnounced)(empty=ignore, with_members=target.announce, dead=ignore),
+    on(TargetBehind)(empty=ignore, with_members=target.ask_for_heartbeats, dead=ignore),
     on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.tell_waiting, dead=ignore),
     on(SessionExpired)(empty=ignore, with_members=removal.fence_silent, dead=ignore),
     on(RevocationOverdue)(empty=ignore, with_members=removal.fence_unrevoked, dead=ignore),
