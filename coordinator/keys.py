@@ -62,6 +62,12 @@ class FirstSyncKey(msgspec.Struct, frozen=True, gc=False):
     member_id: str
 
 
+class NextTargetKey(msgspec.Struct, frozen=True, gc=False):
+    """The time from which a consumer group may have its next target computed."""
+
+    group_id: str
+
+
 class FetchKey(msgspec.Struct, frozen=True, gc=False):
     """A delayed fetch: the request of this number on the connection."""
 
@@ -121,6 +127,7 @@ OperationKey = (
     | RevocationKey
     | RejoinKey
     | FirstSyncKey
+    | NextTargetKey
     | FetchKey
     | ProduceKey
     | FlushKey

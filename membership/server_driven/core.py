@@ -79,7 +79,7 @@ TABLE = {row.event: row.cells for row in (
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
         steady=polls.give_up_place, leaving=nothing),
     on(AssignmentChanged)(
-        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
+        unjoined=nothing, releasing=nothing, joining=heartbeats.hurry_once_joined, syncing=nothing,
         steady=heartbeats.hurry, leaving=nothing),
     on(MemberRemoved)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,

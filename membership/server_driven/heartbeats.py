@@ -196,3 +196,10 @@ def hurry(m: ServerDrivenState, event: AssignmentChanged | MemberRemoved) -> Non
     """Send a heartbeat at once after a notification; its reply decides."""
     if event.group_id == m.settings.group_id and m.generation_id != NO_GENERATION:
         m.is_urgent = True
+
+
+def hurry_once_joined(m: ServerDrivenState, event: AssignmentChanged) -> None:
+    """Send a heartbeat as soon as the join is answered: the notification may come before the reply, which waits for the
+    coordinator's disk."""
+    if event.group_id == m.settings.group_id:
+        m.is_urgent = True

@@ -54,7 +54,7 @@ class ConsumerGroupHeartbeatReply(Message):
 
 
 class AssignmentChanged(Message):
-    """Pushed when the group has a new target assignment: a heartbeat brings the member's part of it."""
+    """Pushed to a member whose next heartbeat brings something: a new target, or a part of it that is free now."""
 
     group_id: str
     group_epoch: int

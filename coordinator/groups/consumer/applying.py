@@ -37,9 +37,11 @@ from coordinator.groups.consumer.state import (
     ConsumerMember,
     Current,
     ResolvedRegex,
+    Target,
     bytes_of,
 )
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import NextTargetKey
 from coordinator.records.consumer_records import (
     AssignedTopic,
     AssignmentRecord,
@@ -118,7 +120,40 @@ def _target(group: ConsumerGroup, record: TargetRecord) -> None:
 
 
 def _member_target(group: ConsumerGroup, record: MemberTargetRecord) -> None:
-    group.targets[record.member_id] = {topic_id: frozenset(numbers) for topic_id, numbers in record.topics if numbers}
+    target = {topic_id: frozenset(numbers) for topic_id, numbers in record.topics if numbers}
+    _aim(group, record.member_id, target)
+
+
+def _aim(group: ConsumerGroup, member_id: str, target: Target | None) -> None:
+    """Give the member its target, or none, and note what it waits for."""
+    member = group.members.get(member_id)
+    if member is not None:
+        _end_waiting(group, member)
+    if target is None:
+        group.targets.pop(member_id, None)
+    else:
+        group.targets[member_id] = target
+    if member is not None:
+        _wait(group, member)
+
+
+def _wait(group: ConsumerGroup, member: ConsumerMember) -> None:
+    for topic_id, number in group.awaited_by(member):
+        group.waiting.setdefault(topic_id, {})[number] = member.member_id
+
+
+def _end_waiting(group: ConsumerGroup, member: ConsumerMember) -> None:
+    for topic_id, number in group.awaited_by(member):
+        _release(group.waiting, topic_id, number, member.member_id)
+
+
+def _release(members: dict[bytes, dict[int, str]], topic_id: bytes, number: int, member_id: str) -> None:
+    """Remove the member from the partition, unless another has taken its place there by a later record."""
+    numbers = members.get(topic_id)
+    if numbers is not None and numbers.get(number) == member_id:
+        del numbers[number]
+        if not numbers:
+            del members[topic_id]
 
 
 def _assignment(group: ConsumerGroup, record: AssignmentRecord) -> None:
@@ -135,20 +170,17 @@ def _epochs(topics: tuple[AssignedTopic, ...]) -> Assigned:
 
 
 def _become(group: ConsumerGroup, member: ConsumerMember, current: Current) -> None:
-    """Give the member its current assignment, and note who holds what."""
+    """Give the member its current assignment, and note who holds what, and waits for what."""
     member_id, holders = member.member_id, group.holders
+    _end_waiting(group, member)
     for topic_id, number, _ in member.current.held:
-        numbers = holders.get(topic_id)
-        # At load a later record of another member may have taken the partition meanwhile.
-        if numbers is not None and numbers.get(number) == member_id:
-            del numbers[number]
-            if not numbers:
-                del holders[topic_id]
+        _release(holders, topic_id, number, member_id)
     if member.current.state == ReconciliationState.STABLE:
         _add(group.settled, member.current.epoch, -1)
     member.current = current
     for topic_id, number, _ in current.held:
         holders.setdefault(topic_id, {})[number] = member_id
+    _wait(group, member)
     if current.state == ReconciliationState.STABLE:
         _add(group.settled, current.epoch, 1)
 
@@ -167,7 +199,7 @@ def _tombstone(group: ConsumerGroup, record: ConsumerTombstone) -> None:
             Current(LEAVING, LEAVING, ReconciliationState.STABLE, NONE_ASSIGNED, NONE_ASSIGNED),
         )
     elif kind is ConsumerKey.MEMBER_TARGET:
-        group.targets.pop(name, None)
+        _aim(group, name, None)
     elif kind is ConsumerKey.MEMBER and name in group.members:
         _remove(group, group.members[name])
     elif kind is ConsumerKey.REGEX:
@@ -208,6 +240,7 @@ def loaded(group: ConsumerGroup, event: ConsumerLoaded, out: Outcome) -> None:
 
 def unload(group: ConsumerGroup, event: ConsumerUnloaded, out: Outcome) -> None:
     """Stop all timers: the node stops serving the group, and clients look for its coordinator again."""
+    out.cancel(NextTargetKey(group.group_id))
     for member in group.members.values():
         cancel_timers(group, member.member_id, out)
         if member.connection >= 0:

@@ -9,9 +9,10 @@ from coordinator.groups.consumer.events import (
     ConsumerEvent,
     RevocationOverdue,
     SessionExpired,
+    TargetBehind,
 )
 from coordinator.groups.outcome import Outcome
-from coordinator.keys import ConsumerSessionKey, FirstSyncKey, RejoinKey, RevocationKey
+from coordinator.keys import ConsumerSessionKey, FirstSyncKey, NextTargetKey, RejoinKey, RevocationKey
 from coordinator.records.consumer_records import ReconciliationState
 from purgatory.purgatory import DelayedOperation
 
@@ -94,6 +95,27 @@ class DelayedClassicStep(DelayedOperation[ConsumerEvent]):
 
     def overdue(self) -> ConsumerEvent | None:
         return self.event
+
+
+class DelayedTarget(DelayedOperation[ConsumerEvent]):
+    """The rest of the interval in which no further target may be computed."""
+
+    __slots__ = ("deadline_ms", "group", "key")
+    kind = "consumer target"
+
+    def __init__(self, group: "ConsumerGroup", deadline_ms: int) -> None:
+        self.group = group
+        self.deadline_ms = deadline_ms
+        self.key = NextTargetKey(group.group_id)
+
+    def is_satisfied(self) -> bool:
+        return self.group.target_epoch >= self.group.epoch
+
+    def completed(self) -> ConsumerEvent | None:
+        return None
+
+    def overdue(self) -> ConsumerEvent | None:
+        return TargetBehind(self.group.group_id)
 
 
 def restart_session(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:

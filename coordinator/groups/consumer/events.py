@@ -235,6 +235,19 @@ class TargetAnnounced(ConsumerEventBase):
     member_ids: tuple[str, ...]
 
 
+class TargetBehind(ConsumerEventBase):
+    """The group epoch has moved on, and nobody's request has computed the target."""
+
+    group_id: str
+
+
+class AwaitedPartitionsFree(ConsumerEventBase):
+    """Nobody holds these partitions any more, as (topic id, number); a member waits for each."""
+
+    group_id: str
+    partitions: tuple[tuple[bytes, int], ...]
+
+
 class SessionExpired(ConsumerEventBase):
     """The member sent no heartbeat for its session timeout."""
 
@@ -289,6 +302,8 @@ ConsumerEvent = (
     | TargetsMoved
     | TargetComputed
     | TargetAnnounced
+    | TargetBehind
+    | AwaitedPartitionsFree
     | SessionExpired
     | RevocationOverdue
     | ConsumerLoaded

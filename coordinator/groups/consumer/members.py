@@ -4,7 +4,8 @@ the reconciliation (docs/spec/consumer-group-protocol.md#2.4 steps 5 to 9)."""
 from msgspec.structs import replace
 
 from coordinator.groups.consumer.delayed import cancel_timers, time_revocation
-from coordinator.groups.consumer.events import ComputeTarget, ResolveRegexes, TopicFilter, sees_all
+from coordinator.groups.consumer.events import ComputeTarget, ResolveRegexes, TargetBehind, TopicFilter, sees_all
+from coordinator.groups.consumer.freed import note_freed
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.reconciliation import Goal, Owned, reconcile
 from coordinator.groups.consumer.record_builders import (
@@ -79,6 +80,7 @@ def update(
     if current != change.current:
         out.records.append(assignment_record(group.group_id, change.member_id, current))
         time_revocation(group, change.member_id, current, change.line.rebalance_timeout_ms, out)
+        note_freed(group, change.current, current, out)
     if sees is not None and needs_resolution(group, after.regexes, out.moment):
         out.follow_ups.append(ResolveRegexes(group.group_id, sees))
     return current
@@ -152,7 +154,11 @@ def _target(
 ) -> tuple[int, Target]:
     """Return target epoch and target of the member; computed anew if they are behind and enough time has passed. A
     large group keeps the old ones until its computation has ended."""
-    if group.target_epoch >= epoch or group.computing is not None or not is_due(group, out.moment.wall_ms):
+    if group.target_epoch >= epoch or group.computing is not None:
+        return group.target_epoch, change.target or {}
+    if not is_due(group, out.moment.wall_ms):
+        if group.epoch < epoch:
+            out.follow_ups.append(TargetBehind(group.group_id))
         return group.target_epoch, change.target or {}
     if is_small(group, after):
         return epoch, compute_at_once(group, change, after, epoch, out)

@@ -4,7 +4,7 @@ from collections import Counter
 
 from coordinator.clock import Moment
 from coordinator.groups.consumer.assignors.pace import Pace, chunks, sort
-from coordinator.groups.consumer.events import RegexesResolved, ResolveRegexes, TopicFilter
+from coordinator.groups.consumer.events import RegexesResolved, ResolveRegexes, TargetBehind, TopicFilter
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import epoch_records
 from coordinator.groups.consumer.regex import resolve as match_all
@@ -72,5 +72,6 @@ def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None
     digest = metadata_hash([topic for topic in map(topics.find, subscribed) if topic is not None])
     if is_changed or digest != group.metadata_hash:
         out.records += epoch_records(group, digest)
+        out.follow_ups.append(TargetBehind(group.group_id))
         detail = f"group epoch {group.epoch + 1}: {', '.join(event.matched)} resolved"
         note(group, out, ConsumerCause.REGEX, "", detail, epoch=group.epoch + 1)

@@ -5,10 +5,17 @@ from collections.abc import Sequence
 
 from coordinator.groups.consumer.classic_members.downgrade import downgrade, may_downgrade
 from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms
-from coordinator.groups.consumer.events import ConsumerAway, ConsumerLeave, RevocationOverdue, SessionExpired
+from coordinator.groups.consumer.events import (
+    ConsumerAway,
+    ConsumerLeave,
+    RevocationOverdue,
+    SessionExpired,
+    TargetBehind,
+)
+from coordinator.groups.consumer.freed import note_freed
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import assignment_record, epoch_records, member_tombstones
-from coordinator.groups.consumer.state import NONE_ASSIGNED, ConsumerGroup, ConsumerMember, Current
+from coordinator.groups.consumer.state import NEW, NONE_ASSIGNED, ConsumerGroup, ConsumerMember, Current
 from coordinator.groups.consumer.subscriptions import hash_of, subscriptions_of
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
@@ -31,6 +38,7 @@ def leave_for_a_while(group: ConsumerGroup, event: ConsumerAway, out: Outcome) -
     assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.current.assigned.items()}
     current = Current(LEAVING_FOR_NOW, member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)
     out.records.append(assignment_record(group.group_id, member.member_id, current))
+    note_freed(group, member.current, current, out)
     note(group, out, ConsumerCause.AWAY, member.member_id, described(member), kind="member")
     out.reply(event.ref, ConsumerGroupHeartbeatReply(member_id=event.member_id, member_epoch=LEAVING_FOR_NOW))
 
@@ -80,9 +88,11 @@ def remove(
     for member in members:
         out.records += member_tombstones(group.group_id, member.member_id)
         cancel_timers(group, member.member_id, out)
+        note_freed(group, member.current, NEW, out)
     unused = [regex for regex in group.resolved if regex not in after.regexes]
     out.records += [ConsumerTombstone(group.group_id, ConsumerKey.REGEX, regex) for regex in unused]
     out.records += epoch_records(group, hash_of(group, after))
+    out.follow_ups.append(TargetBehind(group.group_id))
     note(
         group,
         out,

@@ -149,6 +149,8 @@ class ConsumerGroup:
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     holders: dict[bytes, dict[int, str]] = field(default_factory=dict)
     """The member that has a partition assigned or pending revocation, by topic id; none: the partition is free."""
+    waiting: dict[bytes, dict[int, str]] = field(default_factory=dict)
+    """The member that waits for a partition, by topic id: one in the state L, with the partition in its target."""
     names: Counter[str] = field(default_factory=Counter)
     """Numbers of members that subscribe to a topic by name."""
     regexes: Counter[str] = field(default_factory=Counter)
@@ -197,6 +199,13 @@ class ConsumerGroup:
         current = member.current
         return current.state == ReconciliationState.STABLE and current.epoch == self.target_epoch
 
+    def awaited_by(self, member: ConsumerMember) -> Iterable[tuple[bytes, int]]:
+        """Return the partitions of its target that the member waits for."""
+        if member.current.state == ReconciliationState.UNRELEASED_PARTITIONS:
+            for topic_id, numbers in self.targets.get(member.member_id, {}).items():
+                for number in numbers - member.current.assigned.get(topic_id, {}).keys():
+                    yield topic_id, number
+
     def topics_of(self, regex: str | None) -> frozenset[str]:
         """Return the topics that match the regular expression; an unresolved one matches nothing."""
         resolved = self.resolved.get(regex) if regex else None
@@ -220,6 +229,8 @@ class ConsumerGroup:
         assert len(held) == len(set(held)), "a partition has two holders"
         owned = {(topic_id, number) for topic_id, ones in self.holders.items() for number in ones}
         assert owned == set(held), "holders are not those of the members"
+        awaited = {(one.member_id, *partition) for one in members for partition in self.awaited_by(one)}
+        assert awaited == {(one, topic_id, n) for topic_id, ones in self.waiting.items() for n, one in ones.items()}
         assert self.target_epoch <= self.epoch
         assert all(one.current.epoch == LEAVING_FOR_NOW or one.current.epoch <= self.target_epoch for one in members)
         wanted = [(topic_id, number) for one in self.targets.values() for topic_id, ns in one.items() for number in ns]

@@ -4,10 +4,11 @@ how), and `make table` prints it."""
 from typing import Generic, TypeVar, get_args
 
 from coordinator.groups import table as groups_table
-from coordinator.groups.consumer import applying, heartbeats, regexes, removal, target
+from coordinator.groups.consumer import applying, freed, heartbeats, regexes, removal, target
 from coordinator.groups.consumer.classic_members import guards as classic
 from coordinator.groups.consumer.classic_members import joining, staying
 from coordinator.groups.consumer.events import (
+    AwaitedPartitionsFree,
     ClassicBeat,
     ClassicJoin,
     ClassicLeave,
@@ -31,6 +32,7 @@ from coordinator.groups.consumer.events import (
     RevocationOverdue,
     SessionExpired,
     TargetAnnounced,
+    TargetBehind,
     TargetComputed,
     TargetsMoved,
 )
@@ -138,6 +140,8 @@ _ROWS: tuple[Row, ...] = (
     on(TargetsMoved)(empty=ignore, with_members=target.move, dead=ignore),
     on(TargetComputed)(empty=target.finish, with_members=target.finish, dead=ignore),
     on(TargetAnnounced)(empty=ignore, with_members=target.announce, dead=ignore),
+    on(TargetBehind)(empty=ignore, with_members=target.ask_for_heartbeats, dead=ignore),
+    on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.tell_waiting, dead=ignore),
     on(SessionExpired)(empty=ignore, with_members=removal.fence_silent, dead=ignore),
     on(RevocationOverdue)(empty=ignore, with_members=removal.fence_unrevoked, dead=ignore),
     on(ConsumerLoaded)(empty=ignore, with_members=applying.loaded, dead=ignore),

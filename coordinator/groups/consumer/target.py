@@ -8,10 +8,18 @@ from itertools import islice
 from coordinator.groups.consumer.assignors.pace import Pace, chunks
 from coordinator.groups.consumer.assignors.registry import ASSIGNORS
 from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, run
-from coordinator.groups.consumer.events import ComputeTarget, TargetAnnounced, TargetComputed, TargetsMoved
+from coordinator.groups.consumer.delayed import DelayedTarget
+from coordinator.groups.consumer.events import (
+    ComputeTarget,
+    TargetAnnounced,
+    TargetBehind,
+    TargetComputed,
+    TargetsMoved,
+)
+from coordinator.groups.consumer.freed import news
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import target_record
-from coordinator.groups.consumer.state import Computing, ConsumerGroup, ConsumerMember, Target
+from coordinator.groups.consumer.state import Computing, ConsumerGroup, Target
 from coordinator.groups.consumer.subscriptions import (
     Change,
     SubscriptionCounts,
@@ -22,9 +30,6 @@ from coordinator.groups.consumer.subscriptions import (
 from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
-from protocol.messages import Message
-from protocol.messages.consumer_groups import AssignmentChanged
-from protocol.messages.groups import RebalanceStarted
 
 AT_ONCE_US = 10_000
 """Estimated work up to which a target is computed within the heartbeat that asks for it."""
@@ -33,11 +38,34 @@ _MEMBER_US, _SUBSCRIPTION_US, _TOPIC_US, _PARTITION_US, _WRITE_US = 8, 1, 20, 2,
 _MEMBERS_A_PIECE = 50
 
 
+_ASKED = 10
+"""Members that are asked for a heartbeat when a target is due. Of more than these, somebody's is never far away."""
+
+
 def is_due(group: ConsumerGroup, wall_ms: int) -> bool:
-    """Return true if a target may be computed now: at most once an interval. A computation that lies in the future
+    """Return true if a target may be computed now."""
+    return not _wait_ms(group, wall_ms)
+
+
+def _wait_ms(group: ConsumerGroup, wall_ms: int) -> int:
+    """Return the time until a target may be computed: at most once an interval. A computation that lies in the future
     counts as none: the clock was set back."""
-    last_ms = group.target_timestamp_ms
-    return last_ms == 0 or not last_ms <= wall_ms < last_ms + group.settings.assignment_interval_ms
+    last_ms, interval_ms = group.target_timestamp_ms, group.settings.assignment_interval_ms
+    if last_ms == 0 or not last_ms <= wall_ms < last_ms + interval_ms:
+        return 0
+    return last_ms + interval_ms - wall_ms
+
+
+def ask_for_heartbeats(group: ConsumerGroup, event: TargetBehind, out: Outcome) -> None:
+    """Ask some members for a heartbeat once a target is due: the first computes it. No timer does, as in Kafka, for
+    clients that cannot be told would then have to wait for the next target more often."""
+    if group.target_epoch >= group.epoch or group.computing is not None:
+        return
+    if wait_ms := _wait_ms(group, out.moment.wall_ms):
+        out.watch(DelayedTarget(group, out.moment.monotonic_ms + wait_ms))
+        return
+    members = (one for one in group.members.values() if one.connection >= 0 and not one.is_classic)
+    out.pushes += [(one.connection, news(group, one, group.epoch)) for one in islice(members, _ASKED)]
 
 
 def preferred_assignor(group: ConsumerGroup, change: Change | None = None) -> str:
@@ -146,6 +174,8 @@ def move(group: ConsumerGroup, event: TargetsMoved, out: Outcome) -> None:
 def finish(group: ConsumerGroup, event: TargetComputed, out: Outcome) -> None:
     """Write that all targets are those of the epoch: members may take their steps towards them."""
     group.computing = None
+    if group.epoch > event.epoch:
+        out.follow_ups.append(TargetBehind(group.group_id))
     out.records.append(TargetRecord(group.group_id, event.epoch, out.moment.wall_ms))
     note(group, out, ConsumerCause.TARGET, event.member_id, event.detail, kind="target", epoch=event.epoch)
 
@@ -154,15 +184,7 @@ def announce(group: ConsumerGroup, event: TargetAnnounced, out: Outcome) -> None
     """Tell members that can be told."""
     for member in map(group.members.get, event.member_ids):
         if member is not None and member.connection >= 0:
-            out.pushes.append((member.connection, _news(group, member, event.epoch)))
-
-
-def _news(group: ConsumerGroup, member: ConsumerMember, epoch: int) -> Message:
-    """Build the push of a new target: a classic member must join again, whatever it is."""
-    if not member.is_classic:
-        return AssignmentChanged(group.group_id, epoch)
-    deadline_ms = max(member.subscription.rebalance_timeout_ms, 0)
-    return RebalanceStarted(group.group_id, member.current.epoch, ConsumerCause.TARGET.value, "", deadline_ms)
+            out.pushes.append((member.connection, news(group, member, event.epoch)))
 
 
 def compute_at_once(
@@ -178,7 +200,7 @@ def compute_at_once(
             moved += 1
             member = group.members.get(member_id)
             if member is not None and member.connection >= 0 and member_id != change.member_id:
-                out.pushes.append((member.connection, _news(group, member, epoch)))
+                out.pushes.append((member.connection, news(group, member, epoch)))
     out.records.append(TargetRecord(group.group_id, epoch, out.moment.wall_ms))
     detail = _detail(epoch, preferred_assignor(group, change), moved, len(targets))
     cause, members = ConsumerCause.TARGET, len(targets)

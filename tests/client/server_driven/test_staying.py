@@ -292,6 +292,16 @@ def test_a_new_assignment_that_was_announced_is_fetched_at_once() -> None:
     assert rig.last_beat.member_epoch == 3
 
 
+def test_an_announcement_that_overtakes_the_answer_to_the_join_is_not_lost() -> None:
+    rig = ServerDrivenRig()
+    rig.poll().find()
+    assert rig.last_beat.member_epoch == 0
+    rig.push(AssignmentChanged(GROUP, 3))
+    assert rig.beats == [], "one at a time"
+    rig.hear(3)
+    assert rig.last_beat.member_epoch == 3
+
+
 def test_a_member_that_is_said_to_be_removed_asks() -> None:
     rig = ServerDrivenRig().holding(T0)
     rig.push(MemberRemoved(GROUP, rig.member.member_id, "why"))

@@ -10,7 +10,7 @@ from coordinator.groups.consumer.assignors.pace import Pace
 from coordinator.groups.consumer.assignors.spec import SubscribedMember
 from coordinator.groups.consumer.assignors.subscribers import subscribers
 from coordinator.groups.consumer.describing import describe
-from coordinator.groups.consumer.events import ConsumerAppendFailed, ConsumerJoin, SessionExpired
+from coordinator.groups.consumer.events import AwaitedPartitionsFree, ConsumerAppendFailed, ConsumerJoin, SessionExpired
 from coordinator.groups.consumer.members import known_member, new_member
 from coordinator.groups.consumer.notes import ConsumerCause
 from coordinator.groups.consumer.reconciliation import Goal, reconcile
@@ -162,8 +162,26 @@ def test_members_are_told_at_once_that_their_target_has_changed() -> None:
     rig.join("A", "T")
     rig.join("B", "T")
     assert rig.pushes == [(1, 3)], "A, of the target at epoch 3"
-    rig.heartbeat("A", 2, "T0,1")
+    rig.heartbeat("A", 2)
     assert len(rig.pushes) == 1
+    rig.heartbeat("A", 2, "T0,1")
+    assert rig.pushes == [(1, 3), (1, 3)], "B, of the partitions that became free"
+    assert rig.seen("B", 3) == (0, 3, "T2,3")
+    rig.heartbeat("A", 3)
+    assert len(rig.pushes) == 2
+
+
+def test_nobody_is_told_of_partitions_that_its_next_heartbeat_would_not_bring() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.join("B", "T")
+    rig.heartbeat("A", 2)
+    rig.topics.delete("T")
+    pushed = len(rig.pushes)
+    rig.group.members["B"].connection = -1
+    rig.happen(AwaitedPartitionsFree("g", ((b"no topic", 0),)))
+    rig.heartbeat("A", -1)
+    assert len(rig.pushes) == pushed, "B has lost its connection, and the topic is gone"
 
 
 def test_an_append_that_fails_is_answered_and_a_fence_is_tried_again() -> None:

@@ -11,6 +11,7 @@ from coordinator.groups.consumer.events import (
     ClassicSync,
     ClassicSyncOverdue,
 )
+from coordinator.groups.consumer.freed import has_all_free
 from coordinator.groups.consumer.members import refresh
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.removal import described, remove
@@ -93,16 +94,7 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerMember, target_epoch: int
     current = member.current
     if current.epoch < target_epoch or current.state is _REVOKING:
         return True
-    if current.state is not _WAITING:
-        return False
-    target = group.targets.get(member.member_id, {})
-    wanted = [
-        (topic_id, number)
-        for topic_id, numbers in target.items()
-        for number in numbers
-        if number not in current.assigned.get(topic_id, {})
-    ]
-    return all(number not in group.holders.get(topic_id, {}) for topic_id, number in wanted)
+    return current.state is _WAITING and has_all_free(group, member)
 
 
 def leave(group: ConsumerGroup, event: ClassicLeave, out: Outcome) -> None:
