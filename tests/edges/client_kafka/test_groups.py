@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import pytest
@@ -18,7 +18,8 @@ from protocol.messages.data import Fetch
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import ApiVersion, FindCoordinator
 from protocol.messages.offsets import OffsetFetch
-from tests.edges.client_kafka.conftest import Stage, Where, poll_until
+from tests.edges.client_kafka.conftest import SETTINGS, Stage, Where, make_topic, poll_until
+from tests.edges.musterd import running
 
 
 def produce(where: Where, topic: str, first: int, end: int) -> None:
@@ -130,13 +131,22 @@ def test_in_the_oldest_versions_it_is_all_the_same(
     assert spoken[OffsetFetch] < 8
 
 
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Where]:
+    """A server where members assign, and nothing else is offered."""
+    settings = (*SETTINGS, "group.coordinator.rebalance.protocols=classic")
+    with running(tmp_path_factory.mktemp("classic") / "data", *settings, with_kafka=True) as daemon:
+        yield Where(f"kafka://127.0.0.1:{daemon.kafka_port}", daemon.bootstrap)
+
+
 @pytest.mark.parametrize("dialect", ["native", "kafka"])
 def test_where_members_assign_one_that_may_choose_is_classic_and_another_is_refused(
-    where: Where, stage: Stage, topic: str, dialect: str
+    classic: Where, stage: Stage, name: str, dialect: str
 ) -> None:
-    if where.native is None:
-        pytest.skip("another server may offer both")
-    bootstrap = where.native if dialect == "native" else where.kafka
+    topic = name
+    make_topic(classic, topic, 4)
+    assert classic.native is not None
+    bootstrap = classic.native if dialect == "native" else classic.kafka
     first = stage.consumer(bootstrap, topic, group_protocol="auto")
     second = stage.consumer(bootstrap, topic)
     poll_until(lambda: len(first.assignment) == len(second.assignment) == 2, first, second)
