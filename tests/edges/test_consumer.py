@@ -213,10 +213,20 @@ def hundred(daemon: Daemon) -> Iterator[Consumer]:
     produce(daemon.bootstrap, *range(100))
     with Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
         consumer.assign(ALL)
-        while sum((consumer.current_lag(one) or 0) for one in ALL if consumer.poll(0) == []) < 100:
-            consumer.pause(*ALL)  # so that all is fetched
-        consumer.resume(*ALL)
+        while not is_fetched(consumer):
+            consumer.seek_to_beginning(*ALL)
         yield consumer
+
+
+def is_fetched(consumer: Consumer) -> bool:
+    """Begin to fetch, and pause until all has arrived. Return false if a record was handed out, or none was asked for
+    before the pause.
+    """
+    handed_out = consumer.poll(0)
+    consumer.pause(*ALL)
+    arrived = within(1, lambda: not consumer.poll(0) and sum(consumer.current_lag(one) or 0 for one in ALL) == 100)
+    consumer.resume(*ALL)
+    return arrived and not handed_out
 
 
 def test_places_say_what_the_loop_was_given_and_not_what_was_taken_for_it(hundred: Consumer) -> None:
