@@ -31,6 +31,9 @@ class MemberRecord(msgspec.Struct, frozen=True, gc=False):
 REBALANCE_AFTER_LOAD_MS: Final = -2
 """State timestamp of a group whose members have not joined again since it was converted: were it loaded as Stable, some
 would wait for ever for what they are assigned. It is not -1, the unknown time of a record of version 0."""
+HOLDS_MORE_MS: Final = -3
+"""The same, of a group in which a member holds partitions that are assigned to others: it is not to be converted
+again before."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):

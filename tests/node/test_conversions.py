@@ -373,6 +373,30 @@ def test_scenario_81_a_downgrade_before_the_first_target(monkeypatch: pytest.Mon
     assert rig.group.classic.state.title == "PreparingRebalance"
 
 
+def test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned() -> None:
+    rig = Rig()
+    generation_id = rig.form_classic({"a": {"T": (0, 1, 2, 3)}})
+    a = rig.ids["a"]
+    rig.join("C", "U")
+    joined = rig.classic_join("", ("T",))
+    x = joined.member_id
+    assert rig.sync(x, joined.generation_id) == (0, {})
+    rig.beat("C", -1)
+    assert rig.group.kind is GroupKind.CLASSIC, "x is assigned T2,3, which a still holds"
+    refused = rig.join("D", "U")
+    assert refused.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and "joined again" in str(refused.error_message)
+    rig.restart()
+    assert rig.join("D", "U").error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    for call, member_id in ((7, a), (8, x)):
+        rig.ask_aside(rig.join_group(member_id, ("T",)), call)
+    replies: list[Any] = [rig.desk.replied[call] for call in (7, 8)]
+    shares = (SyncGroupAssignment(a, encoded({"T": (0, 1)})), SyncGroupAssignment(x, encoded({"T": (2, 3)})))
+    for call, reply in zip((7, 8), replies, strict=True):
+        rig.ask_aside(SyncGroup("g", reply.generation_id, reply.member_id, assignments=shares), call)
+    assert rig.join("D", "U").error_code is ErrorCode.NONE
+    assert replies[0].generation_id > generation_id
+
+
 def test_there_and_back_under_commits() -> None:
     rig = classic_pair()
     for turn in range(3):

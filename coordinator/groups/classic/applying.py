@@ -29,7 +29,13 @@ from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.conversions import ClassicAgain, Superseded
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
-from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord, MemberReplaced
+from coordinator.records.records import (
+    HOLDS_MORE_MS,
+    REBALANCE_AFTER_LOAD_MS,
+    GroupMetadata,
+    MemberRecord,
+    MemberReplaced,
+)
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -110,7 +116,7 @@ def loaded(group: ClassicGroup, event: Loaded, out: Outcome) -> None:
     for member in group.members.values():
         restart_session(group, member, out)
     resume_leases(group, out)
-    if group.members and group.state_since_ms == REBALANCE_AFTER_LOAD_MS:
+    if group.members and group.state_since_ms in (REBALANCE_AFTER_LOAD_MS, HOLDS_MORE_MS):
         begin_rebalance(
             group, out, Cause.DOWNGRADED, group.leader or "", "the node started before they had joined again"
         )

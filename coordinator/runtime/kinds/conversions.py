@@ -25,7 +25,7 @@ from coordinator.records.consumer_records import (
     ReconciliationState,
     TargetRecord,
 )
-from coordinator.records.records import GroupMetadata, GroupTombstone, ShardRecord
+from coordinator.records.records import HOLDS_MORE_MS, GroupMetadata, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
 from protocol.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -109,6 +109,9 @@ def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] 
         return _refuse(group, f"has {len(classic.members)} members, {settings.max_size} are allowed")
     if classic.metadata_bytes > settings.max_batch_bytes:  # it is not even read
         return _refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
+    if classic.stored is not None and classic.stored.state_timestamp_ms == HOLDS_MORE_MS:
+        text = f"group {group.group_id} has become classic, and its members have not joined again yet"
+        return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
     if classic.owners is not None and classic.owners.members:
         return _refuse(group, "has members that own partitions by grants")
     read, holders = [], dict[tuple[str, int], str]()

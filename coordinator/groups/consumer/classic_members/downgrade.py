@@ -1,7 +1,7 @@
 """The end of a consumer group whose last member of its own protocol goes: its classic members are a classic group again
 (docs/spec/consumer-group-protocol.md#13.3). Members and offsets stay; no epoch goes back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coordinator.groups.consumer.classic_members.protocols import encoded, metadata_for
 from coordinator.groups.consumer.delayed import cancel_timers
@@ -14,7 +14,7 @@ from coordinator.groups.conversions import ClassicAgain, ClassicAgainMember, Par
 from coordinator.groups.election import elect
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerMemberRecord
-from coordinator.records.records import REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord
+from coordinator.records.records import HOLDS_MORE_MS, REBALANCE_AFTER_LOAD_MS, GroupMetadata, MemberRecord
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.messages.groups import JoinGroupReply
 
@@ -59,10 +59,23 @@ def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: st
     staying = [one for member_id, one in group.members.items() if member_id not in gone]
     lines = [one.subscription for one in staying]
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in staying}
-    _write(group, lines, targets, REBALANCE_AFTER_LOAD_MS, out)
+    _write(group, lines, targets, _since_ms(staying, targets), out)
     out.follow_ups.append(
         ClassicAgain(group.group_id, _members(group, lines), leaving[0].member_id, f"{cause}: {detail}")
     )
+
+
+def _since_ms(staying: Sequence[ConsumerMember], targets: Mapping[str, Target]) -> int:
+    """Return what the record has for its time: whether a member holds what is assigned to another."""
+    owners = {
+        (topic_id, number): member_id
+        for member_id, target in targets.items()
+        for topic_id, numbers in target.items()
+        for number in numbers
+    }
+    held = ((one.member_id, (topic_id, number)) for one in staying for topic_id, number, _epoch in one.current.held)
+    is_held_by_others = any(owners.get(place, member_id) != member_id for member_id, place in held)
+    return HOLDS_MORE_MS if is_held_by_others else REBALANCE_AFTER_LOAD_MS
 
 
 def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: ClassicJoin, out: Outcome) -> None:
@@ -82,7 +95,7 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
     write_replacement(group, change, out)
     lines = [change.line if one is replaced else one.subscription for one in group.members.values()]
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in others}
-    since_ms = out.moment.wall_ms if is_settled else REBALANCE_AFTER_LOAD_MS
+    since_ms = out.moment.wall_ms if is_settled else _since_ms(others, targets)
     protocol = _write(group, lines, {**targets, change.member_id: change.target or {}}, since_ms, out)
     joining = (
         None
