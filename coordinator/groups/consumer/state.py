@@ -60,7 +60,7 @@ class ConsumerGroupSettings(msgspec.Struct, frozen=True, gc=False):
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     classic_max_size: int = 2_147_483_647
     """Members that the group may have as a classic one."""
-    max_batch_bytes: int = 2_147_483_647
+    max_batch_bytes: int = 16_777_216
     """Bytes of a batch of records: a change of the protocol is one batch."""
 
 
