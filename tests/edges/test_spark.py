@@ -302,10 +302,10 @@ def test_a_query_that_triggers_seldom_keeps_its_place_and_lets_others_in_between
 ) -> None:
     source, sink = Source(daemon), Sink()
     source.write(100)
-    seldom = Query(spark, daemon, sink, tmp_path, "seldom", maxPollIntervalMs="5000")
+    seldom = Query(spark, daemon, sink, tmp_path, "seldom", maxPollIntervalMs="2000")
     writer = seldom.stream().writeStream.foreachBatch(seldom.take)
     writer = writer.option("checkpointLocation", str(seldom.checkpoint))
-    seldom.query = writer.trigger(processingTime="15 seconds").start()
+    seldom.query = writer.trigger(processingTime="6 seconds").start()
     assert reads(sink, "seldom")
     assert within(10, lambda: progress(seldom.running))
     (before,) = progress(seldom.running)
