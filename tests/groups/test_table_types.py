@@ -55,8 +55,9 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, str], 
     rows = [*RIGHT.values(), *(row for row, _ in WRONG.values())]
     snippet.write_text(HEAD + "\n".join(rows) + "\n")
     first = HEAD.count("\n") + 1
-    # A cache of its own: mypy runs beside the tests, and two at once in one cache wait for locks.
-    options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache" / "rows")]
+    # A cache of its own, of files: mypy runs beside the tests, and a database that is locked is an error.
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "rows"), "--no-sqlite-cache"]
+    options = ["--config-file", str(ROOT / "pyproject.toml"), *cache]
     recursion_limit = sys.getrecursionlimit()
     found, problems, _ = api.run([*options, "--no-error-summary", "--no-pretty", str(snippet)])
     sys.setrecursionlimit(recursion_limit)  # mypy raises it, and other tests of this process go by the usual one
