@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -84,23 +85,29 @@ class Actors:
 
 
 def _rebalance_eager(stage: Stage, actors: Actors) -> str:
-    _grow_and_shrink(stage, actors, EAGER)
+    _grow(stage, actors, EAGER)
     return "1, 2, 3 members, one left, one was killed: every partition had one owner each time"
 
 
 def _rebalance_cooperative(stage: Stage, actors: Actors) -> str:
-    kept = _grow_and_shrink(stage, actors, COOPERATIVE)
+    kept = _grow(stage, actors, COOPERATIVE)
     return f"1, 2, 3 members, one left, one was killed; {kept} times a partition stayed, and was never taken meanwhile"
 
 
-def _grow_and_shrink(stage: Stage, actors: Actors, assignor: str) -> int:
-    """Return the number of partitions kept; with the cooperative assignor none of these may have been revoked."""
+def _grow(stage: Stage, actors: Actors, assignor: str) -> int:
     stage.judge.create(stage.topic, PARTITIONS)
+    return grow_and_shrink(actors, assignor, [partial(actors.member, assignor=assignor)] * 3)
+
+
+def grow_and_shrink(actors: Actors, assignor: str, joins: Sequence[Callable[[], Member]]) -> int:
+    """Start members one after the other, stop the last and kill the one before. Return the number of partitions kept;
+    with the cooperative assignor none of these may have been revoked.
+    """
     watch = Keeping(assignor)
     members: list[Member] = []
-    for what in ("one member", "two members", "three members"):
-        members.append(actors.member(assignor=assignor))
-        actors.settle(what, *members)
+    for count, join in enumerate(joins, 1):
+        members.append(join())
+        actors.settle(f"{count} members", *members)
         watch.check(members)
     actors.feed(*members)
     members.pop().stop()

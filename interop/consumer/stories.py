@@ -1,10 +1,11 @@
 """Stories of members that leave the assignment to the server (KIP-848), the same for every client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from interop.compare import pair
 from interop.processes import Failed, Member, Program, crowd
-from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Keeping, Stage, commit_resume, told
+from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Stage, commit_resume, grow_and_shrink, told
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterableConfig,
@@ -49,35 +50,19 @@ def _subscribe(stage: Stage, actors: Actors) -> str:
     """Members come, one leaves, one is killed; what a member keeps is never taken from it."""
     stage.judge.create(stage.topic, PARTITIONS)
     shorten_sessions(stage)
-    kept = _grow_and_shrink(actors, [stage.program] * 3)
+    kept = _grow(actors, [stage.program] * 3)
     return f"1, 2, 3 members, one left, one was killed; {kept} times a partition stayed, and was never taken meanwhile"
 
 
 def _mixed(stage: Stage, actors: Actors) -> str:
     stage.judge.create(stage.topic, PARTITIONS)
     shorten_sessions(stage)
-    _grow_and_shrink(actors, [stage.companion, stage.program, stage.companion])
+    _grow(actors, [stage.companion, stage.program, stage.companion])
     return f"one group with {stage.companion.client.name}: 1, 2, 3 members, one left, one was killed"
 
 
-def _grow_and_shrink(actors: Actors, programs: list[Program]) -> int:
-    """Return the number of partitions kept."""
-    watch = Keeping(COOPERATIVE)
-    members: list[Member] = []
-    for count, program in enumerate(programs, 1):
-        members.append(actors.member(program=program))
-        actors.settle(f"{count} members", *members)
-        watch.check(members)
-    actors.feed(*members)
-    members.pop().stop()
-    actors.settle("one has left", *members)
-    watch.check(members)
-    actors.feed(*members)
-    members.pop().kill()
-    actors.settle("one was killed", *members)
-    watch.check(members)
-    actors.feed(*members)
-    return watch.kept
+def _grow(actors: Actors, programs: Sequence[Program]) -> int:
+    return grow_and_shrink(actors, COOPERATIVE, [partial(actors.member, program=program) for program in programs])
 
 
 def _range(stage: Stage, actors: Actors) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from interop.compare.pair import OLDEST
 from interop.differential.steps import (
@@ -50,23 +51,71 @@ def rebalance_ms(ticks: int) -> int:
     return round((ticks + REBALANCE_PART) * TICK_MS)
 
 
-class _Drawing:
-    """One history on its way. Which kinds of odd steps it has at all is drawn first: so some have only one of them."""
+class Drawing:
+    """One history on its way. Which kinds of odd steps it has at all is drawn first: so some have only one of them.
 
-    def __init__(self, seed: int) -> None:
+    `odd` makes a step of each kind; a subclass says what members do (`_go_on`) and how a history ends.
+    """
+
+    def __init__(self, seed: int, odd: Mapping[str, Callable[[Any], Step]], kinds: Sequence[str]) -> None:
         self._seed = seed
         self._random = Random(seed)
+        self._odd_steps = odd
         self._active = self._random.sample(range(CLIENTS), self._random.choice((1, 2, 2, 3, 3, 4, 4, 5, 5, 6)))
-        kinds = list(_ODD)
         self._kinds = self._random.sample(kinds, self._random.randint(1, len(kinds)))
         self._oddity = self._random.choice((0.1, 0.3, 0.6))
         self._newest = self._random.random() < 0.3
+
+    def _tick(self, profiles: tuple[Profile, ...]) -> list[Step]:
+        random = self._random
+        steps: list[Step] = []
+        for _ in range(self._rounds()):
+            clients = random.sample(self._active, len(self._active))
+            steps += [self._go_on(client, profiles[client]) for client in clients if random.random() < 0.85]
+        for _ in range(sum(random.random() < self._oddity for _ in range(5))):
+            steps.insert(random.randint(0, len(steps)), self._odd())
+        return steps
+
+    def _rounds(self) -> int:
+        """Return how often each client may act in a tick."""
+        return self._random.choice((1, 1, 2, 2, 3))
+
+    def _go_on(self, client: int, profile: Profile) -> Step:
+        """Do what a classic client's library would."""
+        return GoOn(
+            client=client,
+            group=self._group(),
+            join_version=self.version(Join),
+            sync_version=self.version(Sync),
+            heartbeat_version=self.version(Beat),
+        )
+
+    def _odd(self) -> Step:
+        step = self._odd_steps[self._random.choice(self._kinds)](self)
+        return replace(step, client=self._random.choice(self._active), group=self._group())
+
+    def _group(self) -> int:
+        return int(self._random.random() < 0.04)
+
+    def version(self, ask: type[Ask]) -> int:
+        known = versions(ask)
+        return known[-1] if self._newest else self._random.choice(known)
+
+    def who(self) -> Who:
+        return self._random.choice((Who.OWN, Who.OWN, Who.OWN, Who.NONE, Who.BOGUS, Who.OTHER))
+
+
+class _Drawing(Drawing):
+    """A history of classic clients."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, _ODD, list(_ODD))
 
     def history(self) -> History:
         profiles = self._profiles()
         steps: list[Step] = []
         for _ in range(self._random.randint(3, 8)):
-            steps += self._tick()
+            steps += self._tick(profiles)
             steps.append(Wait())
         steps += [Wait(), self._describe()]
         return History(self._seed, profiles, tuple(steps))
@@ -86,39 +135,6 @@ class _Drawing:
             )
             for _ in range(CLIENTS)
         )
-
-    def _tick(self) -> list[Step]:
-        random = self._random
-        steps: list[Step] = []
-        for _ in range(random.choice((1, 1, 2, 2, 3))):
-            clients = random.sample(self._active, len(self._active))
-            steps += [self._go_on(client) for client in clients if random.random() < 0.85]
-        for _ in range(sum(random.random() < self._oddity for _ in range(5))):
-            steps.insert(random.randint(0, len(steps)), self._odd())
-        return steps
-
-    def _go_on(self, client: int) -> Step:
-        return GoOn(
-            client=client,
-            group=self._group(),
-            join_version=self.version(Join),
-            sync_version=self.version(Sync),
-            heartbeat_version=self.version(Beat),
-        )
-
-    def _odd(self) -> Step:
-        step = _ODD[self._random.choice(self._kinds)](self)
-        return replace(step, client=self._random.choice(self._active), group=self._group())
-
-    def _group(self) -> int:
-        return int(self._random.random() < 0.04)
-
-    def version(self, ask: type[Ask]) -> int:
-        known = versions(ask)
-        return known[-1] if self._newest else self._random.choice(known)
-
-    def who(self) -> Who:
-        return self._random.choice((Who.OWN, Who.OWN, Who.OWN, Who.NONE, Who.BOGUS, Who.OTHER))
 
     def generation(self) -> Generation:
         own = Generation.OWN

@@ -8,7 +8,7 @@ import pytest
 
 from interop.differential.allowed import Case, Rule, first_that_holds
 from interop.differential.answers import UNANSWERED, Unlike, brief
-from interop.differential.consumer.generator import CLIENTS, IDS, draw, draw_alone
+from interop.differential.consumer.generator import IDS, draw, draw_alone
 from interop.differential.consumer.orders import BUCKETS, member_ids, order
 from interop.differential.consumer.rules import CONSUMER_RULES
 from interop.differential.consumer.steps import (
@@ -24,7 +24,7 @@ from interop.differential.consumer.steps import (
 )
 from interop.differential.exchanges import is_own
 from interop.differential.facts import Facts
-from interop.differential.generator import versions
+from interop.differential.generator import CLIENTS, versions
 from interop.differential.members import Member, Names
 from interop.differential.steps import ASKS, Ask, Beat, Find, GoOn, Join, Leave, Sync
 from interop.differential.suites import SUITES

@@ -2,8 +2,6 @@
 clients beside them, and now and then something else."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from random import Random
 
 from interop.differential.consumer.orders import member_ids
 from interop.differential.consumer.steps import (
@@ -18,15 +16,13 @@ from interop.differential.consumer.steps import (
     Owned,
     ShowSettings,
 )
-from interop.differential.generator import rebalance_ms, session_ms, versions
+from interop.differential.generator import CLIENTS, Drawing, rebalance_ms, session_ms
 from interop.differential.steps import (
-    Ask,
     Beat,
     Commit,
     Delete,
     DeleteOffsets,
     Describe,
-    GoOn,
     History,
     Join,
     Leave,
@@ -38,7 +34,6 @@ from interop.differential.steps import (
 )
 from interop.differential.views import MORE_TOPICS, NO_TOPIC, TICK_MS, TOPICS, Generation, Profile, Who
 
-CLIENTS = 6
 SESSION_MS = session_ms(2)
 IDS = member_ids(CLIENTS, 2)
 _TOPICS = (*TOPICS, *MORE_TOPICS)
@@ -57,17 +52,11 @@ def draw_alone(seed: int) -> History:
     return _Drawing(seed, alone=True).history()
 
 
-class _Drawing:
-    """One history on its way. Which kinds of odd steps it has at all is drawn first: so some have only one of them."""
+class _Drawing(Drawing):
+    """A history of members of both protocols."""
 
     def __init__(self, seed: int, *, alone: bool) -> None:
-        self._seed = seed
-        self._random = Random(seed)
-        self._active = self._random.sample(range(CLIENTS), self._random.choice((1, 2, 2, 3, 3, 4, 4, 5, 5, 6)))
-        kinds = [kind for kind in _ODD if not alone or kind not in _CLASSIC]
-        self._kinds = self._random.sample(kinds, self._random.randint(1, len(kinds)))
-        self._oddity = self._random.choice((0.1, 0.3, 0.6))
-        self._newest = self._random.random() < 0.3
+        super().__init__(seed, _ODD, [kind for kind in _ODD if not alone or kind not in _CLASSIC])
         self._classic = 0.0 if alone else self._random.choice((0.0, 0.0, 0.0, 0.2, 0.5))
         self._patterns = self._random.random() < 0.25
         self._delays = self._random.random() < 0.35
@@ -105,42 +94,15 @@ class _Drawing:
             for client in range(CLIENTS)
         )
 
-    def _tick(self, profiles: tuple[Profile, ...]) -> list[Step]:
-        random = self._random
-        steps: list[Step] = []
-        for _ in range(1 if self._patterns else random.choice((1, 1, 2, 2, 3))):
-            clients = random.sample(self._active, len(self._active))
-            steps += [self._go_on(client, profiles[client]) for client in clients if random.random() < 0.85]
-        for _ in range(sum(random.random() < self._oddity for _ in range(5))):
-            steps.insert(random.randint(0, len(steps)), self._odd())
-        return steps
+    def _rounds(self) -> int:
+        return 1 if self._patterns else super()._rounds()
 
     def _go_on(self, client: int, profile: Profile) -> Step:
-        if profile.is_balanced:
-            is_lazy = self.chance(self._lazy)
-            version = self.version(MemberBeat)
-            return Follow(client=client, group=self._group(), version=version, lazy=is_lazy, fully=self.chance(0.1))
-        return GoOn(
-            client=client,
-            group=self._group(),
-            join_version=self.version(Join),
-            sync_version=self.version(Sync),
-            heartbeat_version=self.version(Beat),
-        )
-
-    def _odd(self) -> Step:
-        step = _ODD[self._random.choice(self._kinds)](self)
-        return replace(step, client=self._random.choice(self._active), group=self._group())
-
-    def _group(self) -> int:
-        return int(self._random.random() < 0.04)
-
-    def version(self, ask: type[Ask]) -> int:
-        known = versions(ask)
-        return known[-1] if self._newest else self._random.choice(known)
-
-    def who(self) -> Who:
-        return self._random.choice((Who.OWN, Who.OWN, Who.OWN, Who.NONE, Who.BOGUS, Who.OTHER))
+        if not profile.is_balanced:
+            return super()._go_on(client, profile)
+        is_lazy = self.chance(self._lazy)
+        version = self.version(MemberBeat)
+        return Follow(client=client, group=self._group(), version=version, lazy=is_lazy, fully=self.chance(0.1))
 
     def generation(self) -> Generation:
         own = Generation.OWN
