@@ -5,6 +5,9 @@ keeps its partitions, releases those that its new assignment lacks, and joins on
 docs/spec/consumer-client.md#A4, #A5 and #A7.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from membership.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
 from membership.leader import arm_refresh
 from membership.member import COORDINATOR_GONE, MemberState, SentCall, State, Timer
@@ -28,6 +31,8 @@ JOIN_GRACE_MS = 5_000
 """Time that a JoinGroup may take beyond the rebalance timeout (docs/spec/group-protocol.md#2.12)."""
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
+
+M = TypeVar("M", bound=MemberState)
 
 # ------------------------------------------------------------------------------------------- the application's polls
 
@@ -293,14 +298,21 @@ def close(m: MemberState, event: Closing) -> None:
     lost = not has_place or is_rebalancing or m.state is State.UNJOINED
     m.stop_asking(JoinGroup, SyncGroup)
     close_when_released(m, event)
+    # No other member commits the records that a cooperative member read while it joined.
+    release_all(m, depart, is_lost=lost, still_counts=has_place and is_rebalancing)
+
+
+def release_all(m: M, depart: Callable[[M], None], *, is_lost: bool, still_counts: bool = False) -> None:
+    """Have the application release what the member holds, unless it does so already; without anything, `depart`. What
+    `is_lost` belongs to others already; records read of it may be committed only if it `still_counts`.
+    """
     if m.releasing:
         return
     if m.is_by_hand or not m.held:
         m.releasing = m.held
         depart(m)
-    elif lost:
-        # No other member commits the records that a cooperative member read while it joined.
-        m.lose(still_counts=has_place and is_rebalancing)
+    elif is_lost:
+        m.lose(still_counts=still_counts)
     else:
         m.revoke(m.held)
 

@@ -1,7 +1,7 @@
 """Actions of polls, releases of partitions and the close: from outside the group into it and out again."""
 
 from membership.events import Closing, Polled, Released
-from membership.joining import close_when_released, finish, may_join, note_poll
+from membership.joining import close_when_released, finish, may_join, note_poll, release_all
 from membership.member import State
 from membership.replies import PollOverdue
 from membership.server_driven.heartbeats import forget, leave_quietly
@@ -80,15 +80,7 @@ def close(m: ServerDrivenState, event: Closing) -> None:
     """Release partitions, then leave."""
     is_lost = m.generation_id == NO_GENERATION or m.state is State.UNJOINED
     close_when_released(m, event)
-    if m.releasing:
-        return
-    if m.is_by_hand or not m.held:
-        m.releasing = m.held
-        depart(m)
-    elif is_lost:
-        m.lose()
-    else:
-        m.revoke(m.held)
+    release_all(m, depart, is_lost=is_lost)
 
 
 def depart(m: ServerDrivenState, _event: Released | None = None) -> None:
