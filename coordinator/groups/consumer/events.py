@@ -78,59 +78,47 @@ class ConsumerAway(MemberRequest):
     """A heartbeat with epoch -2: the static member leaves and will be back."""
 
 
-class ClassicJoin(ConsumerEventBase):
-    """A JoinGroup. Its member id may be empty."""
+class ClassicRequest(ConsumerEventBase):
+    """A request of one member that speaks the classic protocol."""
 
     ref: RequestRef
+    request: JoinGroup | SyncGroup | Heartbeat
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+
+class ClassicJoin(ClassicRequest):
+    """A JoinGroup. Its member id may be empty."""
+
     request: JoinGroup
     client_id: str
     client_host: str
     sees: TopicFilter | None = sees_all
     principal: str = ""
 
-    @property
-    def member_id(self) -> str:
-        return self.request.member_id
-
-    @property
-    def instance_id(self) -> str | None:
-        return self.request.group_instance_id
-
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return JoinGroupReply(error_code=error_code)
 
 
-class ClassicSync(ConsumerEventBase):
+class ClassicSync(ClassicRequest):
     """A SyncGroup; the assignments in it are ignored."""
 
-    ref: RequestRef
     request: SyncGroup
-
-    @property
-    def member_id(self) -> str:
-        return self.request.member_id
-
-    @property
-    def instance_id(self) -> str | None:
-        return self.request.group_instance_id
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return SyncGroupReply(error_code=error_code)
 
 
-class ClassicBeat(ConsumerEventBase):
+class ClassicBeat(ClassicRequest):
     """A Heartbeat that may be more than a sign of life."""
 
-    ref: RequestRef
     request: Heartbeat
-
-    @property
-    def member_id(self) -> str:
-        return self.request.member_id
-
-    @property
-    def instance_id(self) -> str | None:
-        return self.request.group_instance_id
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return HeartbeatReply(error_code)
