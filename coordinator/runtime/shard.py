@@ -40,14 +40,9 @@ from coordinator.runtime.expiry_schedule import ExpirySchedule
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.journal import Journal, encode_note
+from coordinator.runtime.kinds.commit_checks import as_simple, refuse_backward, refuse_member
 from coordinator.runtime.kinds.group_kinds import AnyEvent, append_failed, handle
-from coordinator.runtime.kinds.kind_records import (
-    apply_consumer,
-    as_simple,
-    end_on_record,
-    refuse_backward,
-    refuse_member,
-)
+from coordinator.runtime.kinds.kind_records import apply_consumer, end_on_record
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox

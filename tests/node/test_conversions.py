@@ -9,10 +9,11 @@ from coordinator.clock import Moment
 from coordinator.config.keys import MigrationPolicy
 from coordinator.records.codec import decode
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
-from coordinator.records.records import CommittedOffset, GroupMetadata, GroupTombstone
+from coordinator.records.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
 from coordinator.runtime.group import GroupKind
+from coordinator.runtime.kinds.commit_checks import as_simple
 from coordinator.runtime.kinds.conversions import to_classic
-from coordinator.runtime.kinds.kind_records import as_simple
+from coordinator.runtime.kinds.kind_records import end_on_record
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribeGroups,
@@ -422,6 +423,19 @@ def test_an_empty_group_that_the_log_refuses_to_convert_stays(monkeypatch: pytes
         patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert to_classic(rig.group.shard, rig.group, Moment(0, 0)) is ErrorCode.NOT_COORDINATOR
     assert rig.describe().group_state == "Empty"
+
+
+def test_a_consumer_group_that_is_deleted_leaves_no_tombstone_of_a_classic_one() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.beat("A", -1)
+    records: list[ShardRecord] = [OffsetTombstone("g", "T", 0), GroupTombstone("g")]
+    end_on_record(rig.group, records)
+    assert records[0] == OffsetTombstone("g", "T", 0) and len(records) > 1
+    assert {type(one) for one in records[1:]} == {ConsumerTombstone}
+    untouched: list[ShardRecord] = [OffsetTombstone("g", "T", 0)]
+    end_on_record(rig.group, untouched)
+    assert untouched == [OffsetTombstone("g", "T", 0)]
 
 
 def test_a_checked_commit_is_stored_as_one_without_a_member() -> None:
