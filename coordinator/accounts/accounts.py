@@ -1,4 +1,4 @@
-"""`Accounts`: credentials and bindings in memory, and the log that they are replayed from.
+"""`Accounts`: credentials, bindings, limits and tokens in memory, and the log that they are replayed from.
 
 Decide, append, apply: a change is in force once it is in the log's memory, and its reply waits for `position`.
 """
@@ -17,10 +17,12 @@ from coordinator.accounts.records import (
     CredentialRecord,
     DecoyRecord,
     QuotaRecord,
+    TokenRecord,
     decode,
     encode,
 )
 from coordinator.accounts.scram import ScramCredential, ScramMechanism, credential_of, decoy
+from coordinator.accounts.tokens import AccessTokens, principal_of
 from coordinator.clock import Moment
 from partition_log.cleanup_policy import Compact
 from partition_log.errors import AppendError
@@ -54,6 +56,7 @@ class Accounts:
         self.log = store.log(ACCOUNTS_LOG, policy)
         self.authorizer = authorizer
         self.users: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        self.tokens = AccessTokens()
         self.quotas = Quotas()
         self.on_quotas: Callable[[], None] = lambda: None
         """Called when limits have changed."""
@@ -83,6 +86,9 @@ class Accounts:
             case QuotaRecord(entity, limits):
                 self.quotas.set(entity, limits)
                 self.on_quotas()
+            case TokenRecord(name, token):
+                self.tokens.set(name, token)
+                self.authorizer.set_role(principal_of(name), None if token is None else token.role)
             case DecoyRecord(secret):
                 self._decoy_secret = secret
 

@@ -1,4 +1,5 @@
-"""The authorizer: Kafka's StandardAuthorizer. A denial wins over all permissions; of the others one suffices.
+"""The authorizer: Kafka's StandardAuthorizer. A denial wins over all permissions; of the others one suffices. Tokens
+have a role in place of bindings.
 
 A decision is one dictionary look-up once it was made: each principal at each host has a table of its decisions, all of
 which are dropped when a binding changes.
@@ -10,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from coordinator.accounts.acls import CLUSTER_NAME, WILDCARD, Acl, AclPatternType, AclPermission, AclResourceType
 from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID
+from coordinator.accounts.roles import PRINCIPAL_TYPE, Role, permits
 from protocol.messages.acls import AclOperation
 
 ANY_USER: Final = "User:*"
@@ -73,7 +75,7 @@ class Decisions:
 
 
 class Authorizer:
-    """Bindings, indexed by resource. `super_users` may do everything. `is_on` false: everybody may."""
+    """Bindings, indexed by resource. `super_users` may do everything. `is_on` false: all users may."""
 
     def __init__(
         self, *, is_on: bool = True, super_users: frozenset[str] = frozenset(), allow_if_no_acl: bool = False
@@ -86,6 +88,8 @@ class Authorizer:
         self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
         self._prefix_lengths: dict[int, int] = {}
         """Number of patterns by the length of their prefix."""
+        self._roles: dict[str, Role] = {}
+        """Roles of tokens, by principal."""
         self._views: WeakValueDictionary[tuple[str, str], Decisions] = WeakValueDictionary()
         """Decisions in use: connections hold them."""
 
@@ -127,6 +131,14 @@ class Authorizer:
                     del self._prefix_lengths[len(acl.name)]
         self._forget_decisions()
 
+    def set_role(self, principal: str, role: Role | None) -> None:
+        """Give a token its role, or take it away."""
+        if role is None:
+            self._roles.pop(principal, None)
+        else:
+            self._roles[principal] = role
+        self._forget_decisions()
+
     def _forget_decisions(self) -> None:
         for view in self._views.values():
             view.forget()
@@ -134,7 +146,10 @@ class Authorizer:
     # ---------------------------------------------------------------------------------------------------- deciding
 
     def decide(self, principal: str, host: str, kind: str, name: str, operation: AclOperation) -> bool:
-        """Decide from the bindings, without the decisions made before."""
+        """Decide from the bindings, without the decisions made before; for a token from its role, `is_on` or not."""
+        if principal.startswith(PRINCIPAL_TYPE):
+            role = self._roles.get(principal)
+            return role is not None and permits(role, kind, operation)
         if not self.is_on or principal in self._super_users:
             return True
         implying = _IMPLYING.get(operation, {operation, AclOperation.ALL})
@@ -163,6 +178,8 @@ class Authorizer:
         # A name that nobody gives tells super users, and those who are allowed everything without a binding.
         if self.decide(principal, host, kind, "hardcode", operation):
             return True
+        if principal.startswith(PRINCIPAL_TYPE):
+            return False
         own = [
             acl
             for acl in self.acls

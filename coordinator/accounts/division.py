@@ -2,15 +2,18 @@
 decides: a `CodeOf` does."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from msgspec.structs import replace
 
 from coordinator.accounts.permission import (
+    CLUSTER,
+    CLUSTER_OPERATIONS,
     GROUP,
     GROUP_OPERATIONS,
     LIST_ALL,
     TOPIC,
+    TOPIC_OPERATIONS,
     CodeOf,
     Permission,
     describe_topic,
@@ -22,8 +25,16 @@ from protocol.messages import Message
 from protocol.messages.acls import AclOperation
 from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply
 from protocol.messages.data import Fetch, FetchReply
-from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
-from protocol.messages.node import ErrorReply
+from protocol.messages.groups import (
+    DescribeGroups,
+    ListAudit,
+    ListAuditReply,
+    ListGroups,
+    ListGroupsReply,
+    ListRefusals,
+    ListRefusalsReply,
+)
+from protocol.messages.node import DescribeCluster, DescribeClusterReply, ErrorReply
 from protocol.messages.offsets import (
     OffsetDelete,
     OffsetDeleteReply,
@@ -33,10 +44,11 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
-from protocol.messages.topics import Metadata
+from protocol.messages.topics import Metadata, MetadataReply
 from protocol.refusals import REFUSE, on_each_partition
 
 _DESCRIBE: Final = AclOperation.DESCRIBE
+_EACH_OF_CLUSTER: Final = tuple(Permission(CLUSTER, "", operation) for operation in CLUSTER_OPERATIONS)
 
 
 def permissions_for(message: Message) -> Iterator[Permission]:
@@ -45,9 +57,9 @@ def permissions_for(message: Message) -> Iterator[Permission]:
     if access.whole is not None:
         yield from access.whole(message)
     if access.parts is not None:
-        for part in getattr(message, access.parts.request_field):
+        for part in getattr(message, access.parts.request_field) or ():
             yield access.parts.permission(message, part)
-    if isinstance(message, ListGroups):
+    if isinstance(message, ListGroups | ListAudit | ListRefusals):
         yield LIST_ALL
     elif isinstance(message, OffsetFetch):
         yield from (describe_topic(topic) for group in message.groups for topic in group.topics or ())
@@ -58,14 +70,35 @@ def permissions_for(message: Message) -> Iterator[Permission]:
 
 def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> Iterator[Permission]:
     """Yield the permissions that decide which part of the reply the client gets."""
-    if isinstance(reply, ListGroupsReply) and code_of(LIST_ALL):
-        yield from (Permission(GROUP, group.group_id, _DESCRIBE) for group in reply.groups)
+    if isinstance(reply, ListGroupsReply | ListAuditReply | ListRefusalsReply):
+        if code_of(LIST_ALL):
+            yield from (Permission(GROUP, line.group_id, _DESCRIBE) for line in _lines_of(reply))
     elif isinstance(reply, OffsetFetchReply) and isinstance(message, OffsetFetch):
         unrestricted = fetches_all_topics(message)
         fetched = (topic for group in reply.groups if group.group_id in unrestricted for topic in group.topics)
         yield from map(describe_topic, fetched)
+    elif isinstance(reply, MetadataReply):
+        yield from _permissions_for_metadata(cast(Metadata, message), reply)
+    elif isinstance(reply, DescribeClusterReply):
+        if cast(DescribeCluster, message).include_cluster_authorized_operations:
+            yield from _EACH_OF_CLUSTER
     elif isinstance(reply, ConsumerGroupDescribeReply):
         yield from (Permission(TOPIC, topic, _DESCRIBE) for group in reply.groups for topic in topics_of(group))
+
+
+def _lines_of(reply: ListGroupsReply | ListAuditReply | ListRefusalsReply) -> tuple[Any, ...]:
+    if isinstance(reply, ListGroupsReply):
+        return reply.groups
+    return reply.notes if isinstance(reply, ListAuditReply) else reply.refusals
+
+
+def _permissions_for_metadata(message: Metadata, reply: MetadataReply) -> Iterator[Permission]:
+    operations = TOPIC_OPERATIONS if message.include_topic_authorized_operations else (_DESCRIBE,)
+    if message.topics is None or message.include_topic_authorized_operations:
+        for topic in reply.topics:
+            yield from (Permission(TOPIC, topic.name or topic.topic_id, operation) for operation in operations)
+    if message.include_cluster_authorized_operations:
+        yield from _EACH_OF_CLUSTER
 
 
 # ---------------------------------------------------------------------------------------------------------- dividing

@@ -15,6 +15,10 @@ TOPIC_OR_CLUSTER: Final = "topic or cluster"
 """A topic for which the same operation on the cluster is enough."""
 AUTO_CREATED: Final = "auto-created topic"
 """Topic that the request creates on the side, if it is not there: it needs CREATE, on the topic or on the cluster."""
+DELETED_TOPIC: Final = "deleted topic"
+"""A topic to delete: DELETE on the cluster is enough; else DESCRIBE on the topic, and DELETE if it is there."""
+REPLICATED_TOPIC: Final = "replicated topic"
+"""A topic that who may replicate it may describe: CLUSTER_ACTION on the cluster is enough."""
 IDEMPOTENT_PRODUCER: Final = "idempotent producer"
 """The cluster, for a producer without transactions: WRITE on any topic is enough (KIP-679)."""
 
@@ -23,6 +27,8 @@ _DENIALS: Final = {
     TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     TOPIC_OR_CLUSTER: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     AUTO_CREATED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    DELETED_TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    REPLICATED_TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     IDEMPOTENT_PRODUCER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

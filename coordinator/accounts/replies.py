@@ -22,6 +22,7 @@ from coordinator.accounts.permission import (
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
+from protocol.messages.balanced import DescribeBalanced, DescribeBalancedReply
 from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply, DescribedConsumerGroup
 from protocol.messages.data import FetchPartitionReply, FetchTopic, FetchTopicReply
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
@@ -93,7 +94,7 @@ def finish_metadata(message: Metadata, reply: MetadataReply, denied: Message | N
         topics = tuple(one for one in topics if not code_of(describe_topic(one)))
     if message.include_topic_authorized_operations:
         topics = tuple(
-            replace(one, topic_authorized_operations=_of_topic(one.name or "", code_of)) if not one.error_code else one
+            replace(one, topic_authorized_operations=_of_topic(one.name, code_of)) if one.name else one
             for one in topics
         )
     if message.include_cluster_authorized_operations:
@@ -127,6 +128,9 @@ def _of_topic(name: str, code_of: CodeOf) -> int:
 
 
 def _of_cluster(code_of: CodeOf) -> int:
+    """Return the operations on the cluster: none are told to who may not describe it."""
+    if code_of(Permission(CLUSTER, "", _DESCRIBE)):
+        return 0
     return authorized_operations(CLUSTER, "", CLUSTER_OPERATIONS, code_of)
 
 
@@ -141,6 +145,14 @@ def finish_list(field: str) -> Finish:
         return kept
 
     return finish
+
+
+def finish_balanced(
+    message: DescribeBalanced, reply: DescribeBalancedReply, denied: Message | None, code_of: CodeOf
+) -> Message:
+    """Keep the groups that the client may describe; those that it named and may not are denied."""
+    merged: Message = with_denials(finish_list("groups")(message, reply, None, code_of), "groups", denied)
+    return merged
 
 
 def finish_groups(

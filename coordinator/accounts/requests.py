@@ -8,8 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from coordinator.accounts.permission import (
     CLUSTER,
+    DELETED_TOPIC,
     GROUP,
     IDEMPOTENT_PRODUCER,
+    REPLICATED_TOPIC,
     TOPIC,
     TOPIC_OR_CLUSTER,
     TRANSACTIONAL_ID,
@@ -23,6 +25,7 @@ from coordinator.accounts.replies import (
     deny_fetch,
     deny_metadata,
     deny_offset_deletion,
+    finish_balanced,
     finish_cluster,
     finish_consumer_groups,
     finish_groups,
@@ -61,6 +64,7 @@ from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
+    HoldGroup,
     JoinGroup,
     LeaveGroup,
     ListAudit,
@@ -73,6 +77,8 @@ from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinato
 from protocol.messages.offsets import DescribeExpiry, ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch
 from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
 from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
+from protocol.messages.reports import DrainMembers, ReportMember
+from protocol.messages.tokens import CreateToken, DeleteToken, ListTokens
 from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics, DescribeTopicPartitions, Metadata
 from protocol.partition_key import parse_key
 
@@ -122,8 +128,8 @@ def _on_topic(operation: AclOperation, kind: str = TOPIC) -> Callable[[Any, Any]
     return lambda message, topic: Permission(kind, topic.name or getattr(topic, "topic_id", b""), operation)
 
 
-def _on_topic_field(operation: AclOperation) -> Callable[[Any, Any], Permission]:
-    return lambda message, part: Permission(TOPIC, part.topic or getattr(part, "topic_id", b""), operation)
+def _on_topic_field(operation: AclOperation, kind: str = TOPIC) -> Callable[[Any, Any], Permission]:
+    return lambda message, part: Permission(kind, part.topic or getattr(part, "topic_id", b""), operation)
 
 
 def _on_group(operation: AclOperation) -> Callable[[Any, Any], Permission]:
@@ -241,8 +247,8 @@ ACCESS: Final[dict[type[Message], Access]] = {
         parts=PartFields("topics", "topics", _on_topic(_CREATE, TOPIC_OR_CLUSTER)),
     ),
     DeleteTopics: Access(
-        "DELETE on each topic, or on the cluster",
-        parts=PartFields("topics", "responses", _on_topic(_DELETE, TOPIC_OR_CLUSTER), deny_deletion),
+        "DELETE and DESCRIBE on each topic, or DELETE on the cluster",
+        parts=PartFields("topics", "responses", _on_topic(_DELETE, DELETED_TOPIC), deny_deletion),
     ),
     CreatePartitions: Access("ALTER on each topic", parts=PartFields("topics", "results", _on_topic(_ALTER))),
     Produce: Access("WRITE on each topic", parts=PartFields("topic_data", "responses", _on_topic(_WRITE))),
@@ -252,7 +258,8 @@ ACCESS: Final[dict[type[Message], Access]] = {
     Fetch: Access("READ on each topic", parts=PartFields("topics", "responses", _on_topic_field(_READ), deny_fetch)),
     ListOffsets: Access("DESCRIBE on each topic", parts=PartFields("topics", "topics", _on_topic(_DESCRIBE))),
     OffsetForLeaderEpoch: Access(
-        "DESCRIBE on each topic", parts=PartFields("topics", "topics", _on_topic_field(_DESCRIBE))
+        "DESCRIBE on each topic, or CLUSTER_ACTION on the cluster",
+        parts=PartFields("topics", "topics", _on_topic_field(_DESCRIBE, REPLICATED_TOPIC)),
     ),
     # the node
     DescribeCluster: Access("none", _nothing, finish=finish_cluster),
@@ -262,25 +269,35 @@ ACCESS: Final[dict[type[Message], Access]] = {
     DeleteAcls: _CLUSTER_ALTER,
     DescribeUserScramCredentials: _CLUSTER_DESCRIBE,
     AlterUserScramCredentials: _CLUSTER_ALTER,
+    ListTokens: _CLUSTER_DESCRIBE,
+    CreateToken: _CLUSTER_ALTER,
+    DeleteToken: _CLUSTER_ALTER,
     DescribeClientQuotas: Access("DESCRIBE_CONFIGS on the cluster", _cluster(AclOperation.DESCRIBE_CONFIGS)),
     AlterClientQuotas: Access("ALTER_CONFIGS on the cluster", _cluster(AclOperation.ALTER_CONFIGS)),
     # Muster's own
     ApplyOffsets: Access("READ on the group, DELETE where offsets are deleted, READ on each topic", _applied),
+    HoldGroup: Access("ALTER_CONFIGS on the group", _group(AclOperation.ALTER_CONFIGS)),
     ListNotes: _GROUP_DESCRIBE,
     DescribeExpiry: _GROUP_DESCRIBE,
     DescribeOwnership: _GROUP_DESCRIBE,
-    DescribeBalanced: _GROUP_DESCRIBE,
+    DescribeBalanced: Access(
+        "DESCRIBE on each group, named or listed",
+        parts=PartFields("groups", "groups", _on_group(_DESCRIBE)),
+        finish=finish_balanced,
+    ),
     ClaimPartitions: _GROUP_READ,
     ReleasePartitions: _GROUP_READ,
     StartMember: Access("READ on the group, and on each topic", _started),
     RegisterPartitions: Access("READ on the group, and on each topic", _of_items),
     FetchRegistered: Access("READ on the group, and on each topic", _of_items),
+    ReportMember: _GROUP_READ,
+    DrainMembers: _GROUP_READ,
     MemberHeartbeat: _GROUP_READ,
     PartitionMeta: _GROUP_READ,
     UnregisterPartitions: _GROUP_READ,
     ConfirmConsumed: _GROUP_READ,
     LeaveMember: _GROUP_READ,
-    ConsumeFromMax: _GROUP_READ,
+    ConsumeFromMax: Access("READ on each group", parts=PartFields("groups", "refused", _on_group(_READ))),
 }
 
 GROUP_REQUESTS: Final[frozenset[type[Message]]] = frozenset(

@@ -7,13 +7,17 @@ from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclRes
 from coordinator.accounts.permission import CLUSTER, GROUP
 from coordinator.accounts.records import (
     AccountsCorrupt,
+    AccountsRecord,
     AclRecord,
     CredentialRecord,
     DecoyRecord,
+    TokenRecord,
     decode,
     encode,
 )
+from coordinator.accounts.roles import Role
 from coordinator.accounts.scram import ScramMechanism
+from coordinator.accounts.tokens import AccessToken
 from protocol.errors import ErrorCode
 from protocol.messages.acls import AclOperation
 from protocol.record_batch import encode_batch
@@ -24,6 +28,8 @@ SHA_256, SHA_512 = ScramMechanism
 ACL = Acl(
     AclResourceType.GROUP, "pay", AclPatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermission.ALLOW
 )
+
+TOKEN = AccessToken(b"h" * 32, Role.OPERATE, 2_000, 1_000, "User:alice")
 
 
 def reopened(disk: SimDisk) -> Accounts:
@@ -84,9 +90,9 @@ def test_an_administrator_may_do_everything_and_log_in_by_every_mechanism() -> N
 @pytest.mark.parametrize(
     "record",
     [*credential_records("a/b ü", "x"), CredentialRecord(SHA_256, "a", None), AclRecord(ACL, is_there=True),
-     AclRecord(ACL, is_there=False), DecoyRecord(b"secret")],
+     AclRecord(ACL, is_there=False), TokenRecord("a/b ü", TOKEN), TokenRecord("a", None), DecoyRecord(b"secret")],
 )  # fmt: skip
-def test_a_record_is_read_as_it_was_written(record: CredentialRecord | AclRecord | DecoyRecord) -> None:
+def test_a_record_is_read_as_it_was_written(record: AccountsRecord) -> None:
     assert decode(*encode(record)) == record
 
 
@@ -99,6 +105,8 @@ def test_a_record_is_read_as_it_was_written(record: CredentialRecord | AclRecord
         (b"scram/SCRAM-SHA-256/alice", b"\x00\x01\x80"),
         (b"scram/SCRAM-SHA-256/alice", b"\x00\x02\x80"),
         (b"acl/\x80", b"\x00\x01"),
+        (b"token/x", b"\x00\x01\x80"),
+        (b"token/\xff", None),
         (b"decoy", None),
     ],
 )

@@ -1,0 +1,1 @@
+"""Commands about accounts: users, tokens and limits."""
