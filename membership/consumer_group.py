@@ -41,9 +41,9 @@ class ConsumerProtocol:
         return _read(metadata).topics
 
     def assign(self, m: MemberState, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
-        subscribers = [_subscriber(one) for one in m.roster]
+        subscribers = [subscriber_of(one) for one in m.roster]
         assignor = by_name(m.protocol_name)
-        shares = assignor.assign(partition_counts, subscribers, _racks(reply))
+        shares = assignor.assign(partition_counts, subscribers, racks_of(reply))
         if m.settings.is_cooperative and RebalanceProtocol.COOPERATIVE in assignor.rebalance_protocols:
             verify_cooperative(assignor.name, subscribers, shares)
         return {who: encode_assignment(ConsumerAssignment(tuple(share))) for who, share in shares.items()}
@@ -62,7 +62,8 @@ def _read(metadata: bytes) -> ConsumerSubscription:
         return ConsumerSubscription(())  # it gets nothing; the others are not made to suffer for it
 
 
-def _subscriber(one: JoinGroupMember) -> Subscriber:
+def subscriber_of(one: JoinGroupMember) -> Subscriber:
+    """Return what a member said of itself when it joined; a member that cannot be understood subscribes to nothing."""
     said = _read(one.metadata)
     return Subscriber(
         one.member_id,
@@ -75,7 +76,7 @@ def _subscriber(one: JoinGroupMember) -> Subscriber:
     )
 
 
-def _racks(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
+def racks_of(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
     """Return the racks of each partition, by number; none for nodes without a rack."""
     of_node = {node.node_id: node.rack for node in reply.brokers if node.rack}
     if not of_node:

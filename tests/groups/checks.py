@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
+from coordinator.core.core import Core
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.consumer.state import ConsumerGroup
-from coordinator.handlers.core import Core
 from coordinator.keys import BalancedLeaseKey, ConsumerSessionKey, LeaseKey, MemberKey, RevocationKey
 from coordinator.records.consumer_records import ReconciliationState
 from coordinator.records.records import BalancedMetadata, Ownership

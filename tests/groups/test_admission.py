@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from coordinator.config.config import Config
-from coordinator.handlers.admission import Found, admit, admit_write
-from coordinator.handlers.core import Core
+from coordinator.core.admission import Found, admit, admit_write
+from coordinator.core.core import Core
 from coordinator.handlers.join_group import admit_join
 from coordinator.handlers.sync_group import admit_sync
 from coordinator.runtime.shard import ShardState

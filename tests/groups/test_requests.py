@@ -5,14 +5,14 @@ from unittest.mock import patch
 import pytest
 
 from coordinator.config.config import Config
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
+from coordinator.facts.views import describe_group, describe_node, list_group
 from coordinator.handlers.end_transaction import end_transaction
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
 from coordinator.handlers.offset_fetch import offset_fetch
 from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS
 from coordinator.handlers.txn_offset_commit import txn_offset_commit
-from coordinator.handlers.views import describe_group, describe_node, list_group
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -11,6 +11,8 @@ from coordinator.groups.classic.events import (
     Deleted,
     DeleteOffsets,
     GroupEvent,
+    GroupHeld,
+    HoldOver,
     InitialDelayOver,
     JoinAgain,
     JoinFirst,
@@ -37,7 +39,15 @@ from coordinator.groups.outcome import Outcome
 from coordinator.groups.table import Path, reject
 from coordinator.records.records import CommittedOffset
 from protocol.errors import ErrorCode
-from protocol.messages.groups import Heartbeat, LeaveGroup, LeavingMember, SyncGroup, SyncGroupAssignment
+from protocol.messages.groups import (
+    Heartbeat,
+    HoldGroup,
+    LeaveGroup,
+    LeavingMember,
+    Origin,
+    SyncGroup,
+    SyncGroupAssignment,
+)
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -58,7 +68,7 @@ REF = RequestRef(1, 99)
 CLIENT = Client("c", "/10.0.0.1")
 EVENTS: tuple[type, ...] = get_args(GroupEvent)
 STATES = list(GroupState)
-REQUESTS = (JoinFirst, JoinPending, JoinAgain, ReplaceStatic, Sync, Leave, Claim, Release)
+REQUESTS = (JoinFirst, JoinPending, JoinAgain, ReplaceStatic, Sync, Leave, Claim, Release, GroupHeld)
 
 
 def bench_in(state: GroupState) -> Bench:
@@ -105,6 +115,8 @@ def sample(kind: type, group: ClassicGroup) -> Any:
         Deleted: Deleted(REF, "g", ()),
         Claim: Claim(REF, ClaimPartitions("g", member_id, group.generation_id, ()), ()),
         Release: Release(REF, ReleasePartitions("g", member_id)),
+        GroupHeld: GroupHeld(REF, HoldGroup("g", 1_000), Origin("o", "/10.0.0.9")),
+        HoldOver: HoldOver("g"),
         OwnershipEnded: OwnershipEnded("g", member_id),
         JoinPhaseOver: JoinPhaseOver("g"),
         InitialDelayOver: InitialDelayOver("g", 0, 0),

@@ -212,9 +212,9 @@ def extend_session(group: ClassicGroup, message: Heartbeat, now_ms: int) -> Erro
 
 
 def extend_session_while_preparing(group: ClassicGroup, message: Heartbeat, now_ms: int) -> ErrorCode:
-    """Move the session deadline and answer that the member must join again."""
+    """Move the session deadline and answer that the member must join again, once the rebalance is not held."""
     extend_session(group, message, now_ms)
-    return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE if group.is_held_back else ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def leave(group: ClassicGroup, event: Leave, out: Outcome) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.groups.classic.events import (
     GroupEvent,
+    HoldOver,
     InitialDelayOver,
     JoinPhaseOver,
     OwnershipEnded,
@@ -60,6 +61,21 @@ class DelayedJoin(PhaseOperation):
     def completed(self) -> GroupEvent | None:
         self._end()
         return JoinPhaseOver(self.group.group_id)
+
+
+class HeldJoin(PhaseOperation):
+    """The time in which a rebalance waits for the end of the group's hold: complete when it is released, or when as
+    many members have joined as it says."""
+
+    __slots__ = ()
+
+    def is_satisfied(self) -> bool:
+        hold = self.group.hold
+        return hold is None or hold.is_enough(self.group.awaiting_join)
+
+    def completed(self) -> GroupEvent | None:
+        self._end()
+        return HoldOver(self.group.group_id)
 
 
 class InitialDelayedJoin(PhaseOperation):

@@ -14,11 +14,14 @@ from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
+    HoldGroup,
+    HoldGroupReply,
     JoinGroup,
     JoinGroupReply,
     LeaveGroup,
     LeaveGroupReply,
     OffsetChange,
+    Origin,
     PreviousHolder,
     SyncGroup,
     SyncGroupReply,
@@ -216,6 +219,23 @@ class OwnershipEnded(ClassicEvent):
     member_id: str
 
 
+class GroupHeld(ClassicEvent):
+    """A HoldGroup. `sender`: the client that sent it."""
+
+    ref: RequestRef
+    request: HoldGroup
+    sender: Origin
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return HoldGroupReply(error_code=error_code)
+
+
+class HoldOver(ClassicEvent):
+    """The end of the hold for which a rebalance waited: it was released, its time is over, or members enough came."""
+
+    group_id: str
+
+
 class JoinPhaseOver(ClassicEvent):
     """The end of the join phase: all members joined, or the rebalance timeout is over."""
 
@@ -321,6 +341,8 @@ GroupEvent = (
     | Claim
     | Release
     | OwnershipEnded
+    | GroupHeld
+    | HoldOver
     | JoinPhaseOver
     | InitialDelayOver
     | SyncOverdue

@@ -39,6 +39,8 @@ class Cause(enum.StrEnum):
     MEMBERS_ELSEWHERE = "members elsewhere"
     NOT_ADOPTED = "offsets not adopted"
     DOWNGRADED = "group downgraded"
+    HELD = "group held"
+    HOLD_OVER = "hold over"
 
 
 def departure(member: Member, now_ms: int) -> NoteFacts:

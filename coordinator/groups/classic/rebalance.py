@@ -12,6 +12,7 @@ from coordinator.groups.classic.delayed import (
     DelayedHeartbeat,
     DelayedJoin,
     DelayedSync,
+    HeldJoin,
     InitialDelayedJoin,
     PhaseOperation,
 )
@@ -21,6 +22,7 @@ from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, departure, note
 from coordinator.groups.classic.owning import departed
 from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.hold import Hold, left_of
 from coordinator.groups.notes import NoteFacts, counted
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import PhaseKey
@@ -52,23 +54,39 @@ def begin_rebalance(
     detail: str,
     **facts: Unpack[NoteFacts],
 ) -> None:
-    """Ask all members to join again. Do nothing if a rebalance is under way or the group is dead. `subject` is given
-    where the cause can repeat without end (see `Note`)."""
+    """Ask all members to join again, after the hold if the group is held. Do nothing if a rebalance is under way or the
+    group is dead. `subject` is given where the cause can repeat without end (see `Note`)."""
     if group.state in (GroupState.PREPARING, GroupState.DEAD):
         return
     note(group, out, "rebalance", cause, initiator, detail, **facts)
     if group.state is GroupState.COMPLETING:
         _give_up_sync(group, out, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
-    now_ms, timeout_ms = out.moment.monotonic_ms, group.rebalance_timeout_ms
-    if group.state is GroupState.EMPTY:
-        delay_ms = group.settings.initial_rebalance_delay_ms
-        group.member_added = False
-        _wait(group, out, InitialDelayedJoin(group, now_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0)))
-    else:
-        _wait(group, out, DelayedJoin(group, now_ms + timeout_ms))
+    before, now_ms = group.state, out.moment.monotonic_ms
     group.rebalance_began_ms = now_ms
     group.become(GroupState.PREPARING, out.moment.wall_ms)
+    hold = group.hold
+    # A group whose members wait for their assignment reads nothing: it is not held.
+    if hold is not None and before is not GroupState.COMPLETING and left_of(hold, now_ms):
+        wait_held(group, hold, out)
+    elif before is GroupState.EMPTY:
+        delay_ms, timeout_ms = group.settings.initial_rebalance_delay_ms, group.rebalance_timeout_ms
+        group.member_added = False
+        _wait(group, out, InitialDelayedJoin(group, now_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0)))
+        _push_rebalance_started(group, out, cause, initiator, timeout_ms)
+    else:
+        ask_to_join(group, out, cause, initiator)
+
+
+def wait_held(group: ClassicGroup, hold: Hold, out: Outcome) -> None:
+    """Let the rebalance wait for the end of the hold."""
+    _wait(group, out, HeldJoin(group, hold.until_ms))
+
+
+def ask_to_join(group: ClassicGroup, out: Outcome, cause: Cause, initiator: str) -> None:
+    """Give the members their rebalance timeout to join, from now."""
+    group.rebalance_began_ms, timeout_ms = out.moment.monotonic_ms, group.rebalance_timeout_ms
+    _wait(group, out, DelayedJoin(group, group.rebalance_began_ms + timeout_ms))
     _push_rebalance_started(group, out, cause, initiator, timeout_ms)
 
 

@@ -6,9 +6,10 @@ applied. Everything else is soft: a crash loses it, and members send it again.
 
 from dataclasses import dataclass, field
 
-from coordinator.groups.classic.delayed import DelayedHeartbeat, PhaseOperation
+from coordinator.groups.classic.delayed import DelayedHeartbeat, HeldJoin, PhaseOperation
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.group_states import MAY_BECOME, GroupSettings, GroupState
+from coordinator.groups.hold import Hold
 from coordinator.groups.ownership import Owners
 from coordinator.records.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
@@ -96,6 +97,8 @@ class ClassicGroup:
     rebalance_began_ms: int = 0
     phase: PhaseOperation | None = None
     """The phase operation (join or sync) watched for this group, if there is one."""
+    hold: Hold | None = None
+    """The last hold, which may be over."""
     stored: GroupMetadata | None = None
     owners: Owners | None = None
     """The ownership registry; None before the first grant. Hard state, as `stored` is."""
@@ -110,6 +113,11 @@ class ClassicGroup:
     def rebalance_timeout_ms(self) -> int:
         """Largest rebalance timeout of the members; 0 with none (docs/spec/group-protocol.md#1.4)."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def is_held_back(self) -> bool:
+        """True while a rebalance waits for the end of a hold: nobody need join yet."""
+        return isinstance(self.phase, HeldJoin)
 
     def add(self, member: Member) -> None:
         """Add the member. The first of a group without a leader becomes the leader."""

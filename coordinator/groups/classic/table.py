@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from coordinator.clock import Moment
-from coordinator.groups.classic import actions, applying, offsets, owning, static
+from coordinator.groups.classic import actions, applying, holding, offsets, owning, static
 from coordinator.groups.classic.events import (
     AppendFailed,
     AssignmentStored,
@@ -13,6 +13,8 @@ from coordinator.groups.classic.events import (
     Deleted,
     DeleteOffsets,
     GroupEvent,
+    GroupHeld,
+    HoldOver,
     InitialDelayOver,
     JoinAgain,
     JoinFirst,
@@ -139,6 +141,14 @@ _ROWS: tuple[Row, ...] = (
         stable=owning.end_ownership,
         dead=ignore,
     ),
+    on(GroupHeld)(
+        empty=holding.hold,
+        preparing=holding.hold,
+        completing=holding.hold,
+        stable=holding.hold,
+        dead=_reject_dead,
+    ),
+    on(HoldOver)(empty=ignore, preparing=holding.end_hold, completing=ignore, stable=ignore, dead=ignore),
     on(JoinPhaseOver)(empty=ignore, preparing=actions.join_phase_over, completing=ignore, stable=ignore, dead=ignore),
     on(InitialDelayOver)(
         empty=ignore, preparing=actions.initial_delay_over, completing=ignore, stable=ignore, dead=ignore

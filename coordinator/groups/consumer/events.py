@@ -15,6 +15,8 @@ from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGr
 from protocol.messages.groups import (
     Heartbeat,
     HeartbeatReply,
+    HoldGroup,
+    HoldGroupReply,
     JoinGroup,
     JoinGroupReply,
     LeaveGroup,
@@ -133,6 +135,17 @@ class ClassicLeave(ConsumerEventBase):
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return LeaveGroupReply(error_code=error_code)
+
+
+class ConsumerGroupHeld(ConsumerEventBase):
+    """A HoldGroup. `sender`: the client that sent it."""
+
+    ref: RequestRef
+    request: HoldGroup
+    sender: Origin
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return HoldGroupReply(error_code=error_code)
 
 
 class ClassicRejoinOverdue(ConsumerEventBase):
@@ -279,6 +292,7 @@ ConsumerEvent = (
     | ClassicSync
     | ClassicBeat
     | ClassicLeave
+    | ConsumerGroupHeld
     | ClassicMemberAdmitted
     | ClassicRejoinOverdue
     | ClassicSyncOverdue

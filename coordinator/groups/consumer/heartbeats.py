@@ -12,6 +12,7 @@ from coordinator.groups.consumer.members import known_member, new_member, replac
 from coordinator.groups.consumer.reconciliation import Owned
 from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
 from coordinator.groups.consumer.subscriptions import Change
+from coordinator.groups.consumer.target import note_came
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerMemberRecord
 from protocol.messages.consumer_groups import (
@@ -102,6 +103,7 @@ def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
     restart_session(group, member, out)
     end_rejoin(group, member, out)
     end_first_sync(group, member, out)
+    note_came(group, event.member_id, out)
 
 
 def _line(event: MemberRequest, before: ConsumerMemberRecord | None) -> ConsumerMemberRecord:

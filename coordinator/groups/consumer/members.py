@@ -156,7 +156,7 @@ def _target(
     large group keeps the old ones until its computation has ended."""
     if group.target_epoch >= epoch or group.computing is not None:
         return group.target_epoch, change.target or {}
-    if not is_due(group, out.moment.wall_ms):
+    if not is_due(group, out.moment):
         if group.epoch < epoch:
             out.follow_ups.append(TargetBehind(group.group_id))
         return group.target_epoch, change.target or {}

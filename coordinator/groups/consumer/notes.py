@@ -24,6 +24,7 @@ class ConsumerCause(enum.StrEnum):
     NOT_REJOINED = "member did not rejoin in time"
     NOT_SYNCED = "member never synced"
     UPGRADED = "group upgraded"
+    HELD = "group held"
 
 
 def note(

@@ -78,6 +78,13 @@ def _held_since(
     return True
 
 
+def note_commit(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+    """Note when the member has committed, for operators; a commit begins no session."""
+    member = group.members.get(member_id)
+    if member is not None:
+        member.committed_ms = now_ms
+
+
 def refuse_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> ErrorCode:
     """Return the error for all offsets that a client asks for. Unlike a commit, a fetch names the epoch exactly."""
     if request.member_id is None and request.member_epoch < 0:

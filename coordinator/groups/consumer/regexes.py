@@ -3,7 +3,6 @@
 from collections import Counter
 
 from coordinator.clock import Moment
-from coordinator.groups.consumer.assignors.pace import Pace, chunks, sort
 from coordinator.groups.consumer.events import RegexesResolved, ResolveRegexes, TargetBehind, TopicFilter
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import epoch_records
@@ -12,6 +11,7 @@ from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.groups.consumer.topics import metadata_hash
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import RegexRecord
+from membership.server_assignors.pace import Pace, chunks, sort
 
 _LEAST_INTERVAL_MS = 10_000
 _SEEN_US = 1.0

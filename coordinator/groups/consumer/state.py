@@ -16,6 +16,7 @@ import msgspec
 from coordinator.config.keys import MigrationPolicy
 from coordinator.groups.consumer.delayed import DelayedSession
 from coordinator.groups.consumer.topics import TopicImage
+from coordinator.groups.hold import Hold
 from coordinator.records.consumer_records import ConsumerMemberRecord, ReconciliationState, RegexRecord
 from protocol.messages.consumer_groups import JOINING, LEAVING_FOR_NOW
 
@@ -102,6 +103,8 @@ class ConsumerMember:
     session: DelayedSession | None = None
     rejoin_until_ms: int = -1
     sync_until_ms: int = -1
+    committed_ms: int = -1
+    """Time of its last commit; -1: none since a load."""
 
     @property
     def is_classic(self) -> bool:
@@ -175,6 +178,8 @@ class ConsumerGroup:
     """Wall clock at the last resolution of regular expressions; -1: there was none."""
     computing: Computing | None = None
     """The computation of the target assignment that is under way; at most one."""
+    hold: Hold | None = None
+    """The last hold, which may be over."""
     is_resolving: bool = False
     """True while regular expressions are resolved."""
     phase: None = None

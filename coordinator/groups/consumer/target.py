@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
 
-from coordinator.groups.consumer.assignors.pace import Pace, chunks
-from coordinator.groups.consumer.assignors.registry import ASSIGNORS
-from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, run
+from coordinator.clock import Moment
 from coordinator.groups.consumer.delayed import DelayedTarget
 from coordinator.groups.consumer.events import (
     ComputeTarget,
+    ConsumerGroupHeld,
     TargetAnnounced,
     TargetBehind,
     TargetComputed,
@@ -28,8 +27,13 @@ from coordinator.groups.consumer.subscriptions import (
     subscribed_names,
 )
 from coordinator.groups.consumer.topics import TopicOfGroup
+from coordinator.groups.hold import act_of, begun, described, left_of
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
+from membership.server_assignors.pace import Pace, chunks
+from membership.server_assignors.registry import ASSIGNORS
+from membership.server_assignors.spec import Computation, SubscribedMember, run
+from protocol.messages.groups import HoldGroupReply
 
 AT_ONCE_US = 10_000
 """Estimated work up to which a target is computed within the heartbeat that asks for it."""
@@ -42,18 +46,18 @@ _ASKED = 10
 """Members that are asked for a heartbeat when a target is due. Of more than these, somebody's is never far away."""
 
 
-def is_due(group: ConsumerGroup, wall_ms: int) -> bool:
+def is_due(group: ConsumerGroup, moment: Moment) -> bool:
     """Return true if a target may be computed now."""
-    return not _wait_ms(group, wall_ms)
+    return not _wait_ms(group, moment)
 
 
-def _wait_ms(group: ConsumerGroup, wall_ms: int) -> int:
-    """Return the time until a target may be computed: at most once an interval. A computation that lies in the future
-    counts as none: the clock was set back."""
+def _wait_ms(group: ConsumerGroup, moment: Moment) -> int:
+    """Return the time until a target may be computed: at most once an interval, and not while the group is held. A
+    computation that lies in the future counts as none: the clock was set back."""
     last_ms, interval_ms = group.target_timestamp_ms, group.settings.assignment_interval_ms
-    if last_ms == 0 or not last_ms <= wall_ms < last_ms + interval_ms:
-        return 0
-    return last_ms + interval_ms - wall_ms
+    is_recent = last_ms != 0 and last_ms <= moment.wall_ms < last_ms + interval_ms
+    rest_ms = last_ms + interval_ms - moment.wall_ms if is_recent else 0
+    return max(rest_ms, left_of(group.hold, moment.monotonic_ms))
 
 
 def ask_for_heartbeats(group: ConsumerGroup, event: TargetBehind, out: Outcome) -> None:
@@ -61,11 +65,32 @@ def ask_for_heartbeats(group: ConsumerGroup, event: TargetBehind, out: Outcome) 
     clients that cannot be told would then have to wait for the next target more often."""
     if group.target_epoch >= group.epoch or group.computing is not None:
         return
-    if wait_ms := _wait_ms(group, out.moment.wall_ms):
+    if wait_ms := _wait_ms(group, out.moment):
         out.watch(DelayedTarget(group, out.moment.monotonic_ms + wait_ms))
         return
     members = (one for one in group.members.values() if one.connection >= 0 and not one.is_classic)
     out.pushes += [(one.connection, news(group, one, group.epoch)) for one in islice(members, _ASKED)]
+
+
+def hold(group: ConsumerGroup, event: ConsumerGroupHeld, out: Outcome) -> None:
+    """Hold the group, or release it: no target is computed while it is held, so members keep what they have."""
+    now_ms, request = out.moment.monotonic_ms, event.request
+    before, group.hold = group.hold, begun(request, now_ms)
+    if group.hold is not None or left_of(before, now_ms):
+        detail = described(request, event.sender)
+        note(group, out, ConsumerCause.HELD, "", detail, kind="admin", origin=event.sender, act=act_of(request))
+    out.follow_ups.append(TargetBehind(group.group_id))
+    out.reply_at_once(event.ref, HoldGroupReply(left_ms=left_of(group.hold, now_ms)))
+
+
+def note_came(group: ConsumerGroup, member_id: str, out: Outcome) -> None:
+    """Count a member that came while the group is held. The last of those that are waited for ends the hold."""
+    if group.hold is None or not group.hold.left_ms(out.moment.monotonic_ms):
+        return
+    group.hold.came.add(member_id)
+    if group.hold.is_enough(len(group.hold.came & group.members.keys())):
+        group.hold = None
+        out.follow_ups.append(TargetBehind(group.group_id))
 
 
 def preferred_assignor(group: ConsumerGroup, change: Change | None = None) -> str:

@@ -66,13 +66,15 @@ def test_partitions_that_are_refused_by_themselves_do_not_make_an_older_epoch_st
 def test_scenario_59_a_partition_to_be_revoked_is_committed_with_its_epoch() -> None:
     rig = settled()
     rig.join("C", "T")
+    rig.join("D", "T")
     for member_id in ("A", "B"):
         rig.heartbeat(member_id, 3)
     revoking = [one for one in rig.group.members.values() if one.current.pending]
     assert revoking
     for member in revoking:
-        (number,) = next(iter(member.current.pending.values()))
-        assert commit(rig, member.member_id, 3, number) == 0
+        ((number, since),) = next(iter(member.current.pending.values())).items()
+        assert [commit(rig, member.member_id, epoch, number) for epoch in (since - 1, since, 3)] == [STALE, 0, 0]
+    assert any(one.current.epoch > epoch for one in revoking for _, _, epoch in one.current.held)
 
 
 def test_scenario_60_old_versions_know_no_member_epochs() -> None:

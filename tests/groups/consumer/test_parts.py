@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 
 from coordinator.groups.consumer.applying import apply
-from coordinator.groups.consumer.assignors.pace import Pace
-from coordinator.groups.consumer.assignors.spec import SubscribedMember
-from coordinator.groups.consumer.assignors.subscribers import subscribers
 from coordinator.groups.consumer.describing import describe
 from coordinator.groups.consumer.events import AwaitedPartitionsFree, ConsumerAppendFailed, ConsumerJoin, SessionExpired
 from coordinator.groups.consumer.members import known_member, new_member
@@ -18,7 +15,11 @@ from coordinator.groups.consumer.record_builders import records_of
 from coordinator.groups.consumer.state import Current
 from coordinator.groups.consumer.subscriptions import SubscriptionCounts, is_homogeneous
 from coordinator.groups.consumer.target import preferred_assignor
+from coordinator.keys import ConsumerSessionKey
 from coordinator.records.consumer_records import ConsumerMemberRecord, ConsumerTopicsRecord, ReconciliationState
+from membership.server_assignors.pace import Pace
+from membership.server_assignors.spec import SubscribedMember
+from membership.server_assignors.subscribers import subscribers
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.session import RequestRef
@@ -191,6 +192,7 @@ def test_an_append_that_fails_is_answered_and_a_fence_is_tried_again() -> None:
     failed: Any = ConsumerJoin(RequestRef(1, 99), request, "c", "/h")
     (reply,) = rig.happen(ConsumerAppendFailed(failed, ErrorCode.NOT_COORDINATOR))
     assert reply.error_code is ErrorCode.NOT_COORDINATOR
+    rig.purgatory.cancel(ConsumerSessionKey("g", "A"))  # it is over
     rig.happen(ConsumerAppendFailed(SessionExpired("g", "A"), ErrorCode.NOT_COORDINATOR))
     assert "A" in rig.group.members
     rig.wait(1_000)

@@ -109,9 +109,11 @@ def test_a_member_that_joins_meanwhile_is_in_the_next_target(large: Rig) -> None
     rig.join("B", "T")
     rig.work_on()
     rig.join("C", "T")
+    rig.pushes.clear()
     finish(rig)
     assert rig.described == "Assigning 4/3"
     assert (rig.target("B"), rig.target("C")) == ("T2,3", "")
+    assert (1, 4) in rig.pushes, "nobody is asked for the heartbeat that computes it"
     rig.heartbeat("B", 2)
     finish(rig)
     assert rig.described == "Reconciling 4/4"

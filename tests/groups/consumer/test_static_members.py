@@ -23,6 +23,7 @@ def away(member_id: str = "A") -> Rig:
 def test_scenario_51_another_member_comes_back_for_the_instance() -> None:
     rig = away()
     assert rig.described == "Reconciling 3/3"
+    assert rig.held("A") == "T0,1", "they are kept for it"
     assert rig.seen("B", 3) == (0, 3, None)
     written = len(rig.batches)
     assert rig.joined("A2", "T", **I) == (0, 3, "T0,1")

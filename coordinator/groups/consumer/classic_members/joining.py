@@ -10,6 +10,7 @@ from coordinator.groups.consumer.events import ClassicJoin, ClassicMemberAdmitte
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.groups.consumer.members import known_member, new_member, replacement, update
 from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.consumer.target import note_came
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ClassicMetadata, ConsumerMemberRecord
 from protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
@@ -57,6 +58,7 @@ def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -
     restart_session(group, member, out)
     end_rejoin(group, member, out)
     time_first_sync(group, member, out)
+    note_came(group, event.member_id, out)
 
 
 def _line(

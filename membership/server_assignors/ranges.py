@@ -3,9 +3,9 @@ targets are ignored."""
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.groups.consumer.assignors.pace import Pace, sort
-from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
-from coordinator.groups.consumer.assignors.subscribers import subscribers
+from membership.server_assignors.pace import Pace, sort
+from membership.server_assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
+from membership.server_assignors.subscribers import subscribers
 
 _TOPIC_US, _PARTITION_US = 1.0, 0.05
 

@@ -1,9 +1,9 @@
 """Walks over the subscribers of a topic (docs/spec/consumer-group-protocol.md#5.3)."""
 
-from coordinator.groups.consumer.assignors.cursors import Loads
-from coordinator.groups.consumer.assignors.pace import Pace
-from coordinator.groups.consumer.assignors.spec import SubscribedMember
-from coordinator.groups.consumer.assignors.subscribers import subscribers
+from membership.server_assignors.cursors import Loads
+from membership.server_assignors.pace import Pace
+from membership.server_assignors.spec import SubscribedMember
+from membership.server_assignors.subscribers import subscribers
 from tests.groups.consumer.generators import finish
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.groups.consumer.assignors.heterogeneous import assign_heterogeneous
-from coordinator.groups.consumer.assignors.homogeneous import assign_homogeneous
-from coordinator.groups.consumer.assignors.ranges import assign_range
-from coordinator.groups.consumer.assignors.spec import Computation, ServerAssignor, SubscribedMember, SubscribedTopic
+from membership.server_assignors.heterogeneous import assign_heterogeneous
+from membership.server_assignors.homogeneous import assign_homogeneous
+from membership.server_assignors.ranges import assign_range
+from membership.server_assignors.spec import Computation, ServerAssignor, SubscribedMember, SubscribedTopic
 
 
 def assign_uniform(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.groups.consumer.assignors.registry import ASSIGNORS
-from coordinator.groups.consumer.assignors.spec import SubscribedMember, Targets, run
+from membership.server_assignors.registry import ASSIGNORS
+from membership.server_assignors.spec import SubscribedMember, Targets, run
+from tests.client.server_assignors.rig import AssignorRig, Topic, check, topic_id
 from tests.enumerations import share_of
-from tests.groups.consumer.assignors.rig import AssignorRig, Topic, check, topic_id
 
 NAMES = "S T U V"
 IDS = [f"consumer-{number}" for number in range(12)]

@@ -2,17 +2,17 @@
 
 import pytest
 
-from coordinator.groups.consumer.assignors.hash_order import (
+from membership.server_assignors.hash_order import (
     bucket,
     buckets_grown_to,
     buckets_of_list,
     hash_of_id,
     hash_of_text,
 )
-from coordinator.groups.consumer.assignors.orders import in_member_order, in_set_order
-from coordinator.groups.consumer.assignors.pace import Pace, sort
-from coordinator.groups.consumer.assignors.spec import SubscribedMember
-from tests.groups.consumer.assignors.rig import topic_id
+from membership.server_assignors.orders import in_member_order, in_set_order
+from membership.server_assignors.pace import Pace, sort
+from membership.server_assignors.spec import SubscribedMember
+from tests.client.server_assignors.rig import topic_id
 from tests.groups.consumer.generators import finish, pieces_of
 
 

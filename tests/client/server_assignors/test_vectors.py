@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.groups.consumer.assignors.rig import AssignorRig, check
+from tests.client.server_assignors.rig import AssignorRig, check
 
 
 def test_uniform_with_equal_subscriptions() -> None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 
-from coordinator.groups.consumer.assignors.hash_order import (
+from membership.server_assignors.hash_order import (
     bucket,
     buckets_grown_to,
     buckets_of_list,
     hash_of_id,
     hash_of_text,
 )
-from coordinator.groups.consumer.assignors.pace import Pace, chunks, sort
-from coordinator.groups.consumer.assignors.spec import SubscribedMember, SubscribedTopic
+from membership.server_assignors.pace import Pace, chunks, sort
+from membership.server_assignors.spec import SubscribedMember, SubscribedTopic
 
 _CHUNK_US = 200
 

@@ -7,11 +7,11 @@ Members are numbered in member order; everything here speaks of them by number.
 
 from collections.abc import Generator, Mapping, Sequence
 
-from coordinator.groups.consumer.assignors.cursors import Loads
-from coordinator.groups.consumer.assignors.orders import in_member_order
-from coordinator.groups.consumer.assignors.pace import Pace, chunks, sort
-from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
-from coordinator.groups.consumer.assignors.subscribers import subscribers
+from membership.server_assignors.cursors import Loads
+from membership.server_assignors.orders import in_member_order
+from membership.server_assignors.pace import Pace, chunks, sort
+from membership.server_assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
+from membership.server_assignors.subscribers import subscribers
 
 MOST_ROUNDS = 16
 _NOBODY = -1

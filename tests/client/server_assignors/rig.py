@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator.groups.consumer.assignors.registry import ASSIGNORS
-from coordinator.groups.consumer.assignors.spec import SubscribedMember, Targets, run
+from membership.server_assignors.registry import ASSIGNORS
+from membership.server_assignors.spec import SubscribedMember, Targets, run
 
 
 class Topic(NamedTuple):

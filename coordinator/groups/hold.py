@@ -1,0 +1,56 @@
+"""Hold on a group: a time in which changes of its members gather, so that a deploy is one rebalance
+(docs/operations.md).
+
+It is soft state: it ends with the process, and with the group's kind.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from coordinator.groups.notes import counted
+from protocol.client_text import client_text
+from protocol.messages.groups import HoldGroup, Origin
+
+LONGEST_MS: Final = 300_000
+"""Longest hold. Members that join wait for its end, and clients give up after `max.poll.interval.ms`, 5 minutes unless
+they say otherwise."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """A hold until a monotonic time. `until_members`: the number of members whose coming ends it; 0: only time does."""
+
+    until_ms: int
+    until_members: int = 0
+    came: set[str] = field(default_factory=set)
+    """Members that came since it began, of a group that does not park their requests."""
+
+    def left_ms(self, now_ms: int) -> int:
+        """Return the rest of it."""
+        return max(0, self.until_ms - now_ms)
+
+    def is_enough(self, joined: int) -> bool:
+        """Return true if so many members end it."""
+        return 0 < self.until_members <= joined
+
+
+def left_of(hold: Hold | None, now_ms: int) -> int:
+    """Return the rest of the hold; 0 without one."""
+    return 0 if hold is None else hold.left_ms(now_ms)
+
+
+def begun(request: HoldGroup, now_ms: int) -> Hold | None:
+    """Return the hold that is asked for; None for a release."""
+    return Hold(now_ms + request.for_ms, request.until_members) if request.for_ms else None
+
+
+def described(request: HoldGroup, sender: Origin) -> str:
+    """Say what is asked for, and by whom."""
+    members = f" or until {counted(request.until_members, 'member')} came" if request.until_members else ""
+    asked = f"held for {request.for_ms / 1000:g} s{members}" if request.for_ms else "released"
+    return f"{asked}, by {client_text(sender.client_id, sender.client_host)}"
+
+
+def act_of(request: HoldGroup) -> str:
+    """Name the act in its note."""
+    return "hold" if request.for_ms else "release"
