@@ -175,6 +175,9 @@ class ClusterShard:
             self._requests.later(now, self._begin_claim)
 
     def _hand_over(self, now: BootMoment) -> None:
+        if self.claim is not None:
+            # What is in memory was changed by more than records: whoever serves next begins with the log.
+            self._reader.restart()
         self.claim, self._is_leaving = None, False
         self._rest(now)
         self._requests.effects.append(ShardHandedOver(self.index))

@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import msgspec
 
+OFFSETS_LOG_TOPIC = "__muster_offsets"
+"""Topic of the cluster whose partitions are the shards."""
+
 
 class BootMoment(NamedTuple):
     """A reading of the clock that goes on while the machine is suspended (CLOCK_BOOTTIME), and of the calendar's."""

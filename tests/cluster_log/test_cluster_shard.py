@@ -8,7 +8,6 @@ from coordinator.cluster_log.effects import (
     ShardHandedOver,
     ShardLost,
     ShardOwned,
-    StateDropped,
     WriteBatch,
     WritesDurable,
 )
@@ -220,17 +219,15 @@ def test_who_is_fenced_when_renewing_serves_until_a_write_says_so() -> None:
     assert kinds(bench.answer(bench.take(), error=ErrorCode.INVALID_PRODUCER_EPOCH))[0] == "ShardLost"
 
 
-def test_a_planned_hand_over_ends_what_is_under_way_and_keeps_the_state() -> None:
+def test_a_planned_hand_over_ends_what_is_under_way_and_drops_the_state() -> None:
     bench = Bench()
     bench.own()
     bench.shard.append([PAIR], bench.now)
     written = bench.take()
     assert bench.tell(OwnershipRevoked()) == []
     assert bench.shard.append([PAIR], bench.now) is None and bench.shard.read_position(bench.now) is None
-    assert kinds(bench.answer(written)) == ["WritesDurable", "ShardHandedOver"]
-    assert bench.tell(FollowingWanted(is_wanted=True)) and not any(
-        isinstance(one, StateDropped) for one in bench.effects
-    )
+    assert kinds(bench.answer(written)) == ["WritesDurable", "StateDropped", "ShardHandedOver"]
+    assert only(bench.tell(FollowingWanted(is_wanted=True)), ReadLog).offset == 0
 
 
 def test_who_is_no_member_stops_at_once() -> None:
