@@ -2,17 +2,16 @@
 the client's connection, as the client's principal."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple, Protocol, cast
 
 from coordinator.accounts.division import divide, merge_reply, permissions_for, permissions_for_reply
 from coordinator.accounts.permission import Permission
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.gateway.permissions import PermissionCache, PermissionQuery, denied, permission_queries, topics_query
-from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.audited import tell_refused
-from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import ErrorReply
@@ -30,39 +29,51 @@ _RETRY_AFTER_MS: Final = 1_000
 _UNKNOWN: Final = "the client's broker does not answer what the client may do"
 
 
+class QuerySession(Protocol):
+    """A client's connection on which its broker can be asked."""
+
+    def send_query(self, message: Message, oldest: int, newest: int) -> bool:
+        """Send the broker a query as the client. Return False if it speaks none of these versions."""
+
+
+class _Request(NamedTuple):
+    """A client's request that is served, and the reply to its part that is not permitted."""
+
+    message: Message
+    denied: Message | None
+
+
 class _ClientState:
     """Authorization state of one connection.
 
-    `message` is the request that is served, `denied` the reply to its part that is not permitted. `continuation` runs
-    once the `pending` queries are answered, or at `deadline_ms`.
+    `requests` are those that are served, by their numbers. `continuation` runs once the `pending` queries are answered,
+    or at `deadline_ms`; requests that came meanwhile are `behind` it.
     """
 
     __slots__ = (
+        "behind",
         "cache",
         "continuation",
         "deadline_ms",
-        "denied",
         "in_flight",
-        "message",
-        "needs_topics",
         "pending",
+        "requests",
         "retry_at_ms",
     )
 
     def __init__(self) -> None:
         self.cache = PermissionCache()
-        self.message: Message | None = None
-        self.denied: Message | None = None
+        self.requests: dict[int, _Request] = {}
         self.pending: deque[PermissionQuery] = deque()
         self.in_flight: deque[tuple[PermissionQuery, int]] = deque()
         self.continuation: _Continuation | None = None
+        self.behind: deque[tuple[Sequence[Permission], _Continuation, bool]] = deque()
         self.deadline_ms = 0
         self.retry_at_ms = 0
-        self.needs_topics = False
 
 
 class Authorization:
-    """Proxied connections that sent group requests. `serve` gets the permitted part of a request."""
+    """Connections whose requests their brokers authorize. `serve` gets the permitted part of a request."""
 
     def __init__(self, core: Core, timeout_ms: int, serve: Serve) -> None:
         self._core = core
@@ -79,10 +90,10 @@ class Authorization:
         client = self.clients.get(ref.connection)
         if client is None:
             client = self.clients[ref.connection] = _ClientState()
-        client.message, client.denied = message, None
+        client.requests[ref.number] = _Request(message, None)
         required = tuple(permissions_for(message))
-        client.needs_topics = needs_topics
-        self._ensure_known(ref.connection, client, required, partial(self._decide, ref, client, required), moment)
+        decide = partial(self._decide, ref, client, required)
+        self._ensure_known(ref.connection, client, required, decide, moment, needs_topics=needs_topics)
 
     def topics_seen(self, number: int) -> Callable[[str], bool] | None:
         """Return a check of the topics that the client may describe, by the list that came with its present request;
@@ -92,10 +103,9 @@ class Authorization:
         return None if seen is None else seen.__contains__
 
     def _decide(self, ref: RequestRef, client: _ClientState, required: tuple[Permission, ...], moment: Moment) -> None:
-        message = client.message
-        assert message is not None
+        message = client.requests[ref.number].message
         if not client.cache.knows(required):
-            self._core.outbox.send(ref, self._finish(client, _retriable_denial(message)))
+            self._core.outbox.send(ref, self._finish(ref, client, _retriable_denial(message)))
             return
         missing: list[Permission] = []
 
@@ -108,42 +118,42 @@ class Authorization:
         division = divide(message, code_of)
         if missing:
             tell_refused(self._core, ref, message, missing, moment)
-        client.denied = division.denied
+        client.requests[ref.number] = _Request(message, division.denied)
         if division.permitted is not None:
             self._serve(ref, division.permitted, moment)
         else:
             assert division.denied is not None
-            self._core.outbox.send(ref, self._finish(client, division.denied))
+            self._core.outbox.send(ref, self._finish(ref, client, division.denied))
 
     def filter_reply(self, ref: RequestRef, reply: Message, moment: Moment) -> Message | None:
         """Return the reply for the client in place of the node's; None if it follows through the outbox."""
         client = self.clients.get(ref.connection)
-        if client is None or client.message is None:
+        request = None if client is None else client.requests.get(ref.number)
+        if client is None or request is None:
             return reply
-        message = client.message
+        message, denied = request
         if isinstance(reply, ErrorReply):
-            return self._finish(client, reply)
+            return self._finish(ref, client, reply)
         required = tuple(permissions_for_reply(message, reply, client.cache.code))
         if not client.cache.unknown(required, moment.monotonic_ms):
-            return self._finish(client, merge_reply(message, reply, client.denied, client.cache.code))
-        self._ensure_known(
-            ref.connection, client, required, partial(self._finish_reply, ref, client, required, reply), moment
-        )
+            return self._finish(ref, client, merge_reply(message, reply, denied, client.cache.code))
+        finish = partial(self._finish_reply, ref, client, required, reply)
+        self._ensure_known(ref.connection, client, required, finish, moment)
         return None
 
     def _finish_reply(
         self, ref: RequestRef, client: _ClientState, required: tuple[Permission, ...], reply: Message, moment: Moment
     ) -> None:
-        message = client.message
-        assert message is not None
+        message, denied = client.requests[ref.number]
         if client.cache.knows(required):
-            reply = merge_reply(message, reply, client.denied, client.cache.code)
+            reply = merge_reply(message, reply, denied, client.cache.code)
         else:
             reply = _retriable_denial(message)
-        self._core.outbox.send(ref, self._finish(client, reply))
+        self._core.outbox.send(ref, self._finish(ref, client, reply))
 
-    def _finish(self, client: _ClientState, reply: Message) -> Message:
-        client.message = client.denied = client.cache.seen_topics = None
+    def _finish(self, ref: RequestRef, client: _ClientState, reply: Message) -> Message:
+        del client.requests[ref.number]
+        client.cache.seen_topics = None
         client.cache.trim()
         return reply
 
@@ -158,16 +168,20 @@ class Authorization:
         self,
         number: int,
         client: _ClientState,
-        required: Iterable[Permission],
+        required: Sequence[Permission],
         continuation: _Continuation,
         moment: Moment,
+        *,
+        needs_topics: bool = False,
     ) -> None:
         """Run the continuation once these permissions are known, or cannot be had now."""
+        if client.continuation is not None:
+            client.behind.append((required, continuation, needs_topics))
+            return
         now_ms = moment.monotonic_ms
         unknown = client.cache.unknown(required, now_ms)
         # Queries in flight here are overdue ones: no request waits behind them.
-        queries = [*permission_queries(unknown), *((topics_query(),) if client.needs_topics else ())]
-        client.needs_topics = False
+        queries = [*permission_queries(unknown), *((topics_query(),) if needs_topics else ())]
         if not queries or self.is_offline or client.in_flight or now_ms < client.retry_at_ms:
             continuation(moment)
             return
@@ -177,8 +191,7 @@ class Authorization:
         self._send_queries(number, client, moment)
 
     def _send_queries(self, number: int, client: _ClientState, moment: Moment) -> None:
-        session = self._core.connections[number].session
-        assert isinstance(session, ProxySession)
+        session = cast(QuerySession, self._core.connections[number].session)
         client.deadline_ms = moment.monotonic_ms + self._timeout_ms
         while client.pending and len(client.in_flight) < _MAX_IN_FLIGHT:
             query = client.pending.popleft()
@@ -190,12 +203,15 @@ class Authorization:
             self._resume(number, client, moment)
 
     def _resume(self, number: int, client: _ClientState, moment: Moment) -> None:
-        """Run the continuation with whatever is known."""
+        """Run the continuation with whatever is known, and go on with the requests behind it."""
         self._waiting.discard(number)
         client.pending.clear()
         continuation, client.continuation = client.continuation, None
         if continuation is not None:
             continuation(moment)
+        while client.behind and client.continuation is None:
+            required, following, needs_topics = client.behind.popleft()
+            self._ensure_known(number, client, required, following, moment, needs_topics=needs_topics)
 
     def on_replies(self, number: int, replies: list[Message], moment: Moment) -> None:
         """Learn the broker's replies, in the order of the queries."""
@@ -205,7 +221,7 @@ class Authorization:
         for reply in replies:
             query, sent_ms = client.in_flight.popleft()
             client.cache.learn(query.read(query.permissions, reply), sent_ms)
-            if not query.permissions and isinstance(reply, MetadataReply) and client.message is not None:
+            if not query.permissions and isinstance(reply, MetadataReply) and client.requests:
                 client.cache.learn_topics(reply)
         if not client.in_flight and client.continuation is not None:
             self._send_queries(number, client, moment)

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
+from coordinator.core.core import Connection
 from coordinator.gateway.effects import AbandonUpstream
+from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.session.session import ProxySession
-from coordinator.handlers.core import Connection
 
 
 class BrokerTimeouts:
@@ -39,7 +40,7 @@ class BrokerTimeouts:
         expired_sides = []
         for number, (bytes_received, silent_ms) in list(self._silence.items()):
             session = connections[number].session
-            assert isinstance(session, ProxySession)
+            assert isinstance(session, ProxySession | RelayedSession)
             if not session.awaits_broker:
                 del self._silence[number]
             elif session.upstream_bytes != bytes_received:

@@ -1,10 +1,13 @@
 """The cluster's brokers, and the addresses at which clients reach them through the gateway."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from coordinator.gateway.session.router import Reachability, Router
 from coordinator.gateway.session.session import ProxySession
 from coordinator.placement import AdvertisedAddress, Placement
+from protocol.messages import Message
 from protocol.messages.node import ApiVersionsReply
 
 _NO_LISTENER = (
@@ -42,7 +45,10 @@ class Brokers:
         """The problem that keeps clients from the cluster or its brokers; empty if there is none."""
         self.since_ms = 0
         """Clock reading when the cluster was last reached, or at start."""
-        self._addresses: dict[int, tuple[str, int]] = {}
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Addresses for clients, by the ids that they know: of brokers, and of coordinators besides them."""
+        self._shared: Mapping[int, tuple[str, int]] = {}
+        self._coordinators: Mapping[int, tuple[str, int]] = {}
         self._routers: dict[int, Router] = {}
         self._reachability = Reachability()
         self._max_frame_bytes = max_frame_bytes
@@ -59,7 +65,7 @@ class Brokers:
             if before is None or before.versions != broker.versions:
                 self._routers[node_id] = Router(
                     broker.versions,
-                    self._addresses,
+                    self.addresses,
                     self._max_frame_bytes,
                     self._max_entries,
                     requires_sasl=self._requires_sasl,
@@ -67,10 +73,24 @@ class Brokers:
                     is_server_driven=self._is_server_driven,
                 )
         self.known = known
-        self._addresses.clear()  # in place: routers of open sessions refer to it
-        self._addresses.update(
-            {broker.node_id: (broker.advertised_host, broker.advertised_port) for broker in known.values()}
-        )
+        self._set_addresses()
+
+    def share(self, listeners: Mapping[int, tuple[str, int]], coordinators: Mapping[int, tuple[str, int]]) -> None:
+        """Tell clients the listeners that several nodes have agreed on, by broker, and coordinators, by ids that no
+        broker has."""
+        self._shared, self._coordinators = listeners, coordinators
+        self._set_addresses()
+
+    def _set_addresses(self) -> None:
+        own = {broker.node_id: (broker.advertised_host, broker.advertised_port) for broker in self.known.values()}
+        self.addresses.clear()  # in place: routers of open sessions refer to it
+        self.addresses |= {node_id: self._shared.get(node_id, address) for node_id, address in own.items()}
+        self.addresses |= self._coordinators
+
+    def described(self) -> list[tuple[int, str, int, str | None]]:
+        """Return id, host, port and rack of each, as clients are told."""
+        racks = {broker.node_id: broker.rack for broker in self.known.values()}
+        return [(node_id, host, port, racks.get(node_id)) for node_id, (host, port) in self.addresses.items()]
 
     def unreachable(self, reason: str) -> None:
         """Note that no broker can be reached."""
@@ -81,6 +101,11 @@ class Brokers:
     def open(self, node_id: int) -> ProxySession:
         """Open a proxied session to a broker that was discovered at least once."""
         return ProxySession(self._routers[node_id])
+
+    def version_of(self, message: type[Message], oldest: int, newest: int) -> int | None:
+        """Return the newest version in the range that all brokers speak; None if there is none, or no broker."""
+        spoken = [self._routers[node_id].version_of(message, oldest, newest) for node_id in self.known]
+        return min((one for one in spoken if one is not None), default=None) if None not in spoken else None
 
     def age_ms(self, now_ms: int) -> int:
         """Milliseconds since the cluster was last reached; 0 while it can be."""
@@ -103,19 +128,22 @@ class GatewayPlacement(Placement):
         super().__init__(placement.node_id, placement.shards, placement.addresses)
         self._brokers = brokers
 
-    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress:
+    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
         """Return the coordinator: Kafka clients need a broker id that Metadata told them, at its address there."""
         known = self._brokers.by_id
         if dialect != "kafka" or not known:
             return super().coordinator_of(shard, dialect)
-        return _address(known[shard % len(known)])
+        return self._address(known[shard % len(known)].node_id)
 
     def nodes(self, dialect: str) -> tuple[AdvertisedAddress, ...]:
         """Return the brokers' listeners for Kafka clients; this node for others."""
         if dialect != "kafka":
             return super().nodes(dialect)
-        return tuple(_address(broker) for broker in self._brokers.by_id)
+        return tuple(map(self._address, self._brokers.addresses))
 
+    def is_listed_by(self, shard: int, broker: int) -> bool:
+        known = self._brokers.by_id
+        return bool(known) and known[shard % len(known)].node_id == broker
 
-def _address(broker: Broker) -> AdvertisedAddress:
-    return AdvertisedAddress(broker.node_id, broker.advertised_host, broker.advertised_port)
+    def _address(self, node_id: int) -> AdvertisedAddress:
+        return AdvertisedAddress(node_id, *self._brokers.addresses[node_id])

@@ -9,8 +9,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.config.config import Config
 from coordinator.config.keys import UpstreamOffsets
+from coordinator.core.core import INTERNAL
+from coordinator.facts.views import describe_node
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.brokers import Brokers, GatewayPlacement
 from coordinator.gateway.cluster_topics import UpstreamTopics
@@ -35,6 +38,7 @@ from coordinator.gateway.native import FORWARDED_APIS, forwarded_reply, is_local
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
 from coordinator.gateway.proxied_connections import ProxiedConnections
+from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import refuse_without_topics
 from coordinator.gateway.session.session import ProxySession
 from coordinator.gateway.upstream_requests import (
@@ -44,11 +48,11 @@ from coordinator.gateway.upstream_requests import (
     UpstreamRequests,
 )
 from coordinator.handlers.audited import audited
-from coordinator.handlers.core import INTERNAL
 from coordinator.handlers.table import HANDLERS
-from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
+from coordinator.node.dialects import make_dialects
 from coordinator.node.effects import LogError
+from coordinator.node.events import Opened
 from coordinator.node.node import Node
 from partition_log.store.log_store import LogStore
 from protocol.messages import Message
@@ -57,7 +61,8 @@ from protocol.messages.groups import JoinGroup
 from protocol.messages.node import DescribeCluster, DescribeNode
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
-from protocol.session import RequestRef
+from protocol.native.session import NativeDialect
+from protocol.session import RequestRef, Session
 
 _UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
 _CLEANUP_TASK = "offset cleanup"
@@ -68,7 +73,8 @@ MIGRATED = (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch)
 
 class Gateway:
     """A node in front of a cluster. It wraps a `Node` and takes part in its steps by handlers, events and tasks of its
-    own, with the cluster's topics in place of embedded ones."""
+    own, with the cluster's topics in place of embedded ones. `shards`: those whose logs are in the cluster; None: all
+    logs are in `store`."""
 
     def __init__(
         self,
@@ -77,6 +83,7 @@ class Gateway:
         ids: Ids,
         addresses: Mapping[str, tuple[str, int]],
         started: Moment,
+        shards: ClusterShards | None = None,
     ) -> None:
         is_server_driven = "consumer" in config.group_coordinator_rebalance_protocols.all
         self.brokers = Brokers(
@@ -88,7 +95,8 @@ class Gateway:
         self.brokers.since_ms = started.monotonic_ms
         deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms)
         self.topics = UpstreamTopics(self.brokers, deleted)
-        node = self.node = Node(config, store, ids, addresses, started, self.topics.image)
+        make_shards = None if shards is None else shards.make
+        node = self.node = Node(config, store, ids, addresses, started, self.topics.image, make_shards)
         core = self.core = node.core
         self.loads = node.loads
         self.snapshots, self.step, self.step_many = node.snapshots, node.step, node.step_many
@@ -124,10 +132,8 @@ class Gateway:
                 }
             ),
         )
-        open_session = node.serving.open_session
-        node.serving.open_session = lambda event: (
-            open_session(event) if event.broker is None else self.brokers.open(event.broker)
-        )
+        self._dialects = {relays: make_dialects(config, relays_logins=relays) for relays in (False, True)}
+        node.serving.open_session = self._open_session
         node.handlers |= {
             BrokersFound: self._on_brokers_found,
             UpstreamUnreachable: self._on_unreachable,
@@ -136,6 +142,9 @@ class Gateway:
         node.tasks |= {_UPSTREAM_TASK: self._check_upstream, _CLEANUP_TASK: self._clean_up_offsets}
         node.completions[UpstreamRequestDone] = self._on_request_done
         core.schedule(_UPSTREAM_TASK, started.monotonic_ms + _CHECK_EVERY_MS)
+        if shards is not None:
+            shards.take_part(node, self.brokers.share)
+            self.step, self.step_many = shards.step, shards.step_many
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -146,6 +155,14 @@ class Gateway:
     def is_loaded(self) -> bool:
         """See `Node`."""
         return self.node.is_loaded
+
+    def _open_session(self, event: Opened) -> Session:
+        if event.broker is not None:
+            return self.brokers.open(event.broker)
+        dialect = self._dialects[self.proxied.logins.is_required][event.dialect]
+        if self.core.config.relays_logins and isinstance(dialect, NativeDialect):
+            return RelayedSession(dialect, self.brokers.version_of, self.core.config.socket_request_max_bytes)
+        return dialect.open()
 
     # ------------------------------------------------------------------------------------------------------ the cluster
 
@@ -283,6 +300,8 @@ class Gateway:
         """Forward the request to a broker, unless it is about groups."""
         if is_local(message):
             HANDLERS[type(message)](self.core, ref, message, moment)
+        elif self.proxied.logins.forward(ref, message, partial(forwarded_reply, self.topics, message)):
+            return
         elif self.brokers.is_reachable and not self.upstream_requests.is_full:
             self._request_upstream(((message, None),), ref, message, moment, self._on_forwarded_reply)
         else:

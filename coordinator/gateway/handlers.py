@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Final
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.gateway.cluster_topics import Place, UpstreamTopics
 from coordinator.gateway.native import metadata
-from coordinator.handlers.core import Core
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
 from coordinator.handlers.offset_fetch import offset_fetch
@@ -33,6 +33,7 @@ from protocol.messages.offsets import (
     OffsetFetch,
 )
 from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
+from protocol.messages.tokens import CreateToken, DeleteToken, ListTokens
 from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
@@ -49,7 +50,7 @@ def reject(core: Core, ref: RequestRef, message: Message, moment: Moment) -> Non
 
 
 def reject_accounts(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
-    """Reject a request about users, access rules or limits."""
+    """Reject a request about users, access rules, limits or tokens."""
     text = f"{type(message).__name__} is not served: users, access rules and limits are the cluster's: ask its brokers"
     core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
 
@@ -72,6 +73,9 @@ _OF_ACCOUNTS: Final[tuple[type[Message], ...]] = (
     AlterUserScramCredentials,
     DescribeClientQuotas,
     AlterClientQuotas,
+    ListTokens,
+    CreateToken,
+    DeleteToken,
 )
 REJECTED: dict[type[Message], Handler] = {
     **dict.fromkeys(_OF_BROKERS, reject),

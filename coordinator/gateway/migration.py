@@ -6,6 +6,8 @@ from typing import TypeVar
 import msgspec
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit_write
+from coordinator.core.core import INTERNAL, Core
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.migration_lookup import (
     ActiveMembers,
@@ -19,8 +21,6 @@ from coordinator.gateway.migration_lookup import (
 )
 from coordinator.groups.classic.notes import Cause
 from coordinator.groups.notes import counted
-from coordinator.handlers.admission import admit_write
-from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import Note
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID

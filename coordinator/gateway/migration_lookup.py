@@ -9,8 +9,8 @@ from enum import Enum
 
 import msgspec
 
+from coordinator.core.core import Core
 from coordinator.gateway.upstream_requests import BrokerRequest
-from coordinator.handlers.core import Core
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode

@@ -6,11 +6,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.core.core import INTERNAL, Core
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.offline import is_proxied, proxied_metadata
 from coordinator.gateway.session.apis import CONFIG_APIS, names_only_groups
-from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.metadata import metadata as metadata_of_nodes
 from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
 from protocol.errors import ErrorCode

@@ -4,8 +4,8 @@ addresses."""
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.gateway.cluster_topics import UpstreamTopics
-from coordinator.handlers.core import Core
 from coordinator.handlers.describe_cluster import BROKERS
 from coordinator.handlers.describe_cluster import describe_cluster as describe_nodes
 from protocol.messages.node import DescribeCluster, DescribeClusterReply, DescribedBroker
@@ -21,12 +21,8 @@ def is_proxied(core: Core, ref: RequestRef) -> bool:
 
 def proxied_metadata(topics: UpstreamTopics, known: tuple[MetadataTopicReply, ...]) -> MetadataReply:
     """Return known topics at the listeners. Authorized operations are left out: they are another principal's."""
-    brokers = topics.brokers.known.values()
     return MetadataReply(
-        brokers=tuple(
-            MetadataBroker(broker.node_id, broker.advertised_host, broker.advertised_port, broker.rack)
-            for broker in brokers
-        ),
+        brokers=tuple(MetadataBroker(*one) for one in topics.brokers.described()),
         cluster_id=topics.deleted.cluster_id,
         controller_id=_controller(topics),
         topics=tuple(_without_operations(topic) for topic in known),
@@ -40,14 +36,10 @@ def describe_cluster(
     if message.endpoint_type != BROKERS or not is_proxied(core, ref):
         describe_nodes(core, ref, message, moment)
         return
-    known = topics.brokers.known.values()
     reply = DescribeClusterReply(
         topics.deleted.cluster_id or "",
         _controller(topics),
-        tuple(
-            DescribedBroker(broker.node_id, broker.advertised_host, broker.advertised_port, broker.rack)
-            for broker in known
-        ),
+        tuple(DescribedBroker(*one) for one in topics.brokers.described()),
     )
     core.outbox.send(ref, reply)
 

@@ -19,6 +19,9 @@ _GROUPS_A_RECORD = 20
 """Groups that may be looked at for the cost of one tombstone."""
 _NEXT_SLICE_MS, _BLOCKED_MS = 1, 200
 
+_NOT_READ = (ShardState.FAILED, ShardState.UNLOADED)
+"""States of shards whose offsets nobody reads here: another node deletes those that it serves."""
+
 
 class OffsetCleanup:
     """Deleted topics whose offsets are being deleted, one after the other. After a restart the rest is found again by
@@ -53,8 +56,7 @@ class OffsetCleanup:
             while self._next_shard < len(shards):
                 shard = shards[self._next_shard]
                 is_active = shard.state is ShardState.ACTIVE
-                # The offsets of a shard that failed to load are never read.
-                if shard.state is not ShardState.FAILED and not (is_active and self._delete_in(shard, topic, moment)):
+                if shard.state not in _NOT_READ and not (is_active and self._delete_in(shard, topic, moment)):
                     return _NEXT_SLICE_MS if self._room <= 0 else _BLOCKED_MS
                 self._next_shard += 1
             self._next_shard = 0

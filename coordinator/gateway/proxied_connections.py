@@ -3,28 +3,35 @@
 They take part in a node's serving by the attributes that `coordinator.node.serving` offers for it.
 """
 
-from coordinator.accounts.requests import GROUP_REQUESTS
+from coordinator.accounts.requests import ACCESS, GROUP_REQUESTS
 from coordinator.clock import Moment
+from coordinator.core.core import Connection, Core
 from coordinator.gateway.authorization import Authorization
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.effects import Forward, Splice
 from coordinator.gateway.events import Forwarded, Spliced, UpstreamLost
+from coordinator.gateway.handlers import REJECTED
+from coordinator.gateway.native import FORWARDED_APIS, is_local
+from coordinator.gateway.relayed.logins import RelayedLogins
+from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import resolves_patterns
 from coordinator.gateway.session.session import ProxySession
 from coordinator.groups.consumer.events import TopicFilter, sees_all
-from coordinator.handlers.core import Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.node.effects import Send
 from coordinator.node.node import Node
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import ListGroupsReply
+from protocol.messages.node import Login
 from protocol.session import RequestRef
 
 
 class ProxiedConnections:
-    """The proxied connections of a node. `handlers` serve clients' requests once they are permitted."""
+    """The proxied connections of a node, and the native ones that log in at a broker. `handlers` serve clients'
+    requests once they are permitted."""
 
     def __init__(
         self,
@@ -36,18 +43,20 @@ class ProxiedConnections:
     ) -> None:
         self.authorization = Authorization(node.core, ask_timeout_ms, self._serve_permitted)
         self.timeouts = timeouts
+        self.logins = RelayedLogins(node.core, node.serving, node.effects, topics.brokers)
+        handlers = {**handlers, Login: self.logins.login}
         self._core = node.core
         self._serving = node.serving
         self._effects = node.effects
         self._topics = topics
         self._unguarded = handlers
-        guarded = dict.fromkeys(GROUP_REQUESTS, self._when_permitted)
+        guarded = dict.fromkeys(ACCESS.keys() & handlers.keys() - REJECTED.keys(), self._when_permitted)
         self._guarded: dict[type[Message], Handler] = {**handlers, **guarded}
         self._is_guarding = False
         node.handlers |= {Forwarded: self._on_upstream, UpstreamLost: self._on_upstream, Spliced: self._on_spliced}
         node.serving.handlers = handlers
         node.serving.guards = self.guards
-        node.serving.flushers[ProxySession] = self._flush
+        node.serving.flushers[ProxySession] = node.serving.flushers[RelayedSession] = self._flush
         node.serving.on_closed.append(timeouts.remove)
         node.serving.on_closed.append(self.authorization.remove)
         node.serving.rewrite = self._rewrite
@@ -61,6 +70,7 @@ class ProxiedConnections:
             self._serving.handlers = self._guarded if has_authorizer else self._unguarded
             for connection in self._core.connections.values():
                 connection.is_guarded = self.guards(connection.broker)
+        self.logins.require(is_required=has_authorizer)
 
     def guards(self, broker: int | None) -> bool:
         """Return whether requests of connections to this broker are authorized."""
@@ -69,15 +79,24 @@ class ProxiedConnections:
     def _when_permitted(self, core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve the request once the client's broker permits it. Listeners without a broker are open or closed as a
         whole."""
-        connection = core.connections.get(ref.connection)
-        if connection is None or connection.broker is None:
-            self._serve_permitted(ref, message, moment)
-        else:
+        is_clusters = isinstance(message, FORWARDED_APIS) and not is_local(message)  # which decides itself
+        if not is_clusters and self._is_judged(ref.connection, type(message)):
             self.authorization.admit(ref, message, moment, needs_topics=resolves_patterns(core, message, moment))
+        else:
+            self._serve_permitted(ref, message, moment)
+
+    def _is_judged(self, number: int, message: type[Message]) -> bool:
+        """Return whether a request of the connection needs a broker's permission. A proxied client sends the others to
+        its broker itself, unless none can be reached."""
+        connection = self._core.connections.get(number)
+        if connection is None or not self._is_guarding:
+            return False
+        if isinstance(connection.session, RelayedSession):
+            return True
+        return connection.broker is not None and message in GROUP_REQUESTS
 
     def _topics_seen(self, number: int) -> TopicFilter | None:
-        connection = self._core.connections.get(number)
-        is_judged = connection is not None and self.guards(connection.broker)
+        is_judged = self._is_judged(number, ConsumerGroupHeartbeat)
         return self.authorization.topics_seen(number) if is_judged else sees_all
 
     def _serve_permitted(self, ref: RequestRef, message: Message, moment: Moment) -> None:
@@ -89,21 +108,25 @@ class ProxiedConnections:
         if connection is None:
             return
         session = connection.session
-        assert isinstance(session, ProxySession)
+        assert isinstance(session, ProxySession | RelayedSession)
         self._serving.touched[connection.number] = connection
         try:
             if isinstance(event, UpstreamLost):
                 session.upstream_lost(event.reason)
                 self.authorization.on_broker_lost(connection.number, moment)
             else:
-                connection.out += session.receive_upstream(event.data)
+                for data in session.receive_upstream(event.data):
+                    connection.say(data)
                 if replies := session.take_query_replies():
                     self.authorization.on_replies(connection.number, replies, moment)
+                if isinstance(session, RelayedSession):
+                    for heard, answer in session.take_heard():
+                        heard(answer, moment)
         except ProtocolViolation as violation:
             self._serving.close(connection, str(violation))
             return
-        for reply in session.take_observed_metadata():
-            self._topics.observe(reply, moment.monotonic_ms)
+        for observed in session.take_observed_metadata():
+            self._topics.observe(observed, moment.monotonic_ms)
         self._serving.serve(connection, moment)
 
     def _on_spliced(self, event: Spliced, moment: Moment) -> None:
@@ -118,14 +141,13 @@ class ProxiedConnections:
 
     def _flush(self, connection: Connection) -> None:
         session = connection.session
-        assert isinstance(session, ProxySession)
-        connection.out.append(session.take_data())
+        assert isinstance(session, ProxySession | RelayedSession)
+        pieces, connection.out = [*(connection.out or ()), session.take_data()], None
         # Piece by piece: joining them would copy every byte.
-        self._effects += [Send(connection.number, piece) for piece in connection.out if piece]
+        self._effects += [Send(connection.number, piece) for piece in pieces if piece]
         self._effects += [Forward(connection.number, piece) for piece in session.take_forward()]
         if size := session.take_splice():
             self._effects.append(Splice(connection.number, size))
-        connection.out.clear()
         if session.awaits_broker and connection.number in self._core.connections:  # else just closed
             self.timeouts.watch(connection.number)
 
@@ -146,8 +168,6 @@ class ProxiedConnections:
             return reply
         placement, broker = self._core.placement, connection.broker
         coordinated = (
-            group
-            for group in reply.groups
-            if placement.coordinator_of(placement.shard_of(group.group_id), "kafka").node_id == broker
+            group for group in reply.groups if placement.is_listed_by(placement.shard_of(group.group_id), broker)
         )
         return ListGroupsReply(reply.error_code, tuple(coordinated))

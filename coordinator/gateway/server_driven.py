@@ -5,9 +5,9 @@ from collections import Counter
 from typing import Final
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.groups.consumer.delayed import keep_alive
 from coordinator.groups.consumer.regexes import needs_resolution
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from coordinator.core.core import Connection
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.effects import AbandonUpstream
 from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
-from coordinator.handlers.core import Connection
 from protocol.kafka.client import encode_request
 from protocol.messages.node import ApiVersion, ApiVersionsReply
 from protocol.messages.offsets import ListOffsets

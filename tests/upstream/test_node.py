@@ -67,6 +67,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopic,
 )
+from protocol.messages.tokens import CreateToken, DeleteToken, ListTokens
 from protocol.messages.topics import (
     CreatableTopic,
     CreatePartitions,
@@ -521,7 +522,8 @@ def test_an_end_that_was_never_heard_has_an_error() -> None:
 
 def test_records_are_refused_with_a_sentence_to_whoever_asks_here() -> None:
     pair = paired()
-    asks: tuple[Message, ...] = (Fetch(()), Produce((), -1))
+    tokens = (ListTokens(), CreateToken("ci", "view", b"h" * 32, 1), DeleteToken("ci"))
+    asks: tuple[Message, ...] = (Fetch(()), Produce((), -1), *tokens)
     for message in asks:
         assert type(message) in REJECTED
         reply = pair.ask_inside(message)

@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka import login as sasl
 from protocol.kafka.client import KafkaAnswer, KafkaClient
 from protocol.messages import Message
+from protocol.messages.data import Fetch, Produce
 from protocol.messages.node import ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.offsets import OffsetFetch
 
@@ -26,8 +27,9 @@ heartbeat should wait."""
 MAX_IN_FLIGHT = 64
 """Requests in flight on one connection; further ones wait for a slot."""
 _API_VERSIONS_NEWEST, _API_VERSIONS_OLDEST = 3, 0
-_NEWEST_VERSIONS: dict[type[Message], int] = {OffsetFetch: 9}
-"""Newest versions in which requests name topics instead of giving their ids."""
+_NEWEST_VERSIONS: dict[type[Message], int] = {OffsetFetch: 9, Fetch: 12, Produce: 11}
+"""Newest versions in which requests name topics instead of giving their ids, and in which a Produce takes part in no
+transaction by itself (docs/spec/shared-log.md#6)."""
 _SESSION_LIFETIME_SHARE = 0.8
 """Share of the session lifetime (KIP-368) after which the connection is replaced."""
 _TLS_ALERT = b"\x15\x03"

@@ -45,7 +45,13 @@ class BrokerClients:
     def retain(self, addresses: Collection[HostPort]) -> None:
         """Close the clients of all other addresses."""
         for address in [address for address in self._clients if address not in addresses]:
-            self._clients.pop(address).close()
+            self.close(address)
+
+    def close(self, address: HostPort) -> None:
+        """Close the client of the address, if there is one; the next `get` connects anew."""
+        client = self._clients.pop(address, None)
+        if client is not None:
+            client.close()
 
     async def stop(self) -> None:
         """Close all clients."""

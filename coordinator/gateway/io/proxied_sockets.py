@@ -39,8 +39,8 @@ class ProxiedClientProtocol(ClientProtocol):
 
     __slots__ = ("_broker", "_directory", "upstream")
 
-    def __init__(self, server: Server, directory: BrokerDirectory, broker: int | None) -> None:
-        super().__init__(server, "kafka")
+    def __init__(self, server: Server, directory: BrokerDirectory, broker: int | None, dialect: str = "kafka") -> None:
+        super().__init__(server, dialect)
         self._directory = directory
         self._broker = broker
         self.upstream: UpstreamProtocol | None = None
@@ -92,6 +92,27 @@ class ProxiedClientProtocol(ClientProtocol):
         if self.upstream is not None:
             self.upstream.finish()
         super().connection_lost(exc)
+
+
+class RelayedClientProtocol(ProxiedClientProtocol):
+    """The side of a native client that logs in at a broker, whichever there is when it does."""
+
+    __slots__ = ()
+
+    def __init__(self, server: Server, directory: BrokerDirectory) -> None:
+        super().__init__(server, directory, None, "native")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        ClientProtocol.connection_made(self, transport)
+
+    def forward(self, data: bytes) -> None:
+        """Send bytes to the broker, or to any."""
+        if self._broker is None:
+            self._broker = self._directory.any_broker()
+        if self._broker is not None:
+            super().forward(data)
+        elif self.transport is not None:
+            self.transport.abort()
 
 
 class UpstreamProtocol(asyncio.BufferedProtocol):

@@ -6,9 +6,8 @@ Decides nothing: what it finds become events, and what it sends were effects.
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -21,12 +20,12 @@ from coordinator.gateway.io.broker_client import BrokerClient, BrokerLogin, Host
 from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.listeners import Listeners
-from coordinator.gateway.io.proxied_sockets import ProxiedClientProtocol
+from coordinator.gateway.io.proxied_sockets import ProxiedClientProtocol, RelayedClientProtocol
 from coordinator.gateway.io.splice import PipePool
+from coordinator.gateway.io.tasks import Tasks
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
 from coordinator.gateway.native import FORWARDED_APIS
-from coordinator.io.exit import exit_process
 from coordinator.io.server import ClientProtocol, Server
 from coordinator.io.tls.listening import ListeningTls
 from protocol.apis import BY_MESSAGE
@@ -87,8 +86,8 @@ class Supervisor:
         self._server = server
         self._plan = plan
         self._brokers: dict[int, Broker] = {}
-        self._clients = BrokerClients(self._open)
-        self._forwarding_clients = BrokerClients(self._open)
+        self._clients = BrokerClients(self.open_client)
+        self._forwarding_clients = BrokerClients(self.open_client)
         """Connections for forwarded requests. A broker serves one request of a connection after another, and a
         forwarded request may take long: queries must not wait behind it."""
         self._discovery: tuple[HostPort, BrokerClient] | None = None
@@ -101,7 +100,7 @@ class Supervisor:
         """Presence of an authorizer in the cluster, and the time it was asked."""
         self._next_broker = 0
         self._reason = ""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("Supervisor")
         self._discovery_tried = asyncio.Event()
         self.pipes = PipePool()
         server.carry_out(Forward, self._forward)
@@ -112,6 +111,10 @@ class Supervisor:
     async def listen(self, port: int) -> HostPort:
         """Bind the listener that leads to any broker; return the bound address. It accepts after `start`."""
         return await self._listeners.open_bootstrap(self._protocol_factory(None), port)
+
+    def relayed_client(self) -> RelayedClientProtocol:
+        """Make the protocol of a native client that logs in at a broker."""
+        return RelayedClientProtocol(self._server, self)
 
     async def has_authorizer(self) -> bool | None:
         """Return whether the cluster authorizes requests; None if no broker answers."""
@@ -124,32 +127,18 @@ class Supervisor:
 
     async def start(self) -> None:
         """Discover brokers, now and every `refresh_s`. The node must have been started."""
-        self._start_task(self._discover_forever())
+        self._tasks.start(self._discover_forever())
         await self._discovery_tried.wait()
         await self._listeners.serve_bootstrap()
 
     async def stop(self) -> None:
         """Close listeners and connections, and cancel what is under way."""
         self._listeners.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         await self._clients.stop()
         await self._forwarding_clients.stop()
         if self._discovery is not None:
             self._discovery[1].close()
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        """End the process if a task fails: without discovery the gateway would serve old brokers for ever."""
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            exit_process("Supervisor", error)
 
     # -------------------------------------------------------------------------------------------------- for connections
 
@@ -159,6 +148,11 @@ class Supervisor:
         living = [node_id for node_id in known if self._clients.is_open(self.address_of(node_id))] or known
         self._next_broker += 1
         return living[self._next_broker % len(living)] if living else None
+
+    @property
+    def listeners(self) -> dict[int, HostPort]:
+        """Addresses of the listeners in front of brokers, as clients are told, by the broker's id."""
+        return {one.node_id: (one.advertised_host, one.advertised_port) for one in self._brokers.values()}
 
     def address_of(self, broker: int) -> HostPort:
         """Return the broker's real address; port 0 if it has left the cluster."""
@@ -187,7 +181,7 @@ class Supervisor:
     # -------------------------------------------------------------------------------------------------------- questions
 
     def _start_request(self, effect: UpstreamRequest) -> None:
-        self._start_task(self._perform(effect))
+        self._tasks.start(self._perform(effect))
 
     async def _perform(self, effect: UpstreamRequest) -> None:
         try:
@@ -207,7 +201,8 @@ class Supervisor:
         client = await clients.get((broker.host, broker.port))
         return await client.ask(message, max(self._plan.timeout_s, _server_timeout_s(message)))
 
-    async def _open(self, address: HostPort) -> BrokerClient:
+    async def open_client(self, address: HostPort) -> BrokerClient:
+        """Connect to a broker, as Muster itself. Raises RequestFailed, for one of Muster's own listeners too."""
         proxy_loop = ProxyLoop(f"{address[0]}:{address[1]} is a listener of Muster's own")
 
         def check_addresses(local: HostPort, remote: HostPort) -> None:
@@ -262,7 +257,7 @@ class Supervisor:
                 why = str(failed)
                 continue
             assert isinstance(reply, MetadataReply)
-            mismatch = self._cluster_mismatch(reply)
+            mismatch = self.cluster_mismatch(reply)
             if reply.brokers and not mismatch:
                 return reply
             why = mismatch or "it names no brokers yet"
@@ -292,7 +287,7 @@ class Supervisor:
         self._authorizer = has_authorizer, now_s
         return has_authorizer
 
-    def _cluster_mismatch(self, reply: MetadataReply) -> str:
+    def cluster_mismatch(self, reply: MetadataReply) -> str:
         """Return why this is not the cluster of the data folder; empty if it is."""
         try:
             return self._plan.identity.mismatch(reply.cluster_id) if self._plan.identity is not None else ""
@@ -306,7 +301,7 @@ class Supervisor:
                 return client
             self._discovery = None
             client.close()
-        self._discovery = (address, await self._open(address))
+        self._discovery = (address, await self.open_client(address))
         return self._discovery[1]
 
     def _discovery_addresses(self) -> Iterator[HostPort]:

@@ -1,5 +1,5 @@
-"""EDGE: the native and the HTTP listener in front of a cluster that has ACLs. They do not authenticate clients, so they
-open only if the operator names them or clients must show a certificate."""
+"""EDGE: the native and the HTTP listener in front of a cluster that has ACLs. They open only
+if the operator names them, or clients must show a certificate or, natively, log in at a broker."""
 
 from collections.abc import Awaitable, Callable
 
@@ -24,18 +24,22 @@ class UnguardedListeners:
         self._config = config
         self._identity = identity
         self._recorded: bool | None = None
+        self.has_authorizer = False
+        """True if the cluster had ACLs at the start."""
         self._open: dict[str, Close] = {}
         self._kinds = tuple(
             kind
             for kind in _UNAUTHENTICATED_KINDS
-            if not config.asks_who(kind) and (named is None or kind not in named.all)
+            if not config.asks_who(kind)
+            and (named is None or kind not in named.all)
+            and not (kind == "native" and config.relays_logins)
         )
 
     def permitted(self, has_authorizer: bool | None) -> Config:
         """Return the configuration without the listeners that stay closed. `has_authorizer` None: the cluster was not
         reached, and the recorded answer holds. Raises OSError."""
-        closed = self._identity.had_authorizer if has_authorizer is None else has_authorizer
-        kinds = [kind for kind in self._kinds if closed and getattr(self._config, kind) is not None]
+        self.has_authorizer = self._identity.had_authorizer if has_authorizer is None else has_authorizer
+        kinds = [kind for kind in self._kinds if self.has_authorizer and getattr(self._config, kind) is not None]
         for kind in kinds:
             log.warning("a listener stays closed: the cluster has ACLs, which do not hold there", **_log_fields(kind))
         return replace(self._config, **dict.fromkeys(kinds))

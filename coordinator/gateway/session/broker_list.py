@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from struct import Struct, error
 from typing import Final
 
+from coordinator.cluster_node.nodes import COORDINATOR_IDS
 from protocol.errors import ProtocolViolation
 from protocol.kafka.varint import read_tags, read_uvarint, write_uvarint
 
@@ -16,22 +17,31 @@ _BODY_POSITION: Final = 8
 
 
 def replace_brokers(frame: bytes, version: int, addresses: Mapping[int, tuple[str, int]]) -> bytes:
-    """Return the frame with the proxy's addresses. A broker without a listener is left out: clients then ask again for
-    the leaders they miss. Raises ProtocolViolation."""
+    """Return the frame with the proxy's addresses, and with coordinators that are no brokers (`COORDINATOR_IDS`). A
+    broker without a listener is left out: clients then ask again for the leaders they miss. Raises
+    ProtocolViolation."""
     try:
         start, end, brokers = _find_brokers(frame, version)
     except (IndexError, error):
         raise ProtocolViolation("the frame ends before its brokers do") from None
     if end > len(frame):
         raise ProtocolViolation("the frame ends before its brokers do")
+    own = [(node_id, _without_rack(version)) for node_id in addresses if node_id >= COORDINATOR_IDS]
     kept = [
         _INT32.pack(node_id) + _encode_address(*addresses[node_id], is_flexible=version >= _FLEXIBLE) + rest
-        for node_id, rest in brokers
+        for node_id, rest in (*brokers, *own)
         if node_id in addresses
     ]
     count = write_uvarint(len(kept) + 1) if version >= _FLEXIBLE else _INT32.pack(len(kept))
     parts: list[bytes | memoryview] = [frame[4:start], count, *kept, memoryview(frame)[end:]]
     return b"".join((_INT32.pack(sum(map(len, parts))), *parts))
+
+
+def _without_rack(version: int) -> bytes:
+    """Return what stands behind the address of a broker without a rack."""
+    if version >= _FLEXIBLE:
+        return write_uvarint(0) + write_uvarint(0)
+    return _INT16.pack(-1) if version >= _FIRST_WITH_RACKS else b""
 
 
 def _find_brokers(frame: bytes, version: int) -> tuple[int, int, list[tuple[int, bytes]]]:

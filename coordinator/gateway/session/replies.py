@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from coordinator.cluster_node.nodes import COORDINATOR_IDS
 from coordinator.gateway.session.broker_list import replace_brokers
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -65,6 +66,7 @@ class ReplyRewriter:
 def _rewrite_cluster(addresses: Addresses, reply: DescribeClusterReply) -> Message:
     """Rewrite the addresses. A broker without a listener is left out."""
     known = [broker for broker in reply.brokers if broker.broker_id in addresses]
+    known += [DescribedBroker(node_id, "", 0) for node_id in addresses if node_id >= COORDINATOR_IDS]
     return replace(reply, brokers=tuple([_with_proxy_address(addresses, broker.broker_id, broker) for broker in known]))
 
 

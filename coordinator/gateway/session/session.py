@@ -84,6 +84,7 @@ class ProxySession:
         "_uses_sasl",
         "upstream_bytes",
     )
+    takes_pushes: Final = False
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -93,8 +94,7 @@ class ProxySession:
         """Bytes that must have arrived before the next frame is routed."""
         self._frame_left = 0
         """Bytes left of the frame that is being forwarded."""
-        self._is_blocked = False
-        self._is_serving = False
+        self._is_blocked = self._is_serving = False
         self._to_forward: list[bytes] = []
         self._in_flight: deque[_InFlight] | None = None
         self._upstream_received = ByteQueue()

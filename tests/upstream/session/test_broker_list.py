@@ -5,10 +5,15 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from coordinator.cluster_node.nodes import COORDINATOR_IDS
+from coordinator.gateway.brokers import Broker, Brokers
+from coordinator.gateway.session.apis import DESCRIBE_CLUSTER
 from coordinator.gateway.session.broker_list import replace_brokers
 from coordinator.gateway.session.replies import DECODE_MAX_BYTES, reply_rewriter
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.node import ApiVersionsReply, DescribeClusterReply, DescribedBroker
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.enumerations import share_of
 from tests.upstream.session.frames import METADATA, at_our_addresses, told
@@ -64,3 +69,42 @@ def test_a_long_answer_is_not_read_and_a_short_one_is() -> None:
         out, said = reply_rewriter(METADATA, 12).rewrite(frame, 7, HERE)
         assert b"hidden" not in out
         assert (said is not None) is is_read
+
+
+COORDINATOR = COORDINATOR_IDS + 2
+WITH_NODE = HERE | {COORDINATOR: ("node", 9_092)}
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_coordinators_that_are_no_brokers_are_told_too(version: int) -> None:
+    frame = told(METADATA, version, 7, reply((MetadataBroker(1, "hidden", 9092, "rack"),)))
+    rewriter = reply_rewriter(METADATA, version)
+    before, found = rewriter.decode(frame), rewriter.decode(replace_brokers(frame, version, WITH_NODE))
+    assert isinstance(before, MetadataReply) and isinstance(found, MetadataReply)
+    rack = before.brokers[0].rack
+    expected = (MetadataBroker(1, "front", 9_100, rack), MetadataBroker(COORDINATOR, "node", 9_092))
+    assert found == replace(before, brokers=expected)
+
+
+def test_coordinators_that_are_no_brokers_are_described_too() -> None:
+    described = DescribeClusterReply("c", 1, (DescribedBroker(1, "hidden", 9_092),))
+    frame = told(DESCRIBE_CLUSTER, 1, 7, described)
+    rewriter = reply_rewriter(DESCRIBE_CLUSTER, 1)
+    found = rewriter.decode(rewriter.rewrite(frame, 7, WITH_NODE)[0])
+    assert isinstance(found, DescribeClusterReply)
+    assert [(one.broker_id, one.host, one.port) for one in found.brokers] == [
+        (1, "front", 9_100),
+        (COORDINATOR, "node", 9_092),
+    ]
+
+
+def test_what_nodes_have_agreed_on_is_told_in_place_of_this_node_s_listeners() -> None:
+    known = Brokers(1 << 20, 1_000)
+    found = tuple(Broker(node_id, "real", 9, "own", 9_100 + node_id, ApiVersionsReply(), "rack") for node_id in (1, 2))
+    known.found(found, 0)
+    known.share({1: ("other", 7), 5: ("other", 8)}, {COORDINATOR: ("node", 9_092)})
+    expected = {1: ("other", 7), 2: ("own", 9_102), COORDINATOR: ("node", 9_092)}
+    assert known.addresses == expected
+    known.found(found, 1)
+    assert known.addresses == expected
+    assert known.described() == [(1, "other", 7, "rack"), (2, "own", 9_102, "rack"), (COORDINATOR, "node", 9_092, None)]

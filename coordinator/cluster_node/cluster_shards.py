@@ -1,0 +1,146 @@
+"""The shards of a node whose logs are in the cluster: their part in the node's steps."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from coordinator.clock import Moment
+from coordinator.cluster_log.cluster_shard import ClusterShard
+from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, WriteBatch
+from coordinator.cluster_log.lease import Lease
+from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_node.effects import HandedOver, ShardRequest
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, NodesFound, ShardChanged
+from coordinator.cluster_node.placement import NodesPlacement
+from coordinator.cluster_node.refusal import refusal_of
+from coordinator.cluster_node.shard_log import ClusterLog, LogClock, ServedGroups, Unwritten
+from coordinator.cluster_node.shard_service import ShardService
+from coordinator.node.effects import Effect
+from coordinator.node.events import Event
+from coordinator.node.node import Node
+from coordinator.runtime.outbox import LeasedOutbox
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
+
+Addresses = Mapping[int, tuple[str, int]]
+Share = Callable[[Addresses, Addresses], None]
+"""Told the listeners in front of brokers, by broker, and the coordinators by the ids that Kafka's clients know."""
+
+_TASK = "shards"
+_NEVER = 2**62
+
+
+class ClusterShards:
+    """Makes the shards (`make`) of the node that it then takes part in (`take_part`), whose steps are its own."""
+
+    protocol: type[ClusterShard] = ClusterShard
+    """Kind of the shards' protocol."""
+
+    def __init__(self, settings: ClusterLogSettings, started: Moment, most_unwritten_bytes: int) -> None:
+        self.lease = Lease(settings)
+        self.services: list[ShardService] = []
+        self._settings = settings
+        self._clock = LogClock(_boot(started))
+        self._unwritten = Unwritten(most_unwritten_bytes)
+        self._deadlines: list[int] = []
+        self._scheduled_ms = _NEVER
+        self._node: Node
+
+    def make(self, count: int, tools: ShardTools) -> list[Shard]:
+        """Make the shards, none of which is served yet."""
+        self.services = [self._service(index, tools) for index in range(count)]
+        self._deadlines = [_NEVER] * count
+        return [service.shard for service in self.services]
+
+    def _service(self, index: int, tools: ShardTools) -> ShardService:
+        assert tools.slices is not None
+        protocol = self.protocol(index, self._settings, self.lease, self._clock.now)
+        log = ClusterLog(protocol, self._clock, self._unwritten, self._settings.max_batch_bytes)
+        outbox, groups = LeasedOutbox(tools.outbox, log.barrier, refusal_of), ServedGroups(tools.directory)
+        shard = Shard(index, log, tools._replace(outbox=outbox, directory=groups))
+        return ShardService(shard, log, outbox, groups, tools.slices, self._clock)
+
+    def take_part(self, node: Node, share: Share = lambda listeners, coordinators: None) -> None:
+        """Handle the events of the shards and of the nodes' group. `share` is told what all nodes tell their
+        clients."""
+        self._node = node
+        placement = node.core.placement = NodesPlacement(node.core.placement, self._is_served)
+
+        def found(event: NodesFound, moment: Moment) -> None:
+            placement.found(event)
+            share(placement.listeners(), placement.coordinators())
+
+        node.handlers |= {
+            ShardChanged: self._shard_changed,
+            LeaseRenewed: self._lease_renewed,
+            LeaseEnded: self._lease_ended,
+            NodesFound: found,
+            LogProblems: self._problems,
+        }
+        node.tasks[_TASK] = self._look_at_clock
+
+    def _is_served(self, shard: int) -> bool:
+        return self.services[shard].shard.state is ShardState.ACTIVE
+
+    def step(self, event: Event, moment: Moment) -> list[Effect]:
+        """See `Node`."""
+        return self.step_many((event,), moment)
+
+    def step_many(self, events: Sequence[Event], moment: Moment) -> list[Effect]:
+        """See `Node`. What was appended in the step is written at its end: one batch a shard."""
+        self._clock.now = _boot(moment)
+        effects = self._node.step_many(events, moment)
+        if self._clock.changed:
+            while self._clock.changed:
+                self._take_effects(self.services[self._clock.changed.popitem()[0]], moment)
+            self._schedule(moment)
+            effects += self._node.effects
+            self._node.effects.clear()
+        return effects
+
+    # --- events ---
+
+    def _shard_changed(self, event: ShardChanged, moment: Moment) -> None:
+        service = self.services[event.shard]
+        service.happen(event.event, moment)
+        self._take_effects(service, moment)
+
+    def _lease_renewed(self, event: LeaseRenewed, moment: Moment) -> None:
+        self.lease.heartbeat_succeeded(event.sent_boot_ms)
+
+    def _lease_ended(self, event: LeaseEnded, moment: Moment) -> None:
+        self.lease.end()
+
+    def _problems(self, event: LogProblems, moment: Moment) -> None:
+        core = self._node.core
+        core.log_problems = event.problems
+        core.gauges["log_problems"] = len(event.problems)
+
+    # --- what follows ---
+
+    def _take_effects(self, service: ShardService, moment: Moment) -> None:
+        protocol = service.log.protocol
+        for effect in protocol.take_effects(self._clock.now):
+            if isinstance(effect, AskProducerId | WriteBatch | ReadLog):
+                self._node.effects.append(ShardRequest(effect))
+                continue
+            service.take(effect, moment)
+            if isinstance(effect, ShardHandedOver):
+                self._node.effects.append(HandedOver(protocol.index))
+        self._deadlines[protocol.index] = protocol.next_deadline_ms
+
+    def _schedule(self, moment: Moment) -> None:
+        """Have the protocols looked at when the first of them must be."""
+        soonest_ms = min(self._deadlines, default=_NEVER)
+        if soonest_ms < self._scheduled_ms:
+            self._scheduled_ms = soonest_ms
+            self._node.core.schedule(_TASK, moment.monotonic_ms + soonest_ms - moment.boot_ms)
+
+    def _look_at_clock(self, moment: Moment) -> None:
+        self._scheduled_ms = _NEVER
+        for index, deadline_ms in enumerate(self._deadlines):
+            if deadline_ms <= moment.boot_ms:
+                self._clock.changed[index] = None
+        if not self._clock.changed:
+            self._schedule(moment)
+
+
+def _boot(moment: Moment) -> BootMoment:
+    return BootMoment(moment.boot_ms, moment.wall_ms)

@@ -1,0 +1,20 @@
+"""Nodes as they know each other."""
+
+from typing import Final
+
+import msgspec
+
+COORDINATOR_IDS: Final = 1_000_000_000
+"""Added to a node's id: Kafka's clients know coordinators by ids that no broker of a cluster has."""
+NOBODY: Final = -1
+"""Node id of no node."""
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """A node. `addresses`: host and port for clients of each dialect, as they are told. `listeners`: those of its
+    listeners in front of brokers, by the broker's id."""
+
+    node_id: int
+    addresses: dict[str, tuple[str, int]] = {}
+    listeners: dict[int, tuple[str, int]] = {}
+    version: str = ""

@@ -1,0 +1,78 @@
+"""Placement of shards on the nodes of one cluster."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+
+from coordinator.cluster_node.events import NodesFound
+from coordinator.cluster_node.nodes import COORDINATOR_IDS, NOBODY, NodeView
+from coordinator.placement import AdvertisedAddress, Placement
+
+
+class NodesPlacement(Placement):
+    """Placement by the nodes' group as it was last heard of; `own` has this node's share of everything else.
+
+    Kafka's clients keep one address for an id, and brokers have ids of their own: so coordinators have others, whose
+    address is that of the node.
+    """
+
+    def __init__(self, own: Placement, is_served: Callable[[int], bool]) -> None:
+        """`is_served` tells whether this node serves a shard now, which it may have been given a moment ago."""
+        super().__init__(own.node_id, own.shards, own.addresses)
+        self._is_served = is_served
+        self._own = own
+        self._nodes: dict[int, NodeView] = {}
+        self._owners: tuple[int, ...] = ()
+
+    def found(self, event: NodesFound) -> None:
+        """Replace what is known."""
+        self._nodes = {node.node_id: node for node in event.nodes}
+        self._owners = event.owners
+
+    def owner_of(self, shard: int) -> int:
+        """Return the id of the node that has the shard; -1 if none has."""
+        return self._owners[shard] if shard < len(self._owners) else NOBODY
+
+    def is_mine(self, shard: int) -> bool:
+        """Until the owners are known, this node waits for every shard."""
+        return not self._owners or self.owner_of(shard) == self.node_id
+
+    def is_listed_by(self, shard: int, broker: int) -> bool:
+        """Tools ask every coordinator, and get what it has: at a listener of a broker, too."""
+        return self.is_mine(shard)
+
+    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
+        owner = self._nodes.get(self.owner_of(shard))
+        if owner is None or (owner.node_id == self.node_id and not self._is_served(shard)):
+            return None
+        return _address(owner, dialect)
+
+    def coordinators(self) -> dict[int, tuple[str, int]]:
+        """Return the address of each node by the id that Kafka's clients know it by."""
+        found = [_address(node, "kafka") for node in self._nodes.values()]
+        return {one.node_id: (one.host, one.port) for one in found if one is not None}
+
+    def listeners(self) -> dict[int, tuple[str, int]]:
+        """Return the listener in front of each broker that all nodes tell their clients, so that no client is sent from
+        one to another: a choice that changes for few brokers when a node comes or goes."""
+        brokers = {broker for node in self._nodes.values() for broker in node.listeners}
+        return {broker: self._chosen(broker).listeners[broker] for broker in brokers}
+
+    def _chosen(self, broker: int) -> NodeView:
+        able = [node for node in self._nodes.values() if broker in node.listeners]
+        return max(able, key=lambda node: blake2b(f"{broker}@{node.node_id}".encode(), digest_size=8).digest())
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(self._nodes)) or (self.node_id,)
+
+    def nodes(self, dialect: str) -> tuple[AdvertisedAddress, ...]:
+        if dialect == "kafka":
+            return self._own.nodes(dialect)
+        found = [_address(node, dialect) for node in self._nodes.values()]
+        return tuple(one for one in found if one is not None) or self._own.nodes(dialect)
+
+
+def _address(node: NodeView, dialect: str) -> AdvertisedAddress | None:
+    if dialect not in node.addresses:
+        return None
+    return AdvertisedAddress(node.node_id + (COORDINATOR_IDS if dialect == "kafka" else 0), *node.addresses[dialect])

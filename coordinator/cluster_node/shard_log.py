@@ -1,0 +1,135 @@
+"""A shard's log in the cluster, as the runtime sees it, and what may not be seen of a shard before its log is served
+here."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, MutableMapping
+
+from coordinator.cluster_log.cluster_shard import ClusterShard
+from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, BootMoment
+from coordinator.runtime.group import Group
+from coordinator.runtime.outbox import NEVER
+from partition_log.errors import AppendError, LogDamaged
+from partition_log.log.partition_log import PartitionLog
+from partition_log.log.state_snapshots import StateSnapshot
+from partition_log.store.limits import Appended
+from protocol.record_batch import BatchHeader, decode_records, read_header, record_bytes
+
+
+class LogClock:
+    """The moment of the present step, and the shards whose effects are to be taken at its end."""
+
+    def __init__(self, now: BootMoment) -> None:
+        self.now = now
+        self.changed: dict[int, None] = {}
+
+
+class Unwritten:
+    """Appends of all shards that are not durable: their bytes may be `most_bytes`."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+
+
+class ClusterLog:
+    """A `ShardLog` over the protocol of one shard. It replays nothing by itself: what was durable comes as news of the
+    protocol, before the shard is served and also while another node serves it."""
+
+    files: PartitionLog | None = None
+    start_offset = next_offset = size_bytes = 0
+
+    def __init__(self, protocol: ClusterShard, clock: LogClock, unwritten: Unwritten, max_batch_bytes: int) -> None:
+        self.name = f"{OFFSETS_LOG_TOPIC}-{protocol.index}"
+        self.protocol = protocol
+        self.last = 0
+        """Position of the last append."""
+        self._clock = clock
+        self._max_batch_bytes = max_batch_bytes
+        self._unwritten = unwritten
+        self._sizes: deque[tuple[int, int]] = deque()
+
+    def append(self, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
+        """See `ShardLog`. A batch of the runtime goes into one of the cluster's, whose brokers limit it, `must_fit` or
+        not."""
+        if len(batch) > self._max_batch_bytes:
+            return AppendError.RECORD_TOO_LARGE
+        if self._unwritten.bytes + len(batch) > self._unwritten.most_bytes:
+            return AppendError.TOO_FAR_BEHIND
+        header = read_header(batch)
+        assert header.producer_id < 0, "no dialect offers transactions of groups"
+        records = decode_records(record_bytes(header, batch), header)
+        position = self.protocol.append([(record.key or b"", record.value) for record in records], self._clock.now)
+        self._clock.changed[self.protocol.index] = None
+        if position is None:
+            return AppendError.NOT_OWNED
+        self.last = position
+        self._sizes.append((position, len(batch)))
+        self._unwritten.bytes += len(batch)
+        return Appended(-1, -1, position)
+
+    def barrier(self) -> int:
+        """Return the position that reads wait for: see `LeasedOutbox`."""
+        position = self.protocol.read_position(self._clock.now)
+        if position:
+            self.last = max(self.last, position)
+        if position != 0:
+            self._clock.changed[self.protocol.index] = None
+        return NEVER if position is None else position
+
+    def written(self, position: int) -> None:
+        """Note that the log is durable up to the position; of a log that is lost, nothing is awaited any more."""
+        while self._sizes and self._sizes[0][0] <= position:
+            self._unwritten.bytes -= self._sizes.popleft()[1]
+
+    def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """See `ShardLog`."""
+        return iter(())
+
+    def bytes_from(self, offset: int) -> int:
+        """See `ShardLog`."""
+        return 0
+
+    def newest_state_snapshot(self) -> StateSnapshot | None:
+        """See `ShardLog`."""
+        return None
+
+    def note_damage(self, damage: LogDamaged) -> None:
+        """See `ShardLog`."""
+
+
+class ServedGroups(MutableMapping[str, Group]):
+    """The node's directory, as one shard sees it: its groups stand there only while it is served here."""
+
+    def __init__(self, directory: MutableMapping[str, Group]) -> None:
+        self._directory = directory
+        self.is_served = False
+        """True between `serve` and `withdraw`."""
+
+    def serve(self, groups: Mapping[str, Group]) -> None:
+        """List these groups, and those that come, until `withdraw`."""
+        self._directory.update(groups)
+        self.is_served = True
+
+    def withdraw(self, groups: Mapping[str, Group]) -> None:
+        """List none of these groups, nor those that come."""
+        if self.is_served:
+            for group_id in groups:
+                self._directory.pop(group_id, None)
+        self.is_served = False
+
+    def __getitem__(self, group_id: str) -> Group:
+        return self._directory[group_id]
+
+    def __setitem__(self, group_id: str, group: Group) -> None:
+        if self.is_served:
+            self._directory[group_id] = group
+
+    def __delitem__(self, group_id: str) -> None:
+        if self.is_served:
+            del self._directory[group_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._directory)
+
+    def __len__(self) -> int:
+        return len(self._directory)

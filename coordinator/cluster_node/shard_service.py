@@ -1,0 +1,106 @@
+"""One shard at one node: what its log says becomes state, and who owns it becomes service."""
+
+from collections.abc import Iterator
+
+from coordinator.clock import Moment
+from coordinator.cluster_log.effects import (
+    KeysToRepair,
+    LogReplayed,
+    ShardEffect,
+    ShardHandedOver,
+    ShardLost,
+    ShardOwned,
+    StateDropped,
+    WritesDurable,
+)
+from coordinator.cluster_log.events import OwnershipRevoked, ShardEvent
+from coordinator.cluster_node.repair import present_values
+from coordinator.cluster_node.replay import Replay
+from coordinator.cluster_node.shard_log import ClusterLog, LogClock, ServedGroups
+from coordinator.node.unloading import unload_shard
+from coordinator.runtime.loader import settle
+from coordinator.runtime.outbox import LeasedOutbox
+from coordinator.runtime.shard import Shard, ShardState
+from coordinator.runtime.slices import SlicedRequests
+
+
+class ShardService:
+    """The shard, its log, the replies that wait for that, and whether groups are served."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        log: ClusterLog,
+        outbox: LeasedOutbox,
+        groups: ServedGroups,
+        slices: SlicedRequests,
+        clock: LogClock,
+    ) -> None:
+        self.shard = shard
+        self.log = log
+        self.owned_since_ms = -1
+        """Clock reading when the shard was last claimed."""
+        self._outbox = outbox
+        self._groups = groups
+        self._replay = Replay(shard, slices, self._fail)
+        self._clock = clock
+        shard.state = ShardState.UNLOADED
+
+    def happen(self, event: ShardEvent, moment: Moment) -> None:
+        """Tell the protocol. Who is to hand the shard over takes nothing more at once."""
+        if isinstance(event, OwnershipRevoked):
+            self._stop(moment)
+        self.log.protocol.happen(event, self._clock.now)
+        self._clock.changed[self.shard.index] = None
+
+    def take(self, news: ShardEffect, moment: Moment) -> None:
+        """Do what the protocol says about state and service."""
+        match news:
+            case LogReplayed(records=records):
+                self._replay.feed(records)
+            case StateDropped():
+                self._replay.drop()
+            case ShardOwned():
+                self.owned_since_ms = moment.monotonic_ms
+                if self.shard.failure:
+                    self.shard.state = ShardState.FAILED
+                self._replay.then(self._begin)
+            case KeysToRepair(keys=keys):
+                self._replay.then(lambda: self._repair(keys))
+            case WritesDurable(position=position):
+                self.log.written(position)
+                self._outbox.release(position)
+            case ShardLost() | ShardHandedOver():
+                self._stop(moment)
+                self._outbox.lose(self.log.last)
+                self.log.written(self.log.last)
+
+    def _begin(self) -> Iterator[int]:
+        """Serve: the state is that of the log. Until then clients are told to look again, by an error that all of them
+        repeat: many take COORDINATOR_LOAD_IN_PROGRESS for the end of a commit."""
+        shard = self.shard
+        self._groups.serve(shard.groups)
+        shard.is_replaying = False
+        yield from settle(shard, lambda: self._replay.moment)
+        shard.state = ShardState.ACTIVE
+
+    def _repair(self, keys: tuple[bytes, ...]) -> Iterator[int]:
+        self.log.protocol.append(list(present_values(self.shard, keys)), self._clock.now)
+        self._clock.changed[self.shard.index] = None
+        yield len(keys)
+
+    def _fail(self, why: str) -> None:
+        """Serve nobody: half of a log must not be shown."""
+        is_owned = self.log.protocol.claim is not None
+        self._stop(self._replay.moment)
+        self._replay.drop()
+        self.shard.failure = why
+        if is_owned:
+            self.shard.state = ShardState.FAILED
+
+    def _stop(self, moment: Moment) -> None:
+        """Answer all that waits in groups, and take nothing more."""
+        if self._groups.is_served:
+            unload_shard(self.shard, moment)
+            self._groups.withdraw(self.shard.groups)
+        self.shard.state = ShardState.UNLOADED

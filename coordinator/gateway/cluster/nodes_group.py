@@ -1,0 +1,239 @@
+"""A node as a member of the nodes' group: which shards it owns, which it follows, and who owns the others
+(docs/spec/shared-log.md#5).
+
+`Membership` decides as for any member; here its partitions are shards. Nothing waits for an application: the group is
+polled at each step. Times are those of CLOCK_BOOTTIME, so that a member that slept knows it.
+"""
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from coordinator.cluster_log.events import (
+    FollowingWanted,
+    OwnershipGiven,
+    OwnershipLost,
+    OwnershipRevoked,
+    ShardEvent,
+)
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged
+from coordinator.gateway.cluster.nodes_protocol import NodesProtocol
+from coordinator.gateway.cluster.user_data import Candidate, OwnerTable
+from coordinator.node.events import Event
+from membership.core import Membership
+from membership.events import (
+    Assigned,
+    Closed,
+    Closing,
+    Fatal,
+    HangUp,
+    LostPartitions,
+    MemberEffect,
+    MemberEvent,
+    Polled,
+    Released,
+    Revoked,
+    SendRequest,
+    TimePassed,
+)
+from membership.member import MemberSettings
+from membership.topic_partition import TopicPartition
+
+_ASSIGNOR = "cooperative-sticky"
+_REFUSED_PAUSE_MS = 1_000
+"""Pause after a refusal, before the member tries again."""
+_REQUEST_TIMEOUT_MS = 2_000
+"""Silence after which another broker is asked: a coordinator that stands still must be noticed within a session."""
+_NO_POLL_LIMIT_MS = 2**31 - 1
+"""Nothing is to be polled here but by this module."""
+
+
+class Follows(enum.Enum):
+    """Choice of the other nodes' shards whose logs a node follows."""
+
+    INHERITED = "inherited"
+    ALL = "all"
+    NONE = "none"
+
+
+class NodesGroupSettings(NamedTuple):
+    """Settings of the member. `topic` has a partition for each shard."""
+
+    group_id: str
+    topic: str
+    session_ms: int
+    heartbeat_ms: int
+    follows: Follows
+
+
+class GroupStep(NamedTuple):
+    """Results of an event: requests for brokers, and events for the node, each in order."""
+
+    requests: list[SendRequest | HangUp]
+    events: list[Event]
+
+
+class NodesGroup:
+    """The member. `problem` is why it gets no shards, for the operator; empty while nothing is wrong."""
+
+    def __init__(self, settings: NodesGroupSettings, me: Candidate, jitter: Callable[[], float]) -> None:
+        self.problem = ""
+        self.is_id_taken = False
+        """True once it is certain that another living node has the id: this one will get nothing."""
+        self.table: OwnerTable | None = None
+        self._settings = settings
+        self._me = me
+        self._protocol = NodesProtocol(settings.topic, me)
+        self._membership = Membership(self._member_settings(settings), (settings.topic,), jitter, self._protocol)
+        self._unreleased: set[int] = set()
+        """Shards that the node was told to hand over, and has not yet."""
+        self._followed: frozenset[int] = frozenset()
+        self._lease_from_ms = -1
+        self._pause_until_ms = 0
+        self._rival: tuple[Candidate, int] | None = None
+        """The other node with this id, and when it was first seen."""
+        self._is_leaving = False
+
+    @staticmethod
+    def _member_settings(settings: NodesGroupSettings) -> MemberSettings:
+        return MemberSettings(
+            group_id=settings.group_id,
+            assignors=(_ASSIGNOR,),
+            session_timeout_ms=settings.session_ms,
+            heartbeat_interval_ms=settings.heartbeat_ms,
+            max_poll_interval_ms=_NO_POLL_LIMIT_MS,
+            rebalance_timeout_ms=2 * settings.session_ms,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+        )
+
+    # --- in ---
+
+    def step(self, event: MemberEvent, now_ms: int) -> GroupStep:
+        """Hand the member an answer or the time, and return what comes of it."""
+        done = GroupStep([], [])
+        self._hand(event, now_ms, done)
+        if now_ms >= self._pause_until_ms and not self._is_leaving:
+            self._pause_until_ms = 0
+            self._hand(Polled(), now_ms, done)
+        self._note_lease(done)
+        self._judge_rival()
+        return done
+
+    def leave(self, now_ms: int) -> GroupStep:
+        """Hand everything over, and then leave."""
+        self._is_leaving = True
+        return self.step(Closing(), now_ms)
+
+    def handed_over(self, shard: int, now_ms: int) -> GroupStep:
+        """Note that another node may have the shard; the last of those that were revoked lets the member go on."""
+        was_waiting = bool(self._unreleased)
+        self._unreleased.discard(shard)
+        return self.step(Released() if was_waiting and not self._unreleased else TimePassed(), now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """Return when `TimePassed` is due; None: only an answer will change anything."""
+        deadlines = [self._membership.next_deadline_ms, self._pause_until_ms or None]
+        return min((one for one in deadlines if one is not None), default=None)
+
+    @property
+    def is_placed(self) -> bool:
+        """True while this node is one of those among which the shards are shared out."""
+        holder = None if self.table is None else self.table.holder(self._me.node.node_id)
+        return holder is not None and holder.incarnation == self._me.incarnation
+
+    @property
+    def is_closed(self) -> bool:
+        """True once the member has left."""
+        return self._membership.is_closed
+
+    # --- out ---
+
+    def _hand(self, event: MemberEvent, now_ms: int, done: GroupStep) -> None:
+        self._carry_out(self._membership.step(event, now_ms), now_ms, done)
+
+    def _carry_out(self, effects: Iterable[MemberEffect], now_ms: int, done: GroupStep) -> None:
+        for effect in effects:
+            match effect:
+                case SendRequest() | HangUp():
+                    done.requests.append(effect)
+                case Revoked(partitions=partitions) | LostPartitions(partitions=partitions, still_counts=True):
+                    self._revoke(partitions, done)
+                case LostPartitions(partitions=partitions):
+                    self._lose(partitions, now_ms, done)
+                case Assigned():
+                    self._assigned(effect, now_ms, done)
+                case Fatal(reason=reason):
+                    self.problem = reason
+                    self._pause_until_ms = now_ms + _REFUSED_PAUSE_MS
+                case Closed():
+                    done.events.append(LeaseEnded())
+
+    def _revoke(self, partitions: tuple[TopicPartition, ...], done: GroupStep) -> None:
+        self._unreleased = {one.partition for one in partitions}
+        done.events.extend(_all(self._unreleased, OwnershipRevoked()))
+
+    def _lose(self, partitions: tuple[TopicPartition, ...], now_ms: int, done: GroupStep) -> None:
+        """Stop at once: others may have the shards already."""
+        self._unreleased.clear()
+        done.events.append(LeaseEnded())
+        done.events.extend(_all((one.partition for one in partitions), OwnershipLost()))
+        self._hand(Released(), now_ms, done)
+
+    def _assigned(self, effect: Assigned, now_ms: int, done: GroupStep) -> None:
+        self._note_lease(done)  # a shard is claimed within the lease only
+        self.problem = ""
+        table = self.table = self._protocol.table
+        if table is None:
+            self.problem = "the leader of the nodes' group told no table of owners that this version understands"
+            return
+        self._note_rival(table, now_ms)
+        done.events.append(NodesFound(tuple(one.node for one in table.nodes), table.owners))
+        done.events.extend(_all((one.partition for one in effect.added), OwnershipGiven()))
+        self._follow(table, done)
+
+    def _follow(self, table: OwnerTable, done: GroupStep) -> None:
+        me = self._me.node.node_id
+        others = {shard for shard, owner in enumerate(table.owners) if owner != me}
+        if self._settings.follows is Follows.NONE:
+            wanted = frozenset[int]()
+        elif self._settings.follows is Follows.ALL:
+            wanted = frozenset(others)
+        else:
+            wanted = frozenset(shard for shard in others if table.heirs[shard] == me)
+        done.events.extend(_all(self._followed - wanted, FollowingWanted(is_wanted=False)))
+        done.events.extend(_all(wanted - self._followed, FollowingWanted(is_wanted=True)))
+        self._followed = wanted
+
+    def _note_lease(self, done: GroupStep) -> None:
+        sent_ms = self._membership.lease_from_ms
+        if sent_ms is not None and sent_ms > self._lease_from_ms:
+            self._lease_from_ms = sent_ms
+            done.events.append(LeaseRenewed(sent_ms))
+
+    # --- another node with this one's id ---
+
+    def _note_rival(self, table: OwnerTable, now_ms: int) -> None:
+        """Look whether another node has this one's id."""
+        holder = table.holder(self._me.node.node_id)
+        if holder is None or self.is_placed:
+            self._rival = None
+        elif self._rival is None or self._rival[0].incarnation != holder.incarnation:
+            self._rival = holder, now_ms
+
+    def _judge_rival(self) -> None:
+        """Say that the id is taken once the other node must be alive. If it was killed while it joined, it is evicted
+        within a session, of which the members hear."""
+        if self._rival is None or not self._membership.is_steady:
+            return
+        holder, since_ms = self._rival
+        if self._lease_from_ms > since_ms + self._settings.session_ms:
+            self.is_id_taken = True
+            told = ", ".join(f"{host}:{port}" for host, port in holder.node.addresses.values())
+            self.problem = (
+                f"node.id {holder.node.node_id} is that of a musterd which lives ({told}): give this one another"
+            )
+
+
+def _all(shards: Iterable[int], event: ShardEvent) -> list[Event]:
+    return [ShardChanged(shard, event) for shard in sorted(shards)]

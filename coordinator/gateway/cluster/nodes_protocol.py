@@ -1,0 +1,105 @@
+"""The group protocol of nodes: that of consumers with a cooperative, sticky assignor, so that Kafka's tools show who
+owns which shard, and with words of nodes in the user data.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from coordinator.cluster_node.nodes import NOBODY
+from coordinator.gateway.cluster.user_data import (
+    Candidate,
+    OwnerTable,
+    decode_candidate,
+    decode_table,
+    encode_candidate,
+    encode_table,
+)
+from membership.assignors import Assignment, Subscriber, assign_cooperative_sticky
+from membership.consumer_group import ConsumerProtocol, subscriber_of
+from membership.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from membership.member import MemberState
+from membership.topic_partition import TopicPartition
+from protocol.messages.topics import MetadataReply
+
+
+class NodesProtocol(ConsumerProtocol):
+    """Group protocol of one node. `table` is that of the newest assignment; None if it had none that can be read."""
+
+    def __init__(self, topic: str, me: Candidate) -> None:
+        self.table: OwnerTable | None = None
+        self._topic = topic
+        self._me = me
+
+    def encode_subscription(self, m: MemberState, protocol: str) -> bytes:
+        """Encode the shards that the node has, and who it is."""
+        user_data = encode_candidate(self._me, m.last_generation_id)
+        return encode_subscription(ConsumerSubscription(m.topics, user_data, m.held, m.generation_id))
+
+    def assign(self, m: MemberState, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+        """Share out the shards among the nodes, one of each id, and tell every member the whole table."""
+        nodes = _one_of_each_id([subscriber_of(one) for one in m.roster])
+        living = {subscriber.member_id: candidate for subscriber, candidate in nodes}
+        subscribers = [subscriber for subscriber, _ in nodes]
+        shares = assign_cooperative_sticky(partition_counts, subscribers)
+        # What a node is to hand over is nobody's in this round. Clients wait until a coordinator is named, and give up
+        # on one that does not serve yet.
+        owners = {one: member_id for member_id, share in shares.items() for one in share}
+        heirs = _heirs(partition_counts, subscribers, shares)
+        places = [TopicPartition(self._topic, index) for index in range(partition_counts.get(self._topic, 0))]
+
+        def ids_of(found: Mapping[TopicPartition, str]) -> tuple[int, ...]:
+            return tuple(living[found[one]].node.node_id if one in found else NOBODY for one in places)
+
+        user_data = encode_table(OwnerTable(tuple(living.values()), ids_of(owners), ids_of(heirs)))
+        return {
+            one.member_id: encode_assignment(ConsumerAssignment(tuple(shares.get(one.member_id, ())), user_data))
+            for one in m.roster
+        }
+
+    def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+        read = decode_assignment(assignment)
+        self.table = decode_table(read.user_data)
+        return read.partitions
+
+
+def _one_of_each_id(members: Sequence[Subscriber]) -> list[tuple[Subscriber, Candidate]]:
+    """Return the members that are nodes. Of several with one id the one that was in the newest generation has it, and
+    among new ones the older."""
+    found: dict[int, tuple[Subscriber, Candidate]] = {}
+    for one in members:
+        candidate = decode_candidate(one.user_data)
+        if candidate is None:
+            continue
+        rival = found.get(candidate.node.node_id)
+        if rival is None or _precedence(one, candidate) < _precedence(*rival):
+            found[candidate.node.node_id] = one, candidate
+    return [found[node_id] for node_id in sorted(found)]
+
+
+def _precedence(one: Subscriber, candidate: Candidate) -> tuple[int, str]:
+    return -one.generation_id, candidate.incarnation
+
+
+def _holding(subscribers: Iterable[Subscriber], shares: Assignment) -> list[Subscriber]:
+    """Return the members as they join once each has its share, and nothing else."""
+    return [replace(one, owned=tuple(shares[one.member_id])) for one in subscribers]
+
+
+def _heirs(
+    counts: Mapping[str, int], subscribers: Sequence[Subscriber], shares: Assignment
+) -> dict[TopicPartition, str]:
+    """Return who would get each partition if its owner died: what the assignor will decide then."""
+    heirs: dict[TopicPartition, str] = {}
+    for gone in subscribers:
+        orphans = set(shares[gone.member_id])
+        left = _holding((one for one in subscribers if one is not gone), shares)
+        for member_id, share in assign_cooperative_sticky(counts, left).items():
+            heirs.update((one, member_id) for one in share if one in orphans)
+    return heirs

@@ -1,0 +1,55 @@
+"""Words that nodes send each other through their group: a member about itself when it joins, the leader about all of
+them with the assignment. Both are msgpack, and later fields are passed over.
+"""
+
+import msgspec
+
+from coordinator.cluster_node.nodes import NodeView
+from membership.assignors.user_data import cooperative_user_data
+
+_GENERATION_BYTES = len(cooperative_user_data((), -1))
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A node that joins. `incarnation` is another at each start; of two nodes with one id the smaller is the older."""
+
+    node: NodeView
+    incarnation: str
+
+
+class OwnerTable(msgspec.Struct, frozen=True):
+    """The living nodes, and by shard the id of its owner, and of the node that would inherit it."""
+
+    nodes: tuple[Candidate, ...] = ()
+    owners: tuple[int, ...] = ()
+    heirs: tuple[int, ...] = ()
+
+    def holder(self, node_id: int) -> Candidate | None:
+        """Return the living node of this id."""
+        return next((one for one in self.nodes if one.node.node_id == node_id), None)
+
+
+def encode_candidate(candidate: Candidate, generation_id: int) -> bytes:
+    """Encode the user data of a subscription. It begins like that of any member with a cooperative assignor."""
+    return cooperative_user_data((), generation_id) + msgspec.msgpack.encode(candidate)
+
+
+def decode_candidate(data: bytes | None) -> Candidate | None:
+    """Return what a member says of itself; None: it is no node of ours."""
+    try:
+        return msgspec.msgpack.decode((data or b"")[_GENERATION_BYTES:], type=Candidate)
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def encode_table(table: OwnerTable) -> bytes:
+    """Encode the user data of an assignment."""
+    return msgspec.msgpack.encode(table)
+
+
+def decode_table(data: bytes | None) -> OwnerTable | None:
+    """Return the leader's table; None: it cannot be read."""
+    try:
+        return msgspec.msgpack.decode(data or b"", type=OwnerTable)
+    except (msgspec.DecodeError, ValueError):
+        return None

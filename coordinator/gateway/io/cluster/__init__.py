@@ -1,0 +1,1 @@
+"""EDGE: the log and the nodes' group at the cluster's brokers."""

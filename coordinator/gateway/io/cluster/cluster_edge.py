@@ -1,0 +1,147 @@
+"""EDGE: everything between a node whose shards are in the cluster's log and that cluster: topics, requests of shards,
+and the nodes' group."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from coordinator.cluster_log.events import ShardEvent
+from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.cluster_node.effects import HandedOver, ShardRequest
+from coordinator.cluster_node.events import LogProblems, ShardChanged
+from coordinator.cluster_node.nodes import NodeView
+from coordinator.config.config import ConfigError
+from coordinator.gateway.cluster.nodes_group import Follows, NodesGroup, NodesGroupSettings
+from coordinator.gateway.cluster.user_data import Candidate
+from coordinator.gateway.io.broker_client import RequestFailed
+from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.cluster.log_requests import LogRequests
+from coordinator.gateway.io.cluster.member import NodesMember
+from coordinator.gateway.io.cluster.preparation import Preparation
+from coordinator.gateway.io.tasks import Tasks
+from coordinator.node.effects import Effect
+from coordinator.node.events import Event
+
+log = structlog.get_logger()
+
+_RETRY_S = 1.0
+
+
+class NodeServer(Protocol):
+    """Server of the node, from which effects come, and to which events go."""
+
+    def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None: ...
+    def happen(self, event: Event) -> None: ...
+
+
+class ClusterPlan(NamedTuple):
+    """Configuration of the edge. `copies`: replicas of topics that it makes."""
+
+    node_id: int
+    shards: int
+    copies: int
+    group_id: str
+    heartbeat_ms: int
+    follows: Follows
+    settings: ClusterLogSettings
+    leaves_within_s: float = 10.0
+    """Time for brokers that do not answer a node which hands its shards over."""
+
+
+class ClusterEdge:
+    """One node's part in the cluster's log."""
+
+    def __init__(self, server: NodeServer, plan: ClusterPlan, link: ClusterLink) -> None:
+        self._server = server
+        self._plan = plan
+        self._link = link
+        self._requests = LogRequests(link, OFFSETS_LOG_TOPIC, self._answer)
+        self._tasks = Tasks("ClusterEdge")
+        self._member: NodesMember | None = None
+        self._has_left = False
+        self._problems: tuple[str, ...] | None = None
+        self._told: tuple[str, ...] | None = None
+        server.carry_out(ShardRequest, self._send)
+        server.carry_out(HandedOver, self._handed_over)
+
+    # --- the start ---
+
+    async def prepare(self) -> None:
+        """Make and check the topics, and have the brokers prove that they fence; wait for a cluster that cannot be
+        reached. Raises ConfigError."""
+        plan, why = self._plan, ""
+        preparation = Preparation(self._link, plan.shards, plan.copies, plan.node_id, plan.settings)
+        while self._problems is None:
+            try:
+                self._problems = await preparation.run()
+            except RequestFailed as failed:
+                if str(failed) != why:
+                    why = str(failed)
+                    log.warning("the log of the cluster cannot be reached: no group is served yet", why=why)
+                await asyncio.sleep(_RETRY_S)
+        for problem in self._problems:
+            log.warning("the log of the cluster is not safe", why=problem)
+
+    async def start(self, node: NodeView) -> None:
+        """Join the nodes' group, and return once its owners are known. The node must run. Raises ConfigError."""
+        await self.prepare()
+        plan = self._plan
+        settings = NodesGroupSettings(
+            plan.group_id, OFFSETS_LOG_TOPIC, plan.settings.session_ms, plan.heartbeat_ms, plan.follows
+        )
+        incarnation = f"{time.time_ns():020}-{random.getrandbits(32):08x}"
+        group = NodesGroup(settings, Candidate(node, incarnation), random.random)
+        member = self._member = NodesMember(group, self._link, self._server.happen)
+        member.start()
+        while not group.is_placed:
+            if group.problem:
+                raise ConfigError(group.problem)
+            await member.changed.wait()
+            member.changed.clear()
+        self._tasks.start(self._watch(member))
+
+    async def _watch(self, member: NodesMember) -> None:
+        """Tell the node what is wrong, as it changes."""
+        while True:
+            problem = member.group.problem
+            if problem and (self._told is None or problem not in self._told):
+                log.error("this node is given no shards", why=problem)
+            problems = (*(self._problems or ()), *((problem,) if problem else ()))
+            if problems != self._told:
+                self._told = problems
+                self._server.happen(LogProblems(problems))
+            await member.changed.wait()
+            member.changed.clear()
+
+    # --- the end ---
+
+    async def leave(self) -> None:
+        """Hand every shard over, while the node still serves, and leave the nodes' group; once."""
+        await self._tasks.stop()
+        if self._member is not None and not self._has_left:
+            self._has_left = True
+            await self._member.leave(self._plan.leaves_within_s)
+
+    async def stop(self) -> None:
+        """Leave, and close the connections."""
+        await self.leave()
+        if self._member is not None:
+            await self._member.stop()
+        await self._requests.stop()
+        await self._link.stop()
+
+    # --- the node's effects ---
+
+    def _send(self, effect: ShardRequest) -> None:
+        self._requests.send(effect.request)
+
+    def _answer(self, shard: int, event: ShardEvent) -> None:
+        self._server.happen(ShardChanged(shard, event))
+
+    def _handed_over(self, effect: HandedOver) -> None:
+        if self._member is not None:
+            self._member.handed_over(effect.shard)

@@ -1,0 +1,73 @@
+"""EDGE: questions that any broker of the cluster answers, and what they tell of the brokers themselves."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
+
+from coordinator.gateway.io.broker_client import BrokerClient, HostPort, RequestFailed
+from coordinator.gateway.io.broker_clients import BrokerClients
+from protocol.messages import Message
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+
+OpenClient = Callable[[HostPort], Awaitable[BrokerClient]]
+R = TypeVar("R", bound=Message)
+
+TIMEOUT_S = 2.0
+"""Silence after which another broker is asked."""
+
+
+class ClusterLink:
+    """Connections for questions that are answered quickly. What may take long has connections of its own: a broker
+    answers one request of a connection after another. `mismatch` says why a reply is of another cluster."""
+
+    def __init__(
+        self, bootstrap: Iterable[HostPort], open_client: OpenClient, mismatch: Callable[[MetadataReply], str]
+    ) -> None:
+        self.open_client = open_client
+        self.clients = BrokerClients(open_client)
+        self._bootstrap = list(bootstrap)
+        self._mismatch = mismatch
+        self._brokers: dict[int, HostPort] = {}
+        self._failed: dict[HostPort, None] = {}
+        """Addresses that did not answer when they were last asked, the last to fail at the end."""
+
+    def address_of(self, broker: int) -> HostPort | None:
+        """Return the address of a broker; None while it is not known."""
+        return self._brokers.get(broker)
+
+    async def ask(self, message: Message, kind: type[R], timeout_s: float = TIMEOUT_S) -> R:
+        """Ask any broker, one after another until one answers. Raises RequestFailed."""
+        why = "no broker to ask"
+        for address in list(self._addresses()):
+            try:
+                return await self.ask_at(address, message, kind, timeout_s)
+            except RequestFailed as failed:
+                why = str(failed)
+                self._failed.pop(address, None)
+                self._failed[address] = None
+        raise RequestFailed(why)
+
+    async def ask_at(self, address: HostPort, message: Message, kind: type[R], timeout_s: float = TIMEOUT_S) -> R:
+        """Ask the broker there. Raises RequestFailed."""
+        reply = await (await self.clients.get(address)).ask(message, timeout_s)
+        assert isinstance(reply, kind)
+        self._failed.pop(address, None)
+        return reply
+
+    async def metadata(self, *topics: str) -> MetadataReply:
+        """Return what the cluster says of its brokers, and of these topics. Raises RequestFailed."""
+        reply = await self.ask(Metadata(tuple(MetadataTopic(name) for name in topics)), MetadataReply)
+        problem = self._mismatch(reply)
+        if problem or not reply.brokers:
+            raise RequestFailed(problem or "it names no brokers yet")
+        self._brokers = {one.node_id: (one.host, one.port) for one in reply.brokers}
+        self.clients.retain({*self._brokers.values(), *self._bootstrap})
+        return reply
+
+    def _addresses(self) -> Iterator[HostPort]:
+        known = dict.fromkeys([*self._brokers.values(), *self._bootstrap])
+        yield from (one for one in known if one not in self._failed)
+        yield from (one for one in self._failed if one in known)
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self.clients.stop()

@@ -1,0 +1,139 @@
+"""EDGE: makes and checks the topics of the log at a start, and has the brokers prove that they fence."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from coordinator.cluster_log.answers import WriteVerdict, verdict_on
+from coordinator.cluster_log.entries import fence_batch
+from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.config.config import ConfigError
+from coordinator.gateway.cluster.fence_proof import ProducerId, fault_of_brokers
+from coordinator.gateway.cluster.log_topics import (
+    PROOF_TOPIC,
+    LogFacts,
+    offsets_topic,
+    problems,
+    proof_topic,
+    refusal,
+    replicas,
+)
+from coordinator.gateway.io.broker_client import RequestFailed
+from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
+from coordinator.gateway.io.cluster.producer_ids import COORDINATOR_MOVED, ProducerIds
+from protocol.errors import ErrorCode
+from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
+from protocol.messages.data import (
+    Produce,
+    ProducePartition,
+    ProduceReply,
+    ProduceTopic,
+)
+from protocol.messages.topics import CreateTopics, CreateTopicsReply, MetadataReply, MetadataTopicReply
+
+_CREATE_TIMEOUT_MS = 20_000
+_PAUSE_S = 0.2
+_NOT_YET = COORDINATOR_MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS}
+_OFFSETS, _PROOF = OFFSETS_LOG_TOPIC, PROOF_TOPIC
+
+
+class Preparation:
+    """Acts of a start before the node takes part. `copies`: the replicas wanted of new topics."""
+
+    def __init__(self, link: ClusterLink, shards: int, copies: int, node_id: int, settings: ClusterLogSettings) -> None:
+        self._link = link
+        self._shards = shards
+        self._copies = copies
+        self._producer_ids = ProducerIds(link)
+        self._name = f"muster-proof-{node_id}"
+        self._settings = settings
+
+    async def run(self) -> tuple[str, ...]:
+        """Return what is unsafe. Raises ConfigError for what cannot be served, RequestFailed where the cluster must be
+        asked again."""
+        described = await self._topics()
+        facts = LogFacts(
+            len(described.brokers),
+            next(topic for topic in described.topics if topic.name == _OFFSETS),
+            await self._settings_of(ResourceType.TOPIC, _OFFSETS),
+            await self._settings_of(ResourceType.BROKER, str(described.brokers[0].node_id)),
+        )
+        if refused := refusal(facts, self._shards):
+            raise ConfigError(refused)
+        if fault := await fault_of_brokers(self._ask_id, self._write):
+            raise ConfigError(
+                f"offsets.log = cluster: these brokers do not fence a former owner ({fault}), so that two nodes could "
+                "overwrite each other's offsets: use offsets.log=local, with one node"
+            )
+        return tuple(problems(facts, self._settings))
+
+    # --- topics ---
+
+    async def _topics(self) -> MetadataReply:
+        """Return the metadata of both topics, which are made if they are not there, once every partition has a
+        leader."""
+        asked = False
+        while True:
+            described = await self._link.metadata(_OFFSETS, _PROOF)
+            missing = [topic.name for topic in described.topics if topic.error_code is not ErrorCode.NONE]
+            if not missing and all(_has_leaders(topic) for topic in described.topics):
+                return described
+            if missing and not asked:
+                await self._create(described, missing)
+                asked = True
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _create(self, described: MetadataReply, names: list[str | None]) -> None:
+        copies = replicas(self._copies, len(described.brokers))
+        topics = [topic for topic in (offsets_topic(self._shards, copies), proof_topic(copies)) if topic.name in names]
+        controller = self._link.address_of(described.controller_id)
+        message = CreateTopics(tuple(topics), _CREATE_TIMEOUT_MS)
+        timeout_s = _CREATE_TIMEOUT_MS / 1_000 + TIMEOUT_S
+        if controller is None:
+            reply = await self._link.ask(message, CreateTopicsReply, timeout_s)
+        else:
+            reply = await self._link.ask_at(controller, message, CreateTopicsReply, timeout_s)
+        for topic in reply.topics:
+            # Another node may have been faster.
+            if topic.error_code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                told = f"topic {topic.name} cannot be made: {topic.error_message or topic.error_code.name}"
+                raise RequestFailed(told) if topic.error_code.retriable else ConfigError(told)
+
+    async def _settings_of(self, kind: ResourceType, name: str) -> Mapping[str, str | None]:
+        """Return the settings; none where they may not be read."""
+        question = DescribeConfigs((DescribeConfigsResource(kind, name),))
+        address = self._link.address_of(int(name)) if kind is ResourceType.BROKER else None
+        if address is None:
+            reply = await self._link.ask(question, DescribeConfigsReply)
+        else:
+            reply = await self._link.ask_at(address, question, DescribeConfigsReply)
+        return {one.name: one.value for found in reply.results for one in found.configs}
+
+    # --- the proof ---
+
+    async def _ask_id(self) -> ProducerId:
+        while True:
+            reply = await self._producer_ids.ask(self._name)
+            if reply.error_code is ErrorCode.NONE:
+                return reply.producer_id, reply.producer_epoch
+            if reply.error_code not in _NOT_YET:
+                told = f"InitProducerId for the transactional id {self._name} is answered {reply.error_code.name}"
+                raise ConfigError(told)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _write(self, producer: ProducerId, sequence: int) -> ErrorCode:
+        batch = fence_batch((*producer, sequence), time.time_ns() // 1_000_000)
+        message = Produce((ProduceTopic(_PROOF, (ProducePartition(0, batch),)),), -1, int(TIMEOUT_S * 1_000))
+        while True:
+            described = await self._link.metadata(_PROOF)
+            leader = self._link.address_of(described.topics[0].partitions[0].leader_id)
+            if leader is not None:
+                reply = await self._link.ask_at(leader, message, ProduceReply, 2 * TIMEOUT_S)
+                error = reply.responses[0].partition_responses[0].error_code
+                if verdict_on(error) is not WriteVerdict.AGAIN:
+                    return error
+            await asyncio.sleep(_PAUSE_S)
+
+
+def _has_leaders(topic: MetadataTopicReply) -> bool:
+    return bool(topic.partitions) and all(one.leader_id >= 0 for one in topic.partitions)

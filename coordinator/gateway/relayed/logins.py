@@ -1,0 +1,249 @@
+"""Logins of native clients in front of a cluster: each step of `Login` is carried to a broker, which knows the users.
+The broker is asked over a connection of the client's own, and decides afterwards what the client may do."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from coordinator.accounts.audit import AuditEvent
+from coordinator.accounts.oauth import OAUTHBEARER, read_bearer
+from coordinator.accounts.plain import read_plain
+from coordinator.accounts.sasl import MECHANISMS
+from coordinator.accounts.scram import SCRAM_MECHANISMS, LoginRejected, ScramServer
+from coordinator.clock import Moment
+from coordinator.core.core import NEVER_MS, Connection, Core
+from coordinator.gateway.brokers import Brokers
+from coordinator.gateway.relayed.session import RelayedSession
+from coordinator.handlers.audited import sender
+from coordinator.node.effects import Effect, LogError
+from coordinator.node.events import Opened
+from coordinator.node.login_limits import FailedLogins
+from coordinator.node.serving import Serving
+from protocol.apis import BY_MESSAGE
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.login import HANDSHAKE_VERSION
+from protocol.messages import Message
+from protocol.messages.node import (
+    ErrorReply,
+    Login,
+    LoginReply,
+    SaslAuthenticate,
+    SaslAuthenticateReply,
+    SaslHandshake,
+    SaslHandshakeReply,
+)
+from protocol.session import RequestRef
+
+_NEWEST_AUTHENTICATE: Final = 2
+_PLAIN: Final = "PLAIN"
+_STEPS: Final = dict.fromkeys(SCRAM_MECHANISMS, 2)
+"""Messages of the client in a login, where it is not one."""
+
+
+class _Stage(Enum):
+    """Stage of a connection's login."""
+
+    NEW = "new"
+    WAITING = "waiting"
+    EXCHANGE = "exchange"
+    DONE = "done"
+
+
+class _State:
+    """Login of one connection. `steps` counts the client's messages that the broker has answered."""
+
+    __slots__ = ("connection", "is_known", "mechanism", "ref", "stage", "steps", "token", "username")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.is_known = False
+        """True once it has logged in: it may do so again on the same connection."""
+        self.mechanism = self.username = ""
+        self.ref = RequestRef(connection.number, 0)
+        self.stage = _Stage.NEW
+        self.steps = 0
+        self.token = b""
+
+    @property
+    def session(self) -> RelayedSession:
+        assert isinstance(self.connection.session, RelayedSession)
+        return self.connection.session
+
+
+class RelayedLogins:
+    """Logins of native connections, which must log in while `is_required`."""
+
+    def __init__(self, core: Core, serving: Serving, effects: list[Effect], brokers: Brokers) -> None:
+        self.is_required = False
+        self._core = core
+        self._serving = serving
+        self._effects = effects
+        self._brokers = brokers
+        self._states: dict[int, _State] = {}
+        self._failed = FailedLogins()
+        serving.on_opened.append(self.opened)
+        serving.on_closed.append(self.closed)
+        serving.admit = self.admit
+
+    def require(self, *, is_required: bool) -> None:
+        """Begin or cease to ask connections for a login, those that are there included."""
+        self.is_required = is_required and self._core.config.relays_logins
+        for state in self._states.values():
+            self._guard(state)
+
+    def _guard(self, state: _State) -> None:
+        state.connection.is_guarded = self.is_required
+        if not state.is_known:
+            state.connection.session_ends_ms = -NEVER_MS if self.is_required else NEVER_MS
+
+    def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
+        """Ask a new native connection for a login."""
+        if isinstance(connection.session, RelayedSession):
+            state = self._states[connection.number] = _State(connection)
+            self._guard(state)
+
+    def closed(self, number: int) -> None:
+        """Forget a closed connection."""
+        self._states.pop(number, None)
+
+    def admit(self, connection: Connection, message: Message, moment: Moment) -> None:
+        """Raise ProtocolViolation for a request of a connection that must log in first."""
+        state = self._states.get(connection.number)
+        if state is None or isinstance(message, Login):
+            return
+        if not state.is_known:
+            raise ProtocolViolation(f"{type(message).__name__} is sent before the login is done")
+        self._core.count("connections_login_expired")
+        raise ProtocolViolation("its login has expired, and the client did not log in again")
+
+    def forward(self, ref: RequestRef, message: Message, finish: Callable[[Message, int], Message]) -> bool:
+        """Send the request to the client's broker, in the client's name; `finish` makes the client's reply, at a time.
+        Return False for a client that has not logged in."""
+        state = self._states.get(ref.connection)
+        if state is None or not state.is_known:
+            return False
+        request = BY_MESSAGE[type(message)].request
+
+        def heard(reply: Message, moment: Moment) -> None:
+            self._core.outbox.send(ref, finish(reply, moment.monotonic_ms))
+
+        if not state.session.ask(message, request.oldest, request.newest, heard):
+            text = f"the brokers speak no version of {type(message).__name__} that has room for it"
+            self._core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
+        return True
+
+    # -------------------------------------------------------------------------------------------------------- a login
+
+    def login(self, core: Core, ref: RequestRef, message: Login, moment: Moment) -> None:
+        """Carry one step of a login to the broker."""
+        state = self._states[ref.connection]
+        is_next = state.stage is _Stage.EXCHANGE and state.mechanism == message.mechanism
+        if not is_next and state.stage not in (_Stage.NEW, _Stage.DONE):
+            raise ProtocolViolation("Login is sent during another login")
+        state.ref, state.token = ref, message.auth_bytes
+        if is_next:
+            self._authenticate(state)
+        else:
+            self._begin(state, message, moment)
+
+    def _begin(self, state: _State, message: Login, moment: Moment) -> None:
+        state.mechanism, state.steps, state.username = message.mechanism, 0, ""
+        if self._failed.is_limited(state.connection.peer_host, moment.monotonic_ms):
+            self._core.count("logins_limited")
+            raise ProtocolViolation("too many logins from its address have failed")
+        if message.mechanism not in MECHANISMS:
+            why = f"{message.mechanism[:100]!r} is not relayed to brokers; {', '.join(MECHANISMS)} are"
+            self._refuse(state, ErrorCode.UNSUPPORTED_SASL_MECHANISM, why, moment)
+            return
+        if not self._brokers.is_reachable:
+            why = f"the cluster knows the users, and no broker can be asked: {self._brokers.reason}"
+            self._refuse(state, ErrorCode.BROKER_NOT_AVAILABLE, why, moment)
+            return
+        try:
+            state.username = username_of(message)
+        except LoginRejected as wrong:
+            self._refuse(state, ErrorCode.SASL_AUTHENTICATION_FAILED, str(wrong), moment)
+            return
+        state.session.begin_login()
+        state.stage = _Stage.WAITING
+        handshake = SaslHandshake(message.mechanism)
+
+        def heard(reply: Message, later: Moment) -> None:
+            assert isinstance(reply, SaslHandshakeReply)
+            if reply.error_code:
+                offered = f"the brokers have {', '.join(reply.mechanisms) or 'none'}, not {message.mechanism}"
+                self._refuse(state, reply.error_code, offered, later)
+            else:
+                self._authenticate(state)
+
+        state.session.ask(handshake, HANDSHAKE_VERSION, HANDSHAKE_VERSION, heard)
+
+    def _authenticate(self, state: _State) -> None:
+        state.stage = _Stage.WAITING
+
+        def heard(reply: Message, later: Moment) -> None:
+            assert isinstance(reply, SaslAuthenticateReply)
+            state.steps += 1
+            if reply.error_code:
+                self._refuse(state, reply.error_code, reply.error_message or reply.error_code.name, later)
+            elif state.steps < _STEPS.get(state.mechanism, 1) or (state.mechanism == OAUTHBEARER and reply.auth_bytes):
+                state.stage = _Stage.EXCHANGE
+                self._core.outbox.send(state.ref, LoginReply(reply.auth_bytes))
+            else:
+                self._finish(state, reply, later)
+
+        state.session.ask(SaslAuthenticate(state.token), 0, _NEWEST_AUTHENTICATE, heard)
+        state.token = b""
+
+    def _finish(self, state: _State, reply: SaslAuthenticateReply, moment: Moment) -> None:
+        connection, lifetime_ms = state.connection, reply.session_lifetime_ms
+        state.stage, state.is_known = _Stage.DONE, True
+        connection.principal, connection.client = f"User:{state.username}", None
+        connection.session_ends_ms = moment.monotonic_ms + lifetime_ms if lifetime_ms else NEVER_MS
+        state.session.logged_in()
+        state.session.end_login()
+        self._core.count("logins")
+        told = {**sender(self._core, state.ref), "mechanism": state.mechanism}
+        self._core.audit.tell(AuditEvent.LOGIN, moment, told)
+        answer = LoginReply(reply.auth_bytes, done=True, session_lifetime_ms=max(lifetime_ms, 0))
+        self._core.outbox.send(state.ref, answer)
+
+    def _refuse(self, state: _State, code: ErrorCode, why: str, moment: Moment) -> None:
+        """Answer a failed login, and close the connection. The broker has waited before it refused."""
+        host = state.connection.peer_host
+        if code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+            self._failed.add(host, moment.monotonic_ms)
+        self._core.count("logins_failed")
+        about = {**sender(self._core, state.ref), "principal": "", "user": state.username, "why": why}
+        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
+        shown = f" as {state.username[:200]!r}" if state.username else ""
+        self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
+        self._core.outbox.send(state.ref, LoginReply(error_code=code, error_message=why))
+        state.connection.has_ended = True
+        self._serving.touched[state.connection.number] = state.connection
+
+
+def username_of(message: Login) -> str:
+    """Return the user that the client's first message names; the broker decides whether it is that user. Raises
+    LoginRejected."""
+    if message.mechanism == _PLAIN:
+        return read_plain(message.auth_bytes)[0]
+    if message.mechanism == OAUTHBEARER:
+        name, token = read_bearer(message.auth_bytes)
+        return name or _subject(token)
+    return ScramServer(SCRAM_MECHANISMS[message.mechanism]).read_first(message.auth_bytes)
+
+
+def _subject(token: str) -> str:
+    """Return the subject of a token that the broker is to check; empty if it has none."""
+    _, _, rest = token.partition(".")
+    payload = rest.partition(".")[0]
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (binascii.Error, ValueError):
+        return ""
+    found = claims.get("sub") if isinstance(claims, dict) else None
+    return found if isinstance(found, str) else ""

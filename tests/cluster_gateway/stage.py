@@ -1,0 +1,182 @@
+"""The nodes' group on a stage: members as they are, a coordinator as it is, one clock. What a node would do with its
+shards is done at once, unless it `drains`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from coordinator.cluster_log.events import (
+    FollowingWanted,
+    OwnershipGiven,
+    OwnershipLost,
+    OwnershipRevoked,
+    ShardEvent,
+)
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged
+from coordinator.cluster_node.nodes import NodeView
+from coordinator.gateway.cluster.nodes_group import Follows, GroupStep, NodesGroup, NodesGroupSettings
+from coordinator.gateway.cluster.user_data import Candidate
+from coordinator.node.events import Call
+from membership.events import CallFailed, Replied, SendRequest, TimePassed
+from protocol.messages import Message
+from protocol.messages.groups import JoinGroup, JoinProtocol
+from tests.node.desk import Desk
+
+TOPIC, SHARDS = "shards", 12
+SESSION_MS, BEAT_MS = 6_000, 300
+
+
+class StagedNode:
+    """A node with no more than its shards. `now_ms` is the stage's while it is awake."""
+
+    def __init__(self, stage: "Stage", node_id: int, incarnation: str, follows: Follows, says: bytes) -> None:
+        self.stage = stage
+        self._says = says
+        self.node_id = node_id
+        self.owned: set[int] = set()
+        self.followed: set[int] = set()
+        self.draining: set[int] = set()
+        self.drains = self.is_cut = self.is_gone = False
+        self.leases: list[int] = []
+        """Times from which the lease ran, the newest last; emptied when it ends."""
+        self.found: NodesFound | None = None
+        view = NodeView(node_id, {"kafka": (f"node-{node_id}", 9092)})
+        settings = NodesGroupSettings("__muster_nodes", TOPIC, SESSION_MS, BEAT_MS, follows)
+        self.group = NodesGroup(settings, Candidate(view, incarnation), lambda: 0.5)
+        self.take(self.group.step(TimePassed(), stage.now_ms))
+
+    def take(self, step: GroupStep) -> None:
+        for event in step.events:
+            match event:
+                case LeaseRenewed(sent_boot_ms=sent_ms):
+                    self.leases.append(sent_ms)
+                case LeaseEnded():
+                    self.leases.clear()
+                case NodesFound():
+                    self.found = event
+                case ShardChanged(shard=shard, event=change):
+                    self._change(shard, change)
+        for request in step.requests:
+            if isinstance(request, SendRequest):
+                message = request.message
+                if isinstance(message, JoinGroup) and self._says:
+                    message = replace(message, protocols=(JoinProtocol(message.protocols[0].name, self._says),))
+                self.stage.send(self, request.call, message)
+
+    def _change(self, shard: int, change: ShardEvent) -> None:
+        match change:
+            case OwnershipGiven():
+                self.stage.given(self, shard)
+            case OwnershipRevoked() if self.drains:
+                self.draining.add(shard)
+            case OwnershipRevoked():
+                self.stage.later(lambda: self.hand_over(shard))
+            case OwnershipLost():
+                self.owned.discard(shard)
+                self.draining.discard(shard)
+            case FollowingWanted(is_wanted=True):
+                self.followed.add(shard)
+            case FollowingWanted():
+                self.followed.remove(shard)
+
+    def hand_over(self, shard: int) -> None:
+        self.owned.discard(shard)
+        self.draining.discard(shard)
+        self.take(self.group.handed_over(shard, self.stage.now_ms))
+
+    def leave(self) -> None:
+        self.take(self.group.leave(self.stage.now_ms))
+
+    def kill(self) -> None:
+        self.is_gone = True
+        self.owned.clear()
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.desk = Desk()
+        self.desk.make_topic(TOPIC, SHARDS)
+        self.now_ms = self.desk.now_ms
+        self.nodes: list[StagedNode] = []
+        self._calls = 1_000
+        self._waiting: dict[int, tuple[StagedNode, int]] = {}
+        self._later: list[Any] = []
+
+    def node(
+        self, node_id: int, incarnation: str = "", follows: Follows = Follows.INHERITED, says: bytes = b""
+    ) -> StagedNode:
+        """Start a node. With `says` it joins with these bytes for a subscription."""
+        made = StagedNode(self, node_id, incarnation or f"{len(self.nodes):03}", follows, says)
+        self.nodes.append(made)
+        return made
+
+    def later(self, happen: Any) -> None:
+        self._later.append(happen)
+
+    def given(self, node: StagedNode, shard: int) -> None:
+        """Give it; while nobody sleeps or was killed, no other node may have it."""
+        holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_cut]
+        assert not holders, f"shard {shard} is given to {node.node_id} and owned by {holders}"
+        node.owned.add(shard)
+
+    def send(self, node: StagedNode, call: int, message: Message) -> None:
+        self._calls += 1
+        self._waiting[self._calls] = node, call
+        if node.is_cut:
+            return
+        number = self._calls
+        self.later(lambda: self.desk.step(Call(number, message)))
+
+    def run(self, for_ms: int) -> None:
+        """Let time pass, in steps of the shortest thing."""
+        end_ms = self.now_ms + for_ms
+        while True:
+            self._settle()
+            due_ms = min((one for one in self._deadlines() if one is not None), default=end_ms)
+            if due_ms > end_ms:
+                break
+            self.now_ms = max(due_ms, self.now_ms)
+            self.desk.wait(self.now_ms - self.desk.now_ms)
+            for node in self._awake():
+                node.take(node.group.step(TimePassed(), self.now_ms))
+            self._settle()
+            assert not any(due <= self.now_ms for due in self._deadlines() if due is not None), "somebody never rests"
+            self.now_ms += 0 if due_ms == end_ms else 1
+            if self.now_ms >= end_ms:
+                break
+        self.now_ms = end_ms
+        self.desk.wait(max(end_ms - self.desk.now_ms, 0))
+        self._settle()
+
+    def _awake(self) -> Iterator[StagedNode]:
+        return (node for node in self.nodes if not node.is_gone and not node.group.is_closed)
+
+    def _deadlines(self) -> Iterator[int | None]:
+        yield self.desk.node.next_deadline_ms
+        yield from (node.group.next_deadline_ms for node in self._awake())
+
+    def _settle(self) -> None:
+        while self._later or self._answered():
+            happen, self._later = self._later, []
+            for one in happen:
+                one()
+            for number in self._answered():
+                node, call = self._waiting.pop(number)
+                reply = self.desk.replied.pop(number)
+                if not node.is_gone and not node.is_cut:
+                    node.take(node.group.step(Replied(call, reply), self.now_ms))
+
+    def _answered(self) -> list[int]:
+        return [number for number in self._waiting if number in self.desk.replied]
+
+    def cut(self, node: StagedNode) -> None:
+        """Nothing of it arrives, and it hears nothing."""
+        node.is_cut = True
+
+    def mend(self, node: StagedNode) -> None:
+        node.is_cut = False
+        for number, (one, call) in list(self._waiting.items()):
+            if one is node:
+                del self._waiting[number]
+                node.take(node.group.step(CallFailed(call), self.now_ms))

@@ -1,0 +1,168 @@
+"""Nodes over one cluster whose brokers answer at once, or hold what is written until they are told."""
+
+from collections import deque
+from random import Random
+from typing import Any
+
+from coordinator.clock import Moment
+from coordinator.cluster_log.effects import AskProducerId, ReadLog, WriteBatch
+from coordinator.cluster_log.events import BatchAnswered, LogRead, OwnershipGiven, ProducerIdAnswered, ShardEvent
+from coordinator.cluster_log.settings import ClusterLogSettings
+from coordinator.cluster_node.cluster_shards import ClusterShards
+from coordinator.cluster_node.effects import HandedOver, ShardRequest
+from coordinator.cluster_node.events import LeaseRenewed, NodesFound, ShardChanged
+from coordinator.cluster_node.nodes import NodeView
+from coordinator.config.config import Config
+from coordinator.node.effects import Effect, Flush, Return, RunJob
+from coordinator.node.events import Call, Event, Flushed, JobDone, Woke
+from coordinator.node.node import Node
+from coordinator.runtime.shard import ShardState
+from partition_log.store.log_store import LogStore
+from protocol.messages import Message
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.groups.checks import CountingIds
+from tests.node.desk import LIMITS, WALL_MS
+from tests.simulation.cluster.coordinators import ProducerIds
+from tests.simulation.cluster.partition import Partition
+from tests.simulation.disk import SimDisk
+
+SHARDS = 3
+SETTINGS = ClusterLogSettings()
+FOREVER_MS = 2**60
+
+
+class Cluster:
+    """Brokers, and a clock for all."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self.partitions = [Partition(Random(1), FOREVER_MS, FOREVER_MS) for _ in range(SHARDS)]
+        self.ids = ProducerIds(32_767, FOREVER_MS)
+        self.holds = False
+        """True while writes are taken, and not answered."""
+        self.loses = False
+        """True while writes come nowhere."""
+        self.held: deque[tuple[LogNode, int, BatchAnswered]] = deque()
+        self.nodes: list[LogNode] = []
+
+    def start(self, node_id: int, **settings: Any) -> "LogNode":
+        node = LogNode(self, node_id, settings)
+        self.nodes.append(node)
+        return node
+
+    def serve(self, request: AskProducerId | WriteBatch | ReadLog) -> ShardEvent:
+        if isinstance(request, AskProducerId):
+            given = self.ids.init(request.shard, request.producer_id, request.producer_epoch, self.now_ms)
+            return ProducerIdAnswered(request.number, *given)
+        partition = self.partitions[request.shard]
+        if isinstance(request, ReadLog):
+            error, data, end = partition.fetch(request.offset, 10**6)
+            return LogRead(request.number, error, data, end)
+        error, base, _ = partition.append(request.batch, self.now_ms)
+        partition.replicate(self.now_ms)
+        return BatchAnswered(request.number, error, base)
+
+    def answer_writes(self) -> None:
+        """Answer what is held, and hold nothing more."""
+        self.holds = False
+        while self.held:
+            node, shard, event = self.held.popleft()
+            node.step(ShardChanged(shard, event))
+
+    def give_all(self, node: "LogNode") -> None:
+        """Let the node have every shard, and all others know it."""
+        owners = (node.node_id,) * SHARDS
+        views = tuple(NodeView(one.node_id, {"native": (f"n{one.node_id}", 9)}) for one in self.nodes)
+        for one in self.nodes:
+            one.step(NodesFound(views, owners))
+        for shard in range(SHARDS):
+            node.step(ShardChanged(shard, OwnershipGiven()))
+        node.rest()
+
+
+class LogNode:
+    """A node. `replied` has the answers to requests by the number of their call."""
+
+    def __init__(self, cluster: Cluster, node_id: int, settings: dict[str, Any]) -> None:
+        self.node_id = node_id
+        self._cluster = cluster
+        self._disk = SimDisk(1)
+        store = LogStore(self._disk, "data", LIMITS, cluster_id="c", node_id=node_id)
+        store.open()
+        self.side = ClusterShards(SETTINGS, self.moment, 1 << 20)
+        config = Config(
+            node_id=node_id, offsets_topic_num_partitions=SHARDS, group_initial_rebalance_delay_ms=0, **settings
+        )
+        addresses = {"native": (f"n{node_id}", 9)}
+        self.node = Node(config, store, CountingIds(), addresses, self.moment, None, self.side.make)
+        self.side.take_part(self.node)
+        self.replied: dict[int, Message] = {}
+        self.handed_over: list[int] = []
+        self._calls = 0
+        self.ask(CreateTopics((CreatableTopic("t", 4),)))
+        self.beat()
+
+    @property
+    def moment(self) -> Moment:
+        now_ms = self._cluster.now_ms
+        return Moment(now_ms, WALL_MS + now_ms, now_ms)
+
+    def beat(self) -> None:
+        """Let a heartbeat of the node be answered: its lease begins anew."""
+        self.step(LeaseRenewed(self._cluster.now_ms))
+
+    def ask(self, message: Message) -> Message | None:
+        """Ask from inside; return the answer if there is one now."""
+        call = self.send(message)
+        return self.replied.get(call)
+
+    def send(self, message: Message) -> int:
+        self._calls += 1
+        self.step(Call(self._calls, message))
+        self.rest()
+        return self._calls
+
+    def pass_ms(self, ms: int) -> None:
+        """Let time pass in pieces, with heartbeats of the node."""
+        for _ in range(ms // 500):
+            self._cluster.now_ms += 500
+            self.beat()
+            self.rest()
+
+    def rest(self) -> None:
+        """Wake the node as the edge does, until its next deadline lies ahead."""
+        for _ in range(10_000):
+            deadline_ms = self.node.next_deadline_ms
+            if deadline_ms is None or deadline_ms > self._cluster.now_ms:
+                return
+            self.step(Woke())
+        raise AssertionError("the node never rests")
+
+    def step(self, event: Event) -> None:
+        for effect in self.side.step(event, self.moment):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case ShardRequest(request=WriteBatch()) if self._cluster.loses:
+                pass
+            case ShardRequest(request=request):
+                answer = self._cluster.serve(request)
+                if self._cluster.holds and isinstance(answer, BatchAnswered):
+                    self._cluster.held.append((self, request.shard, answer))
+                else:
+                    self.step(ShardChanged(request.shard, answer))
+            case HandedOver(shard=shard):
+                self.handed_over.append(shard)
+            case Return(call_id=call, reply=reply):
+                self.replied[call] = reply
+            case Flush(job=job):
+                job.run(self._disk)
+                self.step(Flushed(job.up_to))
+            case RunJob(call_id=call, job=job):
+                job.run(self._disk)
+                self.step(JobDone(call, job))
+
+    @property
+    def states(self) -> set[ShardState]:
+        return {shard.state for shard in self.node.core.shards}
