@@ -6,7 +6,7 @@ from operator import itemgetter
 from coordinator.accounts.quotas import Entity, problem_of, problem_of_entity
 from coordinator.accounts.records import QuotaRecord
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.quotas import AlterClientQuotas, AlterClientQuotasReply, AlteredQuota, AlteringQuota
 from protocol.session import RequestRef

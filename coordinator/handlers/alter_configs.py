@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
+from coordinator.facts.admin_notes import OF_NODE, note_admin
 from coordinator.groups.classic.notes import Cause
-from coordinator.handlers.admin_notes import OF_NODE, note_admin
 from coordinator.handlers.client_balanced import refreshed
-from coordinator.handlers.core import Core
 from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
 from coordinator.topics.rules import TopicRefusal
 from protocol.messages.configs import (

@@ -5,7 +5,7 @@ from collections import Counter
 from coordinator.accounts.records import CredentialRecord
 from coordinator.accounts.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, credential_of
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.acls import (
     AlteredUserScram,

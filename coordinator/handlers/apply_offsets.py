@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from msgspec.structs import replace
-
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit_write
+from coordinator.core.core import Core
+from coordinator.facts.admin_notes import acting_client
+from coordinator.facts.commit_notes import MOST_CHANGES, note_act
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause
-from coordinator.handlers.admission import Found, admit_write
-from coordinator.handlers.commit_notes import MOST_CHANGES, note_act
-from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import CommittedOffset, OffsetTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.offset_and_metadata import Committer
@@ -31,20 +30,20 @@ def apply_offsets(core: Core, ref: RequestRef, message: ApplyOffsets, found: Fou
         core.outbox.send(ref, refused)
         return
     group = group or shard.new_group(message.group_id)
-    client = core.sender(ref)
-    if ref.connection == INTERNAL:
-        client = replace(client, client_id=message.actor or "http", client_host=f"/{message.actor_host}")
-    shard.offsets.committer = Committer("", -1, client)
+    client = acting_client(core, ref, message.actor, message.actor_host)
     failed = admit_write(core) or shard.record(_records(core, message, moment), group, moment)
-    shard.offsets.committer = None
     if failed:
         core.outbox.send(ref, ApplyOffsetsReply(error_code=failed))
         return
+    committer = Committer("", -1, client)
+    for change in message.changes:
+        if change.offset >= 0:
+            shard.offsets.note_reset(message.group_id, change, committer)
     shard.offsets.went_back.clear()
     cause = Cause.OFFSETS_RESET if any(one.offset >= 0 for one in message.changes) else Cause.OFFSETS_DELETED
     note_act(shard, group.classic, client, cause, message.act, message.changes, moment)
     number = core.journal.newest(message.group_id)
-    core.outbox.hold_for(message.group_id, ref, ApplyOffsetsReply(number=number))
+    shard.outbox.hold_for(message.group_id, ref, ApplyOffsetsReply(number=number))
 
 
 def _refused(core: Core, message: ApplyOffsets) -> ApplyOffsetsReply | None:

@@ -11,9 +11,9 @@ from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.permission import Permission
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.clock import Moment
+from coordinator.core.core import INTERNAL, Core
 from coordinator.groups.classic.notes import Cause
 from coordinator.handlers.alter_client_quotas import entity_of
-from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.describe_acls import matching
 from coordinator.records.records import Note
 from protocol.errors import ErrorCode
@@ -28,6 +28,8 @@ from protocol.messages.acls import (
 )
 from protocol.messages.configs import AlterConfigs, IncrementalAlterConfigs, ResourceType
 from protocol.messages.quotas import AlterClientQuotas
+from protocol.messages.reports import DrainMembers
+from protocol.messages.tokens import CreateToken, DeleteToken
 from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics
 from protocol.session import RequestRef
 
@@ -184,6 +186,14 @@ def _quotas(core: Core, message: AlterClientQuotas) -> Facts:
     return found
 
 
+def _token(core: Core, message: CreateToken | DeleteToken) -> Facts:
+    known = core.accounts.tokens.by_name.get(message.name)
+    if known is None:
+        return {}
+    shown = {"role": known.role, "made_by": known.made_by, "expires_ms": known.expires_ms}
+    return {f"token {message.name}": Fact(known, shown)}
+
+
 def _topics(core: Core, message: CreateTopics | CreatePartitions | DeleteTopics) -> Facts:
     found: Facts = {}
     for one in message.topics:
@@ -208,11 +218,23 @@ def _configs(core: Core, message: IncrementalAlterConfigs | AlterConfigs) -> Fac
     return found
 
 
+def _draining(core: Core, message: DrainMembers) -> Facts:
+    reports = {one: core.reports.get(message.group_id, one) for one in message.member_ids}
+    return {
+        f"drain of member {one} of group {message.group_id}": Fact(True, True)
+        for one, report in reports.items()
+        if report is not None and report.is_draining
+    }
+
+
 FACTS: Final[Mapping[type[Message], Callable[[Core, Any], Facts]]] = {
     CreateAcls: _created_acls,
+    DrainMembers: _draining,
     DeleteAcls: _deleted_acls,
     AlterUserScramCredentials: _credentials,
     AlterClientQuotas: _quotas,
+    CreateToken: _token,
+    DeleteToken: _token,
     CreateTopics: _topics,
     CreatePartitions: _topics,
     DeleteTopics: _topics,

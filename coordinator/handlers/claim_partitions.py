@@ -1,9 +1,9 @@
 """Answer ClaimPartitions (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Claim
-from coordinator.handlers.admission import Found
-from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import ClaimPartitions, ClaimPartitionsReply
 from protocol.session import RequestRef

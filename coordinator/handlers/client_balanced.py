@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import BalancedEvent, BalanceDue, MetaMade, OffsetsByKey
 from coordinator.groups.client_balanced.meta import is_current
 from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.handlers.admission import Found, admit
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import ConfirmConsumed, LeaveMember, UnregisterPartitions
 from protocol.session import RequestRef
@@ -50,7 +51,8 @@ def refresh(core: Core, group: Group, balanced: BalancedGroup, moment: Moment) -
 def topics_changed(core: Core, moment: Moment) -> None:
     """Refresh every group that has not seen the present topics, so that members are notified of changes at once."""
     for shard in core.shards:
-        for group in list(shard.of_kind[GroupKind.CLIENT_BALANCED].values()):
+        groups = shard.of_kind[GroupKind.CLIENT_BALANCED] if shard.state is ShardState.ACTIVE else {}
+        for group in list(groups.values()):
             refreshed(core, group, moment)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets
-from coordinator.handlers.core import Core
 from coordinator.runtime.shard import Shard
 from protocol.messages.balanced import PartitionState
 from protocol.partition_key import PartitionKey, parse_key

@@ -3,10 +3,11 @@
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit
+from coordinator.core.core import Core
+from coordinator.facts.views import GROUP_OPERATIONS
 from coordinator.groups.consumer.describing import describe
-from coordinator.handlers.admission import admit
-from coordinator.handlers.core import Core
-from coordinator.handlers.views import GROUP_OPERATIONS
+from coordinator.runtime.outbox import Awaited
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribe,
@@ -18,19 +19,20 @@ from protocol.session import RequestRef
 
 def consumer_group_describe(core: Core, ref: RequestRef, message: ConsumerGroupDescribe, moment: Moment) -> None:
     """Describe the groups as they are now; waits for the last record of each, so that no crash can undo the answer."""
-    described, position, listed = [], 0, 0
+    described, awaited, listed = [], Awaited(), 0
     for group_id in message.group_ids:
-        one = _describe(core, group_id, is_full=listed >= core.config.max_entries_per_request)
+        refused = admit(core, group_id)
+        if not refused:
+            awaited.add_group(core.shard_of(group_id).outbox, group_id)
+        one = _describe(core, group_id, refused, is_full=listed >= core.config.max_entries_per_request)
         if message.include_authorized_operations and not one.error_code:
             one = replace(one, authorized_operations=GROUP_OPERATIONS)
         described.append(one)
         listed += len(one.members)
-        position = max(position, core.find(group_id)[0].position_of(group_id))
-    core.outbox.hold(position, ref, ConsumerGroupDescribeReply(tuple(described)))
+    awaited.hold(core.outbox, ref, ConsumerGroupDescribeReply(tuple(described)))
 
 
-def _describe(core: Core, group_id: str, *, is_full: bool) -> DescribedConsumerGroup:
-    refused = admit(core, group_id)
+def _describe(core: Core, group_id: str, refused: ErrorCode, *, is_full: bool) -> DescribedConsumerGroup:
     if refused or is_full:
         return DescribedConsumerGroup(group_id, refused or ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     group = core.find(group_id)[1]

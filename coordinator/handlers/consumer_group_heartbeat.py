@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from coordinator.accounts.permission import TOPIC
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
+from coordinator.core.core import Core
 from coordinator.groups.consumer.events import (
     ConsumerAway,
     ConsumerBeat,
@@ -18,8 +20,6 @@ from coordinator.groups.consumer.events import (
 )
 from coordinator.groups.consumer.guards import refuse_invalid
 from coordinator.groups.table import Refusal
-from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_consumer
 from protocol.errors import ErrorCode

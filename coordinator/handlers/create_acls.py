@@ -3,7 +3,7 @@
 from coordinator.accounts.acls import Acl, problem_of
 from coordinator.accounts.records import AclRecord
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.handlers.describe_acls import refuse_without_authorizer
 from protocol.errors import ErrorCode
 from protocol.messages.acls import AclCreationResult, CreateAcls, CreateAclsReply

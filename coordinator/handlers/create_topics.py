@@ -1,10 +1,10 @@
 """Answer CreateTopics."""
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
+from coordinator.facts.admin_notes import note_admin
 from coordinator.groups.classic.notes import Cause
-from coordinator.handlers.admin_notes import note_admin
 from coordinator.handlers.client_balanced import topics_changed
-from coordinator.handlers.core import Core
 from protocol.messages.topics import CreateTopics
 from protocol.session import RequestRef
 

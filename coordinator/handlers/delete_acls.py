@@ -2,7 +2,7 @@
 
 from coordinator.accounts.records import AclRecord
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.handlers.describe_acls import matching, refuse_without_authorizer
 from protocol.messages.acls import DeleteAcls, DeleteAclsFilterResult, DeleteAclsReply, DeletedAcl
 from protocol.session import RequestRef

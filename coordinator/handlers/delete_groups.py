@@ -9,10 +9,11 @@ would: the request was not answered.
 from collections.abc import Generator
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit, admit_to_shard, admit_write
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Deleted, GroupDeleted
-from coordinator.handlers.admission import admit, admit_to_shard, admit_write
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import BLOCKED, Served, Work
 from protocol.errors import ErrorCode
@@ -37,10 +38,11 @@ def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Mo
 
 def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
     moment = yield 0
-    results, position = [], 0
+    results, awaited = [], Awaited()
     for group_id in dict.fromkeys(message.groups_names):
         shard, group = core.find(group_id)
         error = admit(core, group_id, may_be_empty=True) or admit_write(core)
+        is_admitted = not error
         work, deleted = _WORK_A_GROUP + _WORK_AN_OFFSET * min(shard.offsets.count_of(group_id), BATCH_OFFSETS), 0
         if not error and group is not None and _is_large(shard, group):
             shard.deleting.add(group_id)
@@ -49,9 +51,10 @@ def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
         if not error:
             error = _delete(core, ref, group_id, deleted, moment)
         results.append(DeletedGroup(group_id, error))
-        position = max(position, shard.position_of(group_id))
+        if is_admitted:
+            awaited.add_group(shard.outbox, group_id)
         moment = yield work
-    return Served(DeleteGroupsReply(tuple(results)), position)
+    return Served(DeleteGroupsReply(tuple(results)), awaited)
 
 
 def _is_large(shard: Shard, group: Group) -> bool:

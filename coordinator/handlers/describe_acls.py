@@ -4,7 +4,7 @@ from typing import Final
 
 from coordinator.accounts.acls import Acl, AclFilter
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.acls import (
     AclBindingFilter,

@@ -4,16 +4,17 @@
 from itertools import chain
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import PartitionOffsets
 from coordinator.groups.client_balanced.reporting import mismatches
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
-from coordinator.handlers.admission import admit
 from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.client_balanced_topics import place_of
-from coordinator.handlers.core import Core
 from coordinator.records.records import Ownership
 from coordinator.runtime.group import GroupKind
-from coordinator.runtime.shard import Shard
+from coordinator.runtime.outbox import Awaited
+from coordinator.runtime.shard import Shard, ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     BalancedGroupView,
@@ -30,8 +31,9 @@ def describe_balanced(core: Core, ref: RequestRef, message: DescribeBalanced, mo
     """Describe members, grants and lag, of unowned partitions too; waits for the last record of each group."""
     wanted = message.groups
     if wanted is None:
-        wanted = tuple(sorted(chain(*[shard.of_kind[GroupKind.CLIENT_BALANCED] for shard in core.shards])))
-    views, position = [], 0
+        here = [shard for shard in core.shards if shard.state is not ShardState.UNLOADED]
+        wanted = tuple(sorted(chain(*[shard.of_kind[GroupKind.CLIENT_BALANCED] for shard in here])))
+    views, awaited = [], Awaited()
     listed, most = 0, core.config.max_entries_per_request
     for group_id in wanted:
         refused = admit(core, group_id, may_be_empty=True)
@@ -43,8 +45,8 @@ def describe_balanced(core: Core, ref: RequestRef, message: DescribeBalanced, mo
         view = _view(core, group_id, moment, with_lag=message.with_lag)
         views.append(view)
         listed += 1 + len(view.members) + len(view.partitions)
-        position = max(position, core.shard_of(group_id).position_of(group_id))
-    core.outbox.hold(position, ref, DescribeBalancedReply(tuple(views)))
+        awaited.add_group(core.shard_of(group_id).outbox, group_id)
+    awaited.hold(core.outbox, ref, DescribeBalancedReply(tuple(views)))
 
 
 def _view(core: Core, group_id: str, moment: Moment, *, with_lag: bool) -> BalancedGroupView:

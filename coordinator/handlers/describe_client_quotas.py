@@ -2,7 +2,7 @@
 
 from coordinator.accounts.quotas import IP, TYPES, Entity
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.quotas import (
     DescribeClientQuotas,

@@ -1,7 +1,7 @@
 """Answer DescribeCluster."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
 from protocol.errors import ErrorCode
 from protocol.messages.node import DescribeCluster, DescribeClusterReply, DescribedBroker

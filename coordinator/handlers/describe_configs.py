@@ -8,7 +8,7 @@ import msgspec
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS
 from coordinator.config.keys import INT_MAX, Key, ListenerKinds, Names
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.topics.configs import SETTINGS, described_config
 from coordinator.topics.rules import TopicRefusal, refuse_name
 from protocol.errors import ErrorCode

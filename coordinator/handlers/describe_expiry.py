@@ -5,12 +5,12 @@ from collections.abc import Generator, Iterator
 from itertools import islice
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit
-from coordinator.handlers.core import Core
-from coordinator.handlers.views import list_group
+from coordinator.core.admission import admit
+from coordinator.core.core import Core
+from coordinator.facts.views import list_group
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetTable, Place
-from coordinator.runtime.slices import Served, Work
+from coordinator.runtime.slices import Served, Work, served_for
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply, ExpiringOffset
 from protocol.session import RequestRef
@@ -28,7 +28,7 @@ def _describing(core: Core, message: DescribeExpiry) -> Work:
     refused = admit(core, message.group_id, may_be_empty=True)
     shard, group = core.find(message.group_id)
     if refused or group is None:
-        return Served(DescribeExpiryReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND), 0)
+        return Served(DescribeExpiryReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND))
     retention_ms = core.expiry.retention_ms
     limit = min(max(message.limit, 0), MOST_A_PAGE)
     group_ms: int | KeepReason = -1
@@ -50,7 +50,7 @@ def _describing(core: Core, message: DescribeExpiry) -> Work:
         offsets=tuple(_shown(shard.offsets, message.group_id, place, rule, retention_ms) for place in places[:limit]),
         has_more=len(places) > limit,
     )
-    return Served(reply, shard.position_of(message.group_id))
+    return served_for(shard.outbox, message.group_id, reply)
 
 
 def _in_slices(

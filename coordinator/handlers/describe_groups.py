@@ -3,12 +3,14 @@
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit
-from coordinator.handlers.consumer_facts import with_consumer_facts
-from coordinator.handlers.core import Core
-from coordinator.handlers.member_facts import with_facts
-from coordinator.handlers.views import GROUP_OPERATIONS, describe_group
+from coordinator.core.admission import admit
+from coordinator.core.core import Core
+from coordinator.facts.consumer_facts import with_consumer_facts
+from coordinator.facts.member_facts import with_facts
+from coordinator.facts.report_facts import with_reports
+from coordinator.facts.views import GROUP_OPERATIONS, describe_group
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
@@ -18,7 +20,7 @@ from protocol.session import RequestRef
 def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment: Moment) -> None:
     """Describe the groups as they are now; waits for the last record of each, so that no crash can undo the answer
     (docs/spec/group-protocol.md#2.8)."""
-    described, position = [], 0
+    described, awaited = [], Awaited()
     listed, most = 0, core.config.max_entries_per_request
     for group_id in message.groups:
         refused = admit(core, group_id, may_be_empty=True)
@@ -30,8 +32,8 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
         else:
             described.append(_describe(core, shard, group_id, group, message, moment))
             listed += len(described[-1].members)
-            position = max(position, shard.position_of(group_id))
-    core.outbox.hold(position, ref, DescribeGroupsReply(tuple(described)))
+            awaited.add_group(shard.outbox, group_id)
+    awaited.hold(core.outbox, ref, DescribeGroupsReply(tuple(described)))
 
 
 def _describe(
@@ -46,6 +48,7 @@ def _describe(
             described = with_consumer_facts(core, consumer, described, moment)
         else:
             described = with_facts(core, group, described, moment)
+        described = with_reports(core, described, moment)
     if message.include_authorized_operations and not described.error_code:
         return replace(described, authorized_operations=GROUP_OPERATIONS)
     return described

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
-from coordinator.handlers.views import describe_node
+from coordinator.core.core import Core
+from coordinator.facts.views import describe_node
 from protocol.messages.node import DescribeNode
 from protocol.session import RequestRef
 

@@ -1,8 +1,8 @@
 """Answer DescribeOwnership (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import Found
-from coordinator.handlers.core import Core
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.session import RequestRef
@@ -29,4 +29,4 @@ def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, 
         if held.owner is not None and (wanted is None or held.topic in wanted)
     ]
     items.sort(key=lambda item: (item.topic, item.partition))
-    core.outbox.hold_for(message.group_id, ref, DescribeOwnershipReply(items=tuple(items)))
+    found.shard.outbox.hold_for(message.group_id, ref, DescribeOwnershipReply(items=tuple(items)))

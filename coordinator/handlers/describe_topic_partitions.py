@@ -1,7 +1,7 @@
 """Answer DescribeTopicPartitions (KIP-966)."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.messages.topics import DescribeTopicPartitions
 from protocol.session import RequestRef
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.acls import (
     DescribedUserScram,

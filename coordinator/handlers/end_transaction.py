@@ -2,8 +2,8 @@
 internal: no transaction coordinator exists yet, so no dialect offers the message."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit_to_shard, admit_write
-from coordinator.handlers.core import Core
+from coordinator.core.admission import admit_to_shard, admit_write
+from coordinator.core.core import Core
 from coordinator.handlers.offset_commit import producer_error
 from coordinator.records.records import TransactionEnded
 from protocol.errors import ErrorCode
@@ -33,4 +33,4 @@ def end_transaction(core: Core, ref: RequestRef, message: EndTransaction, moment
     if isinstance(ended, ErrorCode):
         core.outbox.send(ref, EndTransactionReply(ErrorCode.NOT_LEADER_OR_FOLLOWER if ended in _MOVED else ended))
     else:
-        core.outbox.hold(ended.position, ref, EndTransactionReply())
+        shard.outbox.hold(ended.position, ref, EndTransactionReply())

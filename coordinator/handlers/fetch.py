@@ -7,9 +7,9 @@ to the one batch that every reader needs to proceed.
 import msgspec
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit_operation
+from coordinator.core.core import Core
 from coordinator.groups.ownership import Key
-from coordinator.handlers.admission import admit_operation
-from coordinator.handlers.core import Core
 from coordinator.topics.fetch import DelayedFetch, each_once
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
-from coordinator.handlers.budget import COST_A_STEP
-from coordinator.handlers.core import Core
+from coordinator.core.budget import COST_A_STEP
+from coordinator.core.core import Core
 from coordinator.handlers.fetch import answer
 from coordinator.handlers.fetch_registered import answer_registered
 from coordinator.topics.fetch import DelayedFetch, FetchReady

@@ -2,15 +2,15 @@
 some."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit_operation
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import Fetching, FetchPlanned, PlannedItem
 from coordinator.groups.client_balanced.grants import set_in_flight
 from coordinator.groups.client_balanced.registering import next_read
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Key
-from coordinator.handlers.admission import Found, admit_operation
 from coordinator.handlers.client_balanced import admit_client_balanced, refreshed
 from coordinator.handlers.client_balanced_topics import places
-from coordinator.handlers.core import Core
 from coordinator.handlers.fetch import count_read, room
 from coordinator.runtime.shard import Shard
 from coordinator.topics.fetch import DelayedFetch
@@ -88,7 +88,7 @@ def _answer(
             up_to = _end_of(part.records)
             set_in_flight(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
     count_read(core, sum([len(item.records) for item in items]))
-    core.outbox.hold_for(message.group_id, ref, FetchRegisteredReply(items=tuple(items)))
+    shard.outbox.hold_for(message.group_id, ref, FetchRegisteredReply(items=tuple(items)))
 
 
 def _fetched(key: str, position: int, part: FetchPartitionReply) -> FetchedPartition:

@@ -1,7 +1,7 @@
 """Answer FindCoordinator."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
@@ -31,5 +31,9 @@ def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, mome
             found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_GROUP_ID, error_message=text))
             continue
         node = core.placement.coordinator_of(core.placement.shard_of(key), dialect)
-        found.append(FoundCoordinator(key, node.node_id, node.host, node.port))
+        if node is None:
+            text = "no node serves the group now: another one is about to"
+            found.append(FoundCoordinator(key, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=text))
+        else:
+            found.append(FoundCoordinator(key, node.node_id, node.host, node.port))
     core.outbox.send(ref, FindCoordinatorReply(tuple(found)))

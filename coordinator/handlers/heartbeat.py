@@ -1,21 +1,22 @@
 """Answer Heartbeat on the read-only path: it changes nothing that lasts, but in a consumer group."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit
+from coordinator.core.core import Core
 from coordinator.groups.classic.table import answer
 from coordinator.groups.consumer.classic_members.staying import is_sign_of_life
 from coordinator.groups.consumer.events import ClassicBeat
-from coordinator.handlers.admission import admit
-from coordinator.handlers.core import Core
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.session import RequestRef
 
-HEARTBEAT_OK = HeartbeatReply()
+_REPLIES = {error: HeartbeatReply(error) for error in ErrorCode}
+HEARTBEAT_OK = _REPLIES[ErrorCode.NONE]
 
 
 def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply | None:
-    """Answer on the spot, without an outcome; only an error makes a reply object (docs/spec/group-protocol.md#2.3).
+    """Answer on the spot, without an outcome and a new reply (docs/spec/group-protocol.md#2.3).
     Return None where the answer is more: a classic member of a consumer group may have a step to take."""
     found = core.directory.get(message.group_id)
     if found is not None and found.shard.state is ShardState.ACTIVE:
@@ -30,7 +31,7 @@ def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply | N
             error = ErrorCode.NONE
         elif not error:
             error = ErrorCode.UNKNOWN_MEMBER_ID
-    return HeartbeatReply(error) if error else HEARTBEAT_OK
+    return _REPLIES[error] if error else HEARTBEAT_OK
 
 
 def heartbeat_request(core: Core, ref: RequestRef, message: Heartbeat, moment: Moment) -> None:

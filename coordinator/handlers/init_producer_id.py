@@ -1,7 +1,7 @@
 """Answer InitProducerId."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply
 from protocol.session import RequestRef

@@ -1,12 +1,12 @@
 """Answer JoinGroup: admit the request, create the group if need be, hand the join to the shard."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import OwnershipEnded, joined
 from coordinator.groups.consumer.events import ClassicJoin
 from coordinator.groups.outcome import Answer
-from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.handlers.consumer_group_heartbeat import topics_seen
-from coordinator.handlers.core import Core
 from coordinator.handlers.list_refusals import note_refused_join
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_classic

@@ -1,11 +1,11 @@
 """Answer LeaveGroup."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Leave
 from coordinator.groups.classic.notes import origin_of_client
 from coordinator.groups.consumer.events import ClassicLeave
-from coordinator.handlers.admission import Found
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeftMember

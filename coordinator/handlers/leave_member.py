@@ -1,10 +1,10 @@
 """Answer LeaveMember."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import BalancedLeave
-from coordinator.handlers.admission import Found
 from coordinator.handlers.client_balanced import hand_over
-from coordinator.handlers.core import Core
 from protocol.messages.balanced import LeaveMember
 from protocol.session import RequestRef
 

@@ -1,7 +1,7 @@
 """Answer ListAudit: acts on groups, from the journal, in slices."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.runtime.slices import Served, Work
 from protocol.messages.groups import AuditedNote, ListAudit, ListAuditReply
 from protocol.session import RequestRef
@@ -28,4 +28,4 @@ def _listing(core: Core, message: ListAudit) -> Work:
             yield _PIECE_US
     found.sort(key=lambda one: (one.note.wall_ms, one.group_id, one.note.number))
     limit = min(max(message.limit, 0), MOST_A_PAGE)
-    return Served(ListAuditReply(notes=tuple(found[:limit]), has_more=len(found) > limit), 0)
+    return Served(ListAuditReply(notes=tuple(found[:limit]), has_more=len(found) > limit))

@@ -5,9 +5,11 @@ from itertools import islice
 
 from coordinator.accounts.permission import CLUSTER, GROUP
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit_to_shard
-from coordinator.handlers.core import Core
-from coordinator.handlers.views import list_group
+from coordinator.core.admission import admit_to_shard
+from coordinator.core.core import Core
+from coordinator.facts.views import list_group
+from coordinator.runtime.outbox import Awaited
+from coordinator.runtime.shard import ShardState
 from coordinator.runtime.slices import Served, Work
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -38,7 +40,7 @@ def _listing(core: Core, ref: RequestRef, message: ListGroups) -> Work:
     after = message.after
     while True:
         if _is_loading(core):
-            return Served(ListGroupsReply(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0)
+            return Served(ListGroupsReply(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         wanted = min(_GROUPS_A_PIECE, limit - len(found))
         ids = list(islice(core.directory.irange(after, inclusive=(False, True)), wanted))
         found += [
@@ -51,9 +53,9 @@ def _listing(core: Core, ref: RequestRef, message: ListGroups) -> Work:
             if (not states or line.group_state.lower() in states) and (not types or line.group_type in types)
         ]
         if len(ids) < wanted or len(found) == limit:
-            position = core.store.position
+            awaited = _all_groups(core)
             reply = yield from _encoding(core, ref, ListGroupsReply(groups=tuple(found)))
-            return Served(reply, position)
+            return Served(reply, awaited)
         after = ids[-1]
         yield len(ids) * _WORK_A_GROUP
 
@@ -71,6 +73,14 @@ def _encoding(core: Core, ref: RequestRef, reply: ListGroupsReply) -> Generator[
             encoded: Message = done.value
             return encoded
         yield _WORK_A_PAUSE
+
+
+def _all_groups(core: Core) -> Awaited:
+    """Return what a reply about all groups that are served here waits for."""
+    awaited = Awaited()
+    for outbox in {shard.outbox for shard in core.shards if shard.state is ShardState.ACTIVE}:
+        awaited.add(outbox, outbox.newest_position())
+    return awaited
 
 
 def _is_loading(core: Core) -> bool:

@@ -1,8 +1,8 @@
 """Answer ListNotes: the reasons for a group's rebalances."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import Found
-from coordinator.handlers.core import Core
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from protocol.messages.groups import ListNotes
 from protocol.session import RequestRef
 

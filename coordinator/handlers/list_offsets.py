@@ -1,7 +1,7 @@
 """Answer ListOffsets."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.messages.offsets import ListOffsets
 from protocol.session import RequestRef
 

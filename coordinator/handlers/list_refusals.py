@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.groups.classic.state import ClassicGroup
-from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (

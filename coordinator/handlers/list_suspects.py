@@ -3,11 +3,11 @@
 from itertools import islice
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.consumer.delayed import session_timeout_ms
 from coordinator.groups.consumer.state import ConsumerGroup
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import Group
 from coordinator.runtime.slices import Served, Work
 from protocol.messages.groups import ListSuspects, ListSuspectsReply
@@ -33,7 +33,7 @@ def _listing(core: Core, message: ListSuspects, began: Moment) -> Work:
         groups = [core.directory[group_id] for group_id in ids]
         found += [group.group_id for group in groups if _is_suspect(core, group, message.since_ms, moment)]
         if len(ids) < _GROUPS_A_PIECE:
-            return Served(ListSuspectsReply(groups=tuple(found), wall_ms=began.wall_ms), 0)
+            return Served(ListSuspectsReply(groups=tuple(found), wall_ms=began.wall_ms))
         after = ids[-1]
         members = sum(group.member_count for group in groups)
         moment = yield len(ids) * _WORK_A_GROUP + members * _WORK_A_MEMBER

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
-from coordinator.handlers.timings import Durations
+from coordinator.core.core import Core
+from coordinator.core.timings import Durations
 from coordinator.runtime.slices import Served, Work
 from protocol.messages.node import GroupTally, Measure, MeasuredDurations, MeasureReply
 from protocol.session import RequestRef
@@ -32,12 +32,13 @@ def _measuring(core: Core, message: Measure) -> Work:
             for group_id, one in some
         ]
         yield _PIECE_US
-    return Served(MeasureReply(tuple(found), tuple(_durations(core))), 0)
+    return Served(MeasureReply(tuple(found), tuple(_durations(core))))
 
 
 def _durations(core: Core) -> Iterator[MeasuredDurations]:
     timings = core.timings
-    for api, durations in sorted(timings.requests.items()):
+    requests = {kind.__name__: durations for kind, durations in timings.requests.items()}
+    for api, durations in sorted(requests.items()):
         yield _shown("request", api, durations)
     yield _shown("sync", "", timings.syncs)
     yield _shown("loop lag", "", timings.loop_lag)

@@ -1,13 +1,13 @@
 """Answer MemberHeartbeat."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import Beat
 from coordinator.groups.client_balanced.reporting import is_plain, keep_connection
 from coordinator.groups.client_balanced.table import answer
-from coordinator.handlers.admission import Found
 from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.client_balanced_topics import places
-from coordinator.handlers.core import Core
 from protocol.messages.balanced import MemberHeartbeat, MemberHeartbeatReply
 from protocol.session import RequestRef
 

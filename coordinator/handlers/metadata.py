@@ -1,7 +1,7 @@
 """Answer Metadata."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
 from protocol.session import RequestRef

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit, admit_write
-from coordinator.handlers.commit_notes import is_reset, note_reset, note_rewind, present_offsets
-from coordinator.handlers.core import Core
+from coordinator.core.admission import admit, admit_write
+from coordinator.core.core import Core
+from coordinator.facts.commit_notes import is_reset, note_reset, note_rewind, present_offsets
 from coordinator.runtime.group import Group
+from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -51,26 +52,22 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
     ):  # The common case: no topic to refuse, and only the write is left.
         shard = found.shard
         before = present_offsets(shard, known) if message.generation_id < 0 and is_reset(found, message) else None
-        shard.offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
-        stored = admit_write(core) or shard.store(found, known, moment)
-        shard.offsets.committer = None
+        stored = admit_write(core) or shard.store(found, known, moment, core.committer(ref.connection, message))
         if isinstance(stored, ErrorCode):
             if stored in _FENCED:
                 core.journal.tallies.of(message.group_id).fenced_commits += 1
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
             _note(core, ref, found, message, before, moment)
-            core.outbox.hold_for(message.group_id, ref, stored)
+            shard.outbox.hold_for(message.group_id, ref, stored)
         return
     before = None if found is None or not is_reset(found, message) else _present_of_existing(core, found, message)
-    offsets = core.shard_of(message.group_id).offsets
-    offsets.committer = core.committer(ref.connection, message.member_id, message.generation_id)
-    topics, position = commit_what_exists(core, message, moment)
-    offsets.committer = None
+    in_shard = core.shard_of(message.group_id)
+    topics, position = commit_what_exists(core, message, moment, core.committer(ref.connection, message))
     stored_in = core.directory.get(message.group_id)
     if position and stored_in is not None:
         _note(core, ref, stored_in, message, before, moment)
-    core.outbox.hold(position, ref, OffsetCommitReply(topics))
+    in_shard.outbox.hold(position, ref, OffsetCommitReply(topics))
 
 
 def _present_of_existing(core: Core, group: Group, message: OffsetCommit) -> tuple[OffsetChange, ...]:
@@ -120,7 +117,7 @@ def refused_topics(topics: Topics, error_code: ErrorCode) -> tuple[OffsetCommitT
 
 
 def commit_what_exists(
-    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment
+    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment, committer: Committer | None = None
 ) -> tuple[tuple[OffsetCommitTopicReply, ...], int]:
     """Commit the existing partitions. Return the reply for each topic in the request's order, and the position to wait
     for."""
@@ -129,7 +126,7 @@ def commit_what_exists(
     errors: Errors = {}
     position = 0
     if known:
-        stored, position = _store(core, msgspec.structs.replace(message, topics=known), moment)
+        stored, position = _store(core, msgspec.structs.replace(message, topics=known), moment, committer)
         if isinstance(stored, ErrorCode):
             errors = _same_for_all(known, stored)
         else:
@@ -156,7 +153,9 @@ def _existing(
     return tuple(known)
 
 
-def _store(core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> tuple[Message | ErrorCode, int]:
+def _store(
+    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment, committer: Committer | None
+) -> tuple[Message | ErrorCode, int]:
     """Store a commit. Return the group's reply and the position to wait for. A commit without a generation creates a
     missing group."""
     shard, group = core.find(message.group_id)
@@ -169,7 +168,7 @@ def _store(core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment) 
             refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if refused:
         return refused, 0
-    stored = shard.store(group or shard.new_group(message.group_id), message, moment)
+    stored = shard.store(group or shard.new_group(message.group_id), message, moment, committer)
     return stored, 0 if isinstance(stored, ErrorCode) else shard.position_of(message.group_id)
 
 

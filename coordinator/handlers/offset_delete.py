@@ -3,15 +3,15 @@
 import msgspec
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit, admit_write
+from coordinator.core.core import Core
+from coordinator.facts.commit_notes import MOST_CHANGES
 from coordinator.groups.classic.events import DeleteOffsets
-from coordinator.handlers.admission import admit, admit_write
-from coordinator.handlers.commit_notes import MOST_CHANGES
-from coordinator.handlers.core import Core
 from coordinator.handlers.offset_fetch import UNKNOWN
 from coordinator.runtime.group import GroupKind
 from coordinator.runtime.offset_table import Place
 from coordinator.runtime.shard import Shard
-from coordinator.runtime.slices import Served, Work
+from coordinator.runtime.slices import Served, Work, served_for
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 from protocol.messages.groups import OffsetChange
@@ -40,9 +40,9 @@ def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
     refused = admit(core, message.group_id) or admit_write(core)
     shard, group = core.find(message.group_id)
     if refused or group is None:
-        return Served(OffsetDeleteReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND), 0)
+        return Served(OffsetDeleteReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND))
     if group.kind is GroupKind.CLIENT_BALANCED:
-        return Served(OffsetDeleteReply(error_code=ErrorCode.NON_EMPTY_GROUP), 0)
+        return Served(OffsetDeleteReply(error_code=ErrorCode.NON_EMPTY_GROUP))
     stored = _stored_part(shard, message)
     existing = _existing_part(core, message, stored)
     kept = frozenset() if group.consumer is None else group.consumer.subscribed
@@ -57,9 +57,8 @@ def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
     (own,) = [answer for answer in answers if isinstance(answer.reply, OffsetDeleteReply)]
     shard.deliver(message.group_id, [answer for answer in answers if answer is not own])
     assert isinstance(own.reply, OffsetDeleteReply)
-    return Served(
-        _with_unknown(own.reply, message, refused_places), 0 if own.at_once else shard.position_of(message.group_id)
-    )
+    reply = _with_unknown(own.reply, message, refused_places)
+    return Served(reply) if own.at_once else served_for(shard.outbox, message.group_id, reply)
 
 
 def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:

@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.core.admission import admit
+from coordinator.core.core import Core
 from coordinator.groups.consumer.offsets import refuse_fetch
-from coordinator.handlers.admission import admit
-from coordinator.handlers.core import Core
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.offset_table import Place
+from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
@@ -34,7 +35,7 @@ _NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
 def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
     """Answer with the committed offsets of each group; waits until they are durable
     (docs/spec/group-protocol.md#2.6)."""
-    replies, position = [], 0
+    replies, awaited = [], Awaited()
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
         shard, group = core.find(wanted.group_id)
@@ -53,8 +54,8 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
         for topic in reply.topics:
             listed += len(topic.partitions)
         replies.append(reply)
-        position = max(position, shard.position_of(wanted.group_id))
-    core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
+        awaited.add_group(shard.outbox, wanted.group_id)
+    awaited.hold(core.outbox, ref, OffsetFetchReply(tuple(replies)))
 
 
 def with_origins(shard: Shard, reply: OffsetFetchGroupReply) -> OffsetFetchGroupReply:

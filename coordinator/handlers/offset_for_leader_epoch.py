@@ -1,7 +1,7 @@
 """Answer OffsetForLeaderEpoch."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from protocol.messages.data import OffsetForLeaderEpoch
 from protocol.session import RequestRef
 

@@ -1,10 +1,10 @@
 """Answer PartitionMeta."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import AskMeta
-from coordinator.handlers.admission import Found
 from coordinator.handlers.client_balanced import refreshed
-from coordinator.handlers.core import Core
 from protocol.messages.balanced import PartitionMeta
 from protocol.session import RequestRef
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 import msgspec
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit_operation, admit_write
-from coordinator.handlers.core import Core
+from coordinator.core.admission import admit_operation, admit_write
+from coordinator.core.core import Core
 from coordinator.keys import FlushKey, ProduceKey
 from coordinator.tasks.scheduled_task import ScheduledTask
 from coordinator.topics.produce_queue import QueuedProduce

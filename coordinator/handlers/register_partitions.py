@@ -1,11 +1,11 @@
 """Answer RegisterPartitions."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.client_balanced.events import LeaseOverdue, Register
-from coordinator.handlers.admission import Found
 from coordinator.handlers.client_balanced import refreshed
 from coordinator.handlers.client_balanced_topics import places
-from coordinator.handlers.core import Core
 from protocol.messages.balanced import RegisterPartitions
 from protocol.session import RequestRef
 

@@ -1,9 +1,9 @@
 """Answer ReleasePartitions (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Release
-from coordinator.handlers.admission import Found
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import ReleasePartitions, ReleasePartitionsReply

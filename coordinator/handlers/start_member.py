@@ -1,17 +1,17 @@
 """Answer StartMember."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_write
+from coordinator.core.core import Core
+from coordinator.core.request_cost import partitions_of
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.client_balanced.checks import refuse_forbidden, refuse_identity, refuse_targets
 from coordinator.groups.client_balanced.events import LeaseOverdue, Start
 from coordinator.groups.client_balanced.guards import topics_of
 from coordinator.groups.client_balanced.state import bytes_of, bytes_of_member
 from coordinator.groups.table import Refusal
-from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_write
 from coordinator.handlers.client_balanced import BAD, admit_client_balanced, refreshed
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
-from coordinator.handlers.core import Core
-from coordinator.handlers.request_cost import partitions_of
 from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message

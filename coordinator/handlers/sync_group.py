@@ -1,10 +1,10 @@
 """Answer SyncGroup."""
 
 from coordinator.clock import Moment
+from coordinator.core.admission import Found, admit
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Sync
 from coordinator.groups.consumer.events import ClassicSync
-from coordinator.handlers.admission import Found, admit
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message

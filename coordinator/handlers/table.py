@@ -5,6 +5,10 @@ from typing import Any, NamedTuple
 
 from coordinator.accounts.requests import ACCESS, Access
 from coordinator.clock import Moment
+from coordinator.core import request_cost as cost
+from coordinator.core.admission import Admission, Found, admit_any_id, to_group
+from coordinator.core.core import Core
+from coordinator.core.request_cost import Cost
 from coordinator.groups.table import Path
 from coordinator.handlers import (
     alter_client_quotas,
@@ -18,9 +22,11 @@ from coordinator.handlers import (
     consumer_group_heartbeat,
     create_acls,
     create_partitions,
+    create_token,
     create_topics,
     delete_acls,
     delete_groups,
+    delete_token,
     delete_topics,
     describe_acls,
     describe_balanced,
@@ -38,6 +44,7 @@ from coordinator.handlers import (
     fetch_registered,
     find_coordinator,
     heartbeat,
+    hold_group,
     init_producer_id,
     join_group,
     leave_group,
@@ -48,6 +55,7 @@ from coordinator.handlers import (
     list_offsets,
     list_refusals,
     list_suspects,
+    list_tokens,
     measure,
     member_heartbeat,
     metadata,
@@ -59,16 +67,13 @@ from coordinator.handlers import (
     produce,
     register_partitions,
     release_partitions,
+    report_member,
     start_member,
     sync_group,
     txn_offset_commit,
     unregister_partitions,
 )
-from coordinator.handlers import request_cost as cost
-from coordinator.handlers.admission import Admission, Found, admit_any_id, to_group
 from coordinator.handlers.client_balanced import admit_client_balanced
-from coordinator.handlers.core import Core
-from coordinator.handlers.request_cost import Cost
 from protocol.messages import Message
 from protocol.messages.acls import (
     AlterUserScramCredentials,
@@ -105,6 +110,8 @@ from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
+    HoldGroup,
+    HoldGroupReply,
     JoinGroup,
     LeaveGroup,
     LeaveGroupReply,
@@ -135,6 +142,8 @@ from protocol.messages.ownership import (
     ReleasePartitionsReply,
 )
 from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
+from protocol.messages.reports import DrainMembers, DrainMembersReply, ReportMember, ReportMemberReply
+from protocol.messages.tokens import CreateToken, DeleteToken, ListTokens
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -198,7 +207,10 @@ APIS: tuple[Api, ...] = (
         apply_offsets.apply_offsets,
         Path.APPEND_ONLY,
     ),
+    Api(HoldGroup, to_group(HoldGroupReply), cost.ONE, hold_group.hold_group, Path.FULL),
     Api(ListAudit, None, cost.ONE, list_audit.list_audit, Path.SLICED),
+    Api(ReportMember, to_group(ReportMemberReply), cost.REPORT_MEMBER, report_member.report_member, Path.READ_ONLY),
+    Api(DrainMembers, to_group(DrainMembersReply), cost.DRAIN_MEMBERS, report_member.drain_members, Path.READ_ONLY),
     Api(ListRefusals, None, cost.LIST_REFUSALS, list_refusals.list_refusals, Path.READ_ONLY),
     Api(OffsetCommit, None, cost.OFFSET_COMMIT, offset_commit.offset_commit, Path.APPEND_ONLY),
     Api(OffsetFetch, None, cost.OFFSET_FETCH, offset_fetch.offset_fetch, Path.READ_ONLY),
@@ -252,6 +264,9 @@ APIS: tuple[Api, ...] = (
         Path.READ_ONLY,
     ),
     Api(AlterClientQuotas, None, cost.ALTER_QUOTAS, alter_client_quotas.alter_client_quotas, Path.APPEND_ONLY),
+    Api(ListTokens, None, cost.ONE, list_tokens.list_tokens, Path.READ_ONLY),
+    Api(CreateToken, None, cost.ONE, create_token.create_token, Path.APPEND_ONLY),
+    Api(DeleteToken, None, cost.ONE, delete_token.delete_token, Path.APPEND_ONLY),
     Api(Produce, None, cost.PRODUCE, produce.produce, Path.SLICED),
     Api(InitProducerId, None, cost.ONE, init_producer_id.init_producer_id, Path.READ_ONLY),
     Api(Fetch, None, cost.FETCH, fetch.fetch, Path.READ_ONLY),

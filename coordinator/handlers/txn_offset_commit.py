@@ -2,7 +2,7 @@
 no dialect offers the message."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.handlers.offset_commit import commit_what_exists
 from protocol.messages.offsets import TxnOffsetCommit, TxnOffsetCommitReply
 from protocol.session import RequestRef
@@ -11,4 +11,4 @@ from protocol.session import RequestRef
 def txn_offset_commit(core: Core, ref: RequestRef, message: TxnOffsetCommit, moment: Moment) -> None:
     """Commit offsets that are pending until the producer's marker (docs/spec/group-protocol.md#4.3)."""
     topics, position = commit_what_exists(core, message, moment)
-    core.outbox.hold(position, ref, TxnOffsetCommitReply(topics))
+    core.shard_of(message.group_id).outbox.hold(position, ref, TxnOffsetCommitReply(topics))

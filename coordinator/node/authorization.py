@@ -9,8 +9,10 @@ from coordinator.accounts.division import divide, merge_reply
 from coordinator.accounts.permission import (
     AUTO_CREATED,
     CLUSTER,
+    DELETED_TOPIC,
     GROUP,
     IDEMPOTENT_PRODUCER,
+    REPLICATED_TOPIC,
     TOPIC,
     TOPIC_OR_CLUSTER,
     CodeOf,
@@ -18,8 +20,8 @@ from coordinator.accounts.permission import (
 )
 from coordinator.accounts.requests import ACCESS
 from coordinator.clock import Moment
+from coordinator.core.core import INTERNAL, Connection, Core
 from coordinator.handlers.audited import tell_refused
-from coordinator.handlers.core import INTERNAL, Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.node.events import Opened
 from coordinator.node.serving import Serving
@@ -43,11 +45,17 @@ class LocalAuthorization:
         self._pending: dict[int, dict[int, _Pending]] = {}
 
     def take_part(self, serving: Serving) -> None:
-        """Put the authorization before the handlers of clients' requests."""
+        """Put the authorization before the handlers: of all requests, or, where no access rules hold, of those from
+        inside the process alone, since tokens have roles in any case."""
+        serving.rewrite = self.rewrite
+        if not self._core.accounts.authorizer.is_on:
+            serving.guard_call = lambda message, handler: (
+                self.guarded(message, handler) if message in ACCESS else handler
+            )
+            return
         serving.handlers = {message: self.guarded(message, handler) for message, handler in serving.handlers.items()}
         serving.on_opened.append(self.opened)
         serving.on_closed.append(self.closed)
-        serving.rewrite = self.rewrite
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Hold a new connection to the rules: it is anonymous, or has a certificate, until it logs in."""
@@ -137,6 +145,16 @@ class LocalAuthorization:
             kind = TOPIC_OR_CLUSTER
         if kind == TOPIC_OR_CLUSTER:
             return access.permits(CLUSTER, "", operation) or access.permits(TOPIC, name, operation)
+        if kind == DELETED_TOPIC:
+            return access.permits(CLUSTER, "", operation) or self._permits_deletion(access, name)
+        if kind == REPLICATED_TOPIC:
+            return access.permits(CLUSTER, "", AclOperation.CLUSTER_ACTION) or access.permits(TOPIC, name, operation)
         if kind == IDEMPOTENT_PRODUCER:
             return access.permits(CLUSTER, "", operation) or access.permits_on_any_topic(AclOperation.WRITE)
         return access.permits(kind, name, operation)
+
+    def _permits_deletion(self, access: Decisions, topic: str) -> bool:
+        if not access.permits(TOPIC, topic, AclOperation.DESCRIBE):
+            return False
+        is_there = self._core.topics.partition_count(topic) is not None
+        return not is_there or access.permits(TOPIC, topic, AclOperation.DELETE)

@@ -1,7 +1,8 @@
 """Construction of a node's parts from the disk; only its groups are loaded later, shard by shard."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -15,17 +16,17 @@ from coordinator.accounts.oauth import TokenSettings, TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS, LOOPBACK, NODE_ITSELF
+from coordinator.core.core import Core
 from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.consumer.topics import TopicImage
 from coordinator.groups.outcome import IdSource
-from coordinator.handlers.core import Core
 from coordinator.placement import Placement
 from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import CONFIGS_LOG, GroupConfigs
 from coordinator.runtime.journal import Journal, decode_note
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.outbox import Outbox
-from coordinator.runtime.shard import Shard, ShardTools
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from coordinator.runtime.shard_log import LocalLog
 from coordinator.runtime.slices import SlicedRequests
 from coordinator.runtime.topic_image import EmbeddedTopicImage
@@ -48,6 +49,16 @@ _NOTES_LOG = "__muster_notes-0"
 
 class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
     """All sources of unguessable ids."""
+
+
+MakeShards = Callable[[int, ShardTools], list[Shard]]
+"""Makes so many shards, each with its log."""
+
+
+def local_shards(store: LogStore, policy: Compact, count: int, tools: ShardTools) -> list[Shard]:
+    """Make shards whose logs are in the store, to be loaded."""
+    logs = [store.log(f"{OFFSETS_TOPIC}-{index}", policy) for index in range(count)]
+    return [Shard(index, LocalLog(store, log), tools) for index, log in enumerate(logs)]
 
 
 def notes_policy(config: Config) -> Retain:
@@ -86,9 +97,11 @@ def make_core(
     addresses: Mapping[str, tuple[str, int]],
     started: Moment,
     image: TopicImage | None = None,
+    make_shards: MakeShards | None = None,
 ) -> Core:
-    """Build the core of a `Node`. `image`: the topics of consumer groups; None: the embedded ones. Raises the errors of
-    topics, accounts and journal for content that cannot have been written."""
+    """Build the core of a `Node`. `image`: the topics of consumer groups; None: the embedded ones. `make_shards`: where
+    shards have their logs; None: in `store`. Raises the errors of topics, accounts and journal for content that cannot
+    have been written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
@@ -102,7 +115,7 @@ def make_core(
     tools = ShardTools(
         purgatory=purgatory,
         journal=journal,
-        notes_log=LocalLog(store, notes_log),
+        notes_log=LocalLog(store, notes_log, is_deferred=True),
         outbox=outbox,
         ids=ids,
         settings=group_configs.settings,
@@ -122,11 +135,11 @@ def make_core(
     )
     accounts = Accounts(store, ids, authorizer_from(config), own_policy)
     accounts.load()
-    offsets_policy = replace(own_policy, segment_bytes=config.offsets_topic_segment_bytes)
-    offsets_logs = [
-        store.log(f"{OFFSETS_TOPIC}-{index}", offsets_policy) for index in range(config.offsets_topic_num_partitions)
-    ]
-    shards = [Shard(index, LocalLog(store, log), tools) for index, log in enumerate(offsets_logs)]
+    if make_shards is None:
+        offsets_policy = replace(own_policy, segment_bytes=config.offsets_topic_segment_bytes)
+        make_shards = partial(local_shards, store, offsets_policy)
+    shards = make_shards(config.offsets_topic_num_partitions, tools)
+    offsets_logs = [shard.log.files for shard in shards if shard.log.files is not None]
     subscriptions = SubscriptionCache()
     core = Core(
         config=config,
@@ -145,7 +158,7 @@ def make_core(
         ids=ids,
         producer_ids=ids,
         group_configs=group_configs,
-        loads=Loadings(shards, started),
+        loads=Loadings([shard for shard in shards if shard.state is ShardState.LOADING], started),
         retention=Retention(config.log_retention_check_interval_ms),
         cleaner=Cleaner(
             store,

@@ -3,7 +3,7 @@
 from coordinator.accounts.audit import AuditEvent
 from coordinator.clock import Moment
 from coordinator.config.principals import distinguished_name, map_name, parse_rules
-from coordinator.handlers.core import Connection, Core
+from coordinator.core.core import Connection, Core
 from coordinator.node.events import Opened
 from coordinator.node.serving import Serving
 

@@ -14,13 +14,14 @@ _READ_AND_REFUSED = 2
 connection unread."""
 
 
-def make_dialects(config: Config) -> dict[str, Dialect]:
-    """Build each dialect by its name. They offer the served messages, and no others."""
+def make_dialects(config: Config, *, relays_logins: bool = False) -> dict[str, Dialect]:
+    """Build each dialect by its name. They offer the served messages, and no others. `relays_logins`: native clients
+    log in, at a broker."""
     offered = set(HANDLERS)
     if "consumer" not in config.group_coordinator_rebalance_protocols.all:
         offered -= {ConsumerGroupHeartbeat, ConsumerGroupDescribe}
     served = {message.__name__ for message in offered} | {"Hello"}
-    if config.wants_logins:
+    if config.wants_logins or relays_logins:
         served.add("Login")
     greeting = HelloReply(
         server_name="musterd",

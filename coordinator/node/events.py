@@ -86,13 +86,24 @@ class Call(Event):
 
 
 class PasswordGiven(Event):
-    """A user and a password came with an HTTP request, or, with `username` None, a token of an identity provider. The
-    answer is a `Return` effect with a LoginReply, whose `auth_bytes` are the principal."""
+    """A user and a password came with an HTTP request, or, with `username` None, a token, of an identity provider
+    or an access token. The answer is a `Return` effect with an HttpLoginReply."""
 
     call_id: int
     username: str | None
     password: Secret
     peer_host: str
+    opens_session: bool = False
+
+
+class SessionShown(Event):
+    """The secret of a session came with an HTTP request, or the session is to end. The answer is a `Return` effect with
+    an HttpLoginReply."""
+
+    call_id: int
+    secret: Secret
+    peer_host: str
+    is_end: bool = False
 
 
 class Stopping(Event):

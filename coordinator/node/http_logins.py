@@ -1,5 +1,5 @@
-"""Logins of HTTP requests: each is checked like PLAIN (Basic) or OAUTHBEARER (Bearer), with the same delay and the same
-limit of failures."""
+"""Logins of HTTP requests: each is checked like PLAIN (Basic) or OAUTHBEARER (Bearer), or is an access token, with the
+same delay and the same limit of failures. A login may open a session, which is shown in place of further logins."""
 
 from typing import Final
 
@@ -7,12 +7,14 @@ from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.oauth import OAUTHBEARER
 from coordinator.accounts.sasl import Challenge, LoggedIn, LoginCheck, SaslLogin
 from coordinator.accounts.scram import LoginRejected
+from coordinator.accounts.sessions import LIFETIME_MS, Sessions
+from coordinator.accounts.tokens import is_access_token, principal_of
 from coordinator.clock import Moment
-from coordinator.handlers.core import INTERNAL, Core
-from coordinator.node.events import PasswordGiven
+from coordinator.core.core import INTERNAL, Core
+from coordinator.node.events import PasswordGiven, SessionShown
 from coordinator.node.logins import Logins
 from protocol.errors import ErrorCode
-from protocol.messages.node import LoginReply
+from protocol.messages.node import HttpLoginReply
 from protocol.session import RequestRef
 
 _PLAIN: Final = "PLAIN"
@@ -20,17 +22,21 @@ _LIMITED: Final = "too many logins from its address have failed"
 
 
 class HttpLogins:
-    """Answers `PasswordGiven` with a LoginReply."""
+    """Answers `PasswordGiven` and `SessionShown` with an HttpLoginReply."""
 
     def __init__(self, core: Core, logins: Logins) -> None:
         self._core = core
         self._logins = logins
+        self._sessions = Sessions(core.accounts)
+        self._lifetime_ms = min(LIFETIME_MS, core.config.connections_max_reauth_ms or LIFETIME_MS)
 
     def given(self, event: PasswordGiven, moment: Moment) -> None:
         """Have the password or the token checked, unless too many from the address were wrong."""
-        ref = RequestRef(INTERNAL, event.call_id)
         if self._logins.is_limited(event.peer_host, moment):
             self._refuse(event, ErrorCode.THROTTLING_QUOTA_EXCEEDED, _LIMITED, moment)
+            return
+        if event.username is None and is_access_token(event.password):
+            self._check_token(event, moment)
             return
         mechanism = _PLAIN if event.username is not None else OAUTHBEARER
         sasl = SaslLogin(mechanism, self._core.accounts, self._core.tokens, moment.wall_ms)
@@ -43,11 +49,7 @@ class HttpLogins:
             except LoginRejected as failed:
                 self._fail(event, str(failed), later, given=moment)
                 return
-            self._core.count("logins")
-            about = {"principal": answer.principal, "host": event.peer_host, "listener": "http"}
-            scheme = "Basic" if event.username is not None else "Bearer"
-            self._core.audit.tell(AuditEvent.LOGIN, later, {**about, "mechanism": scheme})
-            self._core.outbox.send(ref, LoginReply(answer.principal.encode(), done=True))
+            self._let_in(event, answer.principal, answer.expires_ms, later)
 
         try:
             if event.username is None and self._core.tokens is None:
@@ -60,6 +62,39 @@ class HttpLogins:
         if not self._logins.run(check, checked):
             self._refuse(event, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "many other passwords wait to be checked", moment)
 
+    def shown(self, event: SessionShown, moment: Moment) -> None:
+        """Say whose session it is. An unknown one is refused at once: nobody finds one by trying."""
+        found = self._sessions.find(event.secret, moment.wall_ms)
+        if event.is_end:
+            self._sessions.close(event.secret)
+        ref = RequestRef(INTERNAL, event.call_id)
+        if found is None:
+            self._core.outbox.send(ref, HttpLoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED))
+        else:
+            self._core.outbox.send(ref, HttpLoginReply(found.principal))
+
+    def _check_token(self, event: PasswordGiven, moment: Moment) -> None:
+        try:
+            name, token = self._core.accounts.tokens.owner(event.password, moment.wall_ms)
+        except LoginRejected as failed:
+            self._fail(event, str(failed), moment)
+        else:
+            self._let_in(event, principal_of(name), token.expires_ms, moment)
+
+    def _let_in(self, event: PasswordGiven, principal: str, expires_ms: int | None, moment: Moment) -> None:
+        self._core.count("logins")
+        scheme = "Session" if event.opens_session else "Bearer" if event.username is None else "Basic"
+        about = {"principal": principal, "host": event.peer_host, "listener": "http", "mechanism": scheme}
+        self._core.audit.tell(AuditEvent.LOGIN, moment, about)
+        reply = HttpLoginReply(principal)
+        if event.opens_session:
+            lifetime_ms = self._lifetime_ms
+            if expires_ms is not None:
+                lifetime_ms = min(lifetime_ms, expires_ms - moment.wall_ms)
+            session = self._sessions.open(principal, moment.wall_ms + lifetime_ms)
+            reply = HttpLoginReply(principal, session, lifetime_ms)
+        self._core.outbox.send(RequestRef(INTERNAL, event.call_id), reply)
+
     def _fail(self, event: PasswordGiven, why: str, moment: Moment, *, given: Moment | None = None) -> None:
         self._logins.note_failed(event.peer_host, moment)
         self._refuse(event, ErrorCode.SASL_AUTHENTICATION_FAILED, why, moment, given=given)
@@ -69,7 +104,7 @@ class HttpLogins:
     ) -> None:
         """Answer after the delay, counted from the request."""
         ref = RequestRef(INTERNAL, event.call_id)
-        reply = LoginReply(error_code=code)
+        reply = HttpLoginReply(error_code=code)
         self._logins.refuse_later(
             ref, reply, event.peer_host, event.username or "", why, (given or moment).monotonic_ms, moment
         )

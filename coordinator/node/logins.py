@@ -19,8 +19,8 @@ from coordinator.accounts.sasl import Challenge, LoggedIn, LoginCheck, SaslLogin
 from coordinator.accounts.scram import LoginRejected
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.core.core import INTERNAL, NEVER_MS, Connection, Core
 from coordinator.handlers.audited import sender
-from coordinator.handlers.core import INTERNAL, NEVER_MS, Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.keys import LoginKey
 from coordinator.node.effects import CheckPassword, Close, Effect, LogError

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from coordinator.clock import Moment
+from coordinator.core.core import Connection, Core
 from coordinator.handlers.audited import tell_foreign
-from coordinator.handlers.core import Connection, Core
 from coordinator.handlers.list_refusals import note_foreign
 from coordinator.handlers.table import Handler
 from coordinator.node.serving import Serving
@@ -28,11 +28,12 @@ from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit
 from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
+from protocol.messages.reports import ReportMember
 from protocol.session import RequestRef
 
 _ID_FIELDS: Final[Mapping[type[Message], str]] = {
     **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit), "member_id"),
-    **dict.fromkeys((ClaimPartitions, ReleasePartitions, ConsumerGroupHeartbeat), "member_id"),
+    **dict.fromkeys((ClaimPartitions, ReleasePartitions, ConsumerGroupHeartbeat, ReportMember), "member_id"),
     **dict.fromkeys((StartMember, MemberHeartbeat, PartitionMeta, RegisterPartitions), "consumer_id"),
     **dict.fromkeys((UnregisterPartitions, FetchRegistered, ConfirmConsumed, LeaveMember), "consumer_id"),
 }

@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.core.budget import OVERDUE_A_STEP
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.consumer.topics import TopicImage
 from coordinator.handlers.audited import audited, tell_act
-from coordinator.handlers.budget import OVERDUE_A_STEP
-from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
 from coordinator.handlers.produce import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.node import scheduled_tasks
 from coordinator.node.authorization import LocalAuthorization
-from coordinator.node.build import Ids, make_core
+from coordinator.node.build import Ids, MakeShards, make_core
 from coordinator.node.certificates import CertificatePrincipals
 from coordinator.node.dialects import make_dialects
 from coordinator.node.disk_news import DiskNews
@@ -39,6 +39,7 @@ from coordinator.node.events import (
     PasswordChecked,
     PasswordGiven,
     Received,
+    SessionShown,
     Stopping,
     Woke,
 )
@@ -88,8 +89,9 @@ class AnyNode(Protocol):
 
 class Node:
     """One process's share of the service. `addresses` has the addresses for clients of each dialect; `store` must be
-    open. `topics`: those that consumer groups see; None: the embedded ones. A gateway adds its own events to
-    `handlers`, tasks to `tasks` and delayed operations to `completions`."""
+    open. `topics`: those that consumer groups see; None: the embedded ones. `make_shards`: where shards have their
+    logs; None: in `store`. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to
+    `completions`."""
 
     def __init__(
         self,
@@ -99,21 +101,23 @@ class Node:
         addresses: Mapping[str, tuple[str, int]],
         started: Moment,
         topics: TopicImage | None = None,
+        make_shards: MakeShards | None = None,
     ) -> None:
-        core = self.core = make_core(config, store, ids, addresses, started, topics)
+        core = self.core = make_core(config, store, ids, addresses, started, topics, make_shards)
         dialects = make_dialects(config)
         self.effects: list[Effect] = []
         """Effects of this step so far."""
         self.serving = Serving(core, self.effects, lambda event: dialects[event.dialect].open())
         self.loads = core.loads
         self.logins = Logins(core, self.serving, self.effects)
+        self.http_logins = HttpLogins(core, self.logins)
         core.journal.on_act = partial(tell_act, core)
         core.journal.on_note = partial(tell_note, self.effects)
         self.serving.handlers = audited(self.serving.handlers)
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:
             MemberOwnership(core, self.serving)
-        if config.authorizer_class_name is not None:
+        if config.has_accounts:
             LocalAuthorization(core).take_part(self.serving)
         if config.wants_logins:
             self.logins.take_part(self.serving)
@@ -130,7 +134,8 @@ class Node:
             JobDone: self._job_done,
             Call: self.serving.called,
             PasswordChecked: self.logins.checked,
-            PasswordGiven: HttpLogins(core, self.logins).given,
+            PasswordGiven: self.http_logins.given,
+            SessionShown: self.http_logins.shown,
             Stopping: self._stopping,
         }
         """Handler of each event."""
@@ -281,7 +286,9 @@ class Node:
         return run
 
     def _look_at_disk(self, moment: Moment) -> None:
-        """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends that state."""
+        """Begin a checkpoint if one is due, and have notes flushed that nothing else has had flushed meanwhile. A full
+        disk is tried again: a checkpoint that succeeds ends that state."""
+        self.core.store.deferral.end()
         self._checkpoint(force=self.core.store.disk_full)
         self.effects += self._disk_news.report()
         self.core.audit.tick(moment)

@@ -1,6 +1,6 @@
 """Receive backlogs that exceed their limit."""
 
-from coordinator.handlers.core import Connection, Core
+from coordinator.core.core import Connection, Core
 
 
 def largest_backlogs(core: Core) -> list[Connection]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
 from coordinator.handlers import client_balanced, produce
-from coordinator.handlers.core import Core
 from coordinator.tasks import balancing, cleaning, expiration, retention, topic_deletion
 
 _LOOK_AT_TOPICS_MS = 60_000

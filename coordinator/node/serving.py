@@ -11,11 +11,11 @@ from functools import partial
 from typing import Final
 
 from coordinator.clock import Moment
-from coordinator.handlers.budget import COST_A_STEP
-from coordinator.handlers.core import INTERNAL, Connection, Core
+from coordinator.core.budget import COST_A_STEP
+from coordinator.core.core import INTERNAL, Connection, Core
+from coordinator.core.request_cost import ONE
 from coordinator.handlers.heartbeat import HEARTBEAT_OK, heartbeat
 from coordinator.handlers.list_refusals import note_fenced
-from coordinator.handlers.request_cost import ONE
 from coordinator.handlers.table import COSTS, HANDLERS, INTERNAL_HANDLERS, Handler
 from coordinator.node.effects import Close, Effect, Pause, Resume, Return, Send
 from coordinator.node.events import Call, Ended, Idle, Lost, Opened, Received
@@ -30,10 +30,7 @@ from protocol.session import Request, RequestRef, Session
 _CHECKS_A_LIMIT: Final = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
 _ref: Final = partial(tuple.__new__, RequestRef)
-"""Makes a reference of its two fields, without a call of Python's."""
-
-_MOST_TIMED: Final = 1_000
-"""Unanswered requests of a connection whose time is measured."""
+"""Makes a reference of its fields, without a call of Python's."""
 
 
 class Serving:
@@ -56,6 +53,8 @@ class Serving:
         """Turns each reply into the one that is sent; None: it is sent later."""
         self.on_reply: Callable[[Connection, Message, Moment], Message] | None = None
         """Turns each reply to a client into the one that is encoded."""
+        self.guard_call: Callable[[type[Message], Handler], Handler] | None = None
+        """Makes the handler of a request from inside the process one that serves what its caller may do."""
         self.guards: Callable[[int | None], bool] = lambda _broker: False
         """Returns true if heartbeats of a connection on this broker's listener need its permission."""
         self.touched: dict[int, Connection] = {}
@@ -85,6 +84,8 @@ class Serving:
             self._effects.append(Close(event.connection, f"more than {core.config.max_connections} connections"))
             return
         core.connections[event.connection] = connection
+        if session.takes_pushes:
+            core.outbox.listening.add(event.connection)
         for opened in self.on_opened:
             opened(connection, event, moment)
             if event.connection not in core.connections:
@@ -140,6 +141,8 @@ class Serving:
             authorizer = self._core.accounts.authorizer
             self._core.callers[event.call_id] = authorizer.of(event.principal, event.peer_host)
         handler = self.handlers.get(type(event.message)) or INTERNAL_HANDLERS.get(type(event.message))
+        if handler is not None and event.principal and self.guard_call is not None:
+            handler = self.guard_call(type(event.message), handler)
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
             self._core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
@@ -160,7 +163,7 @@ class Serving:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget
         try:
-            while budget.cost > 0 and not connection.is_throttled:
+            while budget.cost > 0 and not connection.throttled_until_ms:
                 request = session.next_request()
                 if request is None:
                     break
@@ -175,7 +178,7 @@ class Serving:
                         continue
                     if reply is not HEARTBEAT_OK and reply.error_code is ErrorCode.FENCED_INSTANCE_ID:
                         note_fenced(core, connection.number, message, moment)
-                    connection.out.append(session.encode_reply(number, reply))
+                    connection.say(session.encode_reply(number, reply))
                 else:
                     self._serve_request(connection, request, moment)
         except ProtocolViolation as violation:
@@ -183,7 +186,7 @@ class Serving:
             return
         if self.waiting:
             self.waiting.pop(connection.number, None)
-        if budget.cost <= 0 and session.buffered_bytes and not connection.is_throttled:
+        if budget.cost <= 0 and session.buffered_bytes and not connection.throttled_until_ms:
             self.waiting[connection.number] = connection  # behind the other connections
         self.pause_or_resume(connection)
 
@@ -204,17 +207,18 @@ class Serving:
             return False
         session = connection.session
         return (
-            connection.is_throttled
+            connection.throttled_until_ms > 0
             or session.has_waiting_request
-            or (bool(self._core.outbox.held) and session.unanswered > 0)
+            or (session.unanswered > 0 and self._core.outbox.held_replies > 0)
         )
 
     def _serve_request(self, connection: Connection, request: Request, moment: Moment) -> None:
         core = self._core
         number, message = request
         kind = type(message)
-        ref = _ref((connection.number, number))
-        if moment.monotonic_ms >= connection.session_ends_ms and self.admit is not None:
+        now_ms = moment.monotonic_ms
+        ref = _ref((connection.number, number, kind, now_ms))
+        if now_ms >= connection.session_ends_ms and self.admit is not None:
             self.admit(connection, message, moment)
         if connection.session.unanswered > core.config.max_requests_per_connection:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
@@ -227,15 +231,12 @@ class Serving:
         if cost > self._most_entries and (refused := cost_of_kind.refusal(message, self._most_entries)):
             core.outbox.send(ref, refused)
             return
-        if connection.began is None or len(connection.began) > _MOST_TIMED:  # some are never answered: acks=0
-            connection.began = {}
-        connection.began[number] = kind.__name__, moment.monotonic_ms
         self.handlers[kind](core, ref, message, moment)
 
     def pause_or_resume(self, connection: Connection) -> None:
         """Read from the connection, or not: it is throttled, waits for its turn, or has sent more than is answered."""
         number = connection.number
-        should_pause = connection.is_throttled or number in self.waiting or connection.session.is_behind
+        should_pause = connection.throttled_until_ms > 0 or number in self.waiting or connection.session.is_behind
         if should_pause != connection.is_paused:
             connection.is_paused = should_pause
             self._effects.append(Pause(number) if should_pause else Resume(number))
@@ -256,9 +257,8 @@ class Serving:
             if connection is not None:
                 if message is not last[0] or connection.dialect != last[1]:
                     last, data = (message, connection.dialect), connection.session.encode_push(message)
-                if data:  # a dialect without pushes has nothing to say
-                    connection.out.append(data)
-                    self.touched[number] = connection
+                connection.say(data)
+                self.touched[number] = connection
                 budget.sent(len(data))
         for number, connection in self.touched.items():
             self._flush(connection)
@@ -276,19 +276,20 @@ class Serving:
             if rewritten is None:
                 return 0
             reply = rewritten
-        if ref.connection == INTERNAL:
-            self._core.callers.pop(ref.number, None)
-            self._effects.append(Return(ref.number, reply))
+        asker, number, kind, read_ms = ref
+        if asker == INTERNAL:
+            self._core.callers.pop(number, None)
+            self._effects.append(Return(number, reply))
             return 0
-        if (connection := self._core.connections.get(ref.connection)) is None:
+        if (connection := self._core.connections.get(asker)) is None:
             return 0
         if self.on_reply is not None:
             reply = self.on_reply(connection, reply, moment)
-        if connection.began and (began := connection.began.pop(ref.number, None)) is not None:
-            self._core.timings.answered(began[0], moment.monotonic_ms - began[1])
-        data = connection.session.encode_reply(ref.number, reply)
-        connection.out.append(data)
-        self.touched[ref.connection] = connection
+        if kind is not None:
+            self._core.timings.answered(kind, moment.monotonic_ms - read_ms)
+        data = connection.session.encode_reply(number, reply)
+        connection.say(data)
+        self.touched[asker] = connection
         if connection.session.buffered_bytes or connection.is_paused:
             self.serve(connection, moment)
         return len(data)
@@ -298,10 +299,10 @@ class Serving:
             flush(connection)
             return
         if own := connection.session.take_data():
-            connection.out.append(own)
-        if connection.out:
-            data = connection.out[0] if len(connection.out) == 1 else b"".join(connection.out)
-            connection.out.clear()
+            connection.say(own)
+        if (out := connection.out) is not None:
+            connection.out = None
+            data = out[0] if len(out) == 1 else b"".join(out)
             if data:
                 self._effects.append(Send(connection.number, data))
 
@@ -319,6 +320,7 @@ class Serving:
         core = self._core
         if core.connections.pop(number, None) is not None:
             self._dropped.append(number)
+        core.outbox.listening.discard(number)
         core.slices.leave(number)
         self.waiting.pop(number, None)
         for key in core.fetches.leave(number):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from coordinator.accounts.quotas import QuotaKey
 from coordinator.clock import Moment
 from coordinator.config.principals import ANONYMOUS
-from coordinator.handlers.core import Connection, Core
+from coordinator.core.core import Connection, Core
 from coordinator.handlers.table import Handler
 from coordinator.keys import ThrottleKey
 from coordinator.node.events import Opened
@@ -145,7 +145,7 @@ class Throttling:
         if not wait_ms or until_ms <= connection.throttled_until_ms:
             return
         self._core.count("requests_throttled")
-        connection.throttled_until_ms, connection.is_throttled = until_ms, True
+        connection.throttled_until_ms = until_ms
         self._core.purgatory.try_complete_else_watch(_DelayedThrottle(connection.number, until_ms))
         self._serving.touched[connection.number] = connection
         self._serving.pause_or_resume(connection)
@@ -154,7 +154,7 @@ class Throttling:
         """Read the connection again, and serve what it sent before."""
         connection = self._core.connections.get(event.connection)
         if connection is not None:
-            connection.is_throttled = False
+            connection.throttled_until_ms = 0
             self._serving.touched[connection.number] = connection
             self._serving.serve(connection, moment)
 

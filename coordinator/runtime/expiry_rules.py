@@ -20,6 +20,7 @@ loads the log comes to the same result, and a clock that goes back only keeps th
 import enum
 from collections.abc import Container, Generator, Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import NamedTuple
 
 from coordinator.groups.classic.group_states import GroupState
@@ -33,6 +34,7 @@ from protocol.consumer_protocol import PROTOCOL_TYPE
 _NO_RETENTION = -1
 _NEVER_MS = 2**63 - 1
 _OFFSETS_A_PIECE = 1_000
+_TIMES = attrgetter("expire_timestamp_ms", "commit_timestamp_ms")
 
 
 class KeepReason(enum.StrEnum):
@@ -108,12 +110,9 @@ def earliest_expiry_ms(group: Group, commits: Sequence[CommittedOffset], retenti
         rule = rule_of(group)
         since_ms = rule.since_ms if isinstance(rule, Rule) else None
     earliest_ms = _NEVER_MS
-    for commit in commits:
-        at_ms = commit.expire_timestamp_ms
-        if at_ms == _NO_RETENTION:
-            at_ms = retention_ms + (commit.commit_timestamp_ms if since_ms is None else since_ms)
-        if at_ms < earliest_ms:
-            earliest_ms = at_ms
+    for expire_ms, commit_ms in set(map(_TIMES, commits)):  # those of one request are mostly the same
+        counted_from_ms = commit_ms if since_ms is None else since_ms
+        earliest_ms = min(earliest_ms, counted_from_ms + retention_ms if expire_ms == _NO_RETENTION else expire_ms)
     return earliest_ms
 
 

@@ -63,6 +63,12 @@ class Group:
             return len(consumer.members)
         return len(self.classic.members) if self.balanced is None else len(self.balanced.members)
 
+    def has_member(self, member_id: str) -> bool:
+        """Return whether the group has a member of this id, of whatever kind."""
+        if (consumer := self.serving_consumer) is not None:
+            return member_id in consumer.members
+        return member_id in (self.classic.members if self.balanced is None else self.balanced.members)
+
     @property
     def recorded_kinds(self) -> list[GroupKind]:
         """Kinds that the group is, or was since it was created."""

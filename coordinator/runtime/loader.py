@@ -5,7 +5,7 @@ Nothing here reads a clock: a slice is bounded by the amount it reads, and durat
 the slices.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -163,20 +163,24 @@ class Loading:
     # --- what follows ---
 
     def _settle(self) -> Iterator[None]:
-        """Remove groups that have no state left, and start a full session for the members of all others."""
-        shard = self.shard
-        for group in list(shard.groups.values()):
-            classic = group.classic
-            is_said = classic.stored is not None or len(group.recorded_kinds) > 1
-            if not is_said and not shard.offsets.holds(group.group_id) and not classic.owners:
-                # All its records are deleted, though compaction may have kept some of the tombstones: no such group
-                # exists.
-                shard.remove(group.group_id)
-            else:
-                for event in loaded(group):
-                    shard.process(group, event, self._moment)
-            if self._spent(_GROUP + _MEMBER * group.member_count):
+        for work in settle(self.shard, lambda: self._moment):
+            if self._spent(work):
                 yield
+
+
+def settle(shard: Shard, now: Callable[[], Moment]) -> Iterator[int]:
+    """Remove groups that have no state left, and start a full session for the members of all others. Yields the work of
+    each group; `now` tells the moment of the present slice."""
+    for group in list(shard.groups.values()):
+        classic = group.classic
+        is_said = classic.stored is not None or len(group.recorded_kinds) > 1
+        if not is_said and not shard.offsets.holds(group.group_id) and not classic.owners:
+            # All its records are deleted, though compaction may have kept some of the tombstones: no such group exists.
+            shard.remove(group.group_id)
+        else:
+            for event in loaded(group):
+                shard.process(group, event, now())
+        yield _GROUP + _MEMBER * group.member_count
 
 
 class Loadings:

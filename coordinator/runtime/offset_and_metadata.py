@@ -1,4 +1,4 @@
-"""A committed offset as a shard keeps it."""
+"""Committed offsets as a shard keeps them."""
 
 import msgspec
 
@@ -23,3 +23,19 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     topic_id: bytes | None = None
+
+
+class TopicOffsets(dict[int, OffsetAndMetadata]):
+    """Offsets of a group in one topic, by partition. `origins`: previous offset (-1: none) and sender of each commit
+    that was made since the start; None before the first."""
+
+    __slots__ = ("origins",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.origins: dict[int, tuple[int, Committer]] | None = None
+
+    def forget_origin(self, partition: int) -> None:
+        """Forget who has sent the commit."""
+        if self.origins is not None:
+            self.origins.pop(partition, None)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from coordinator.records.records import CommittedOffset
-from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
+from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata, TopicOffsets
 from protocol.messages.groups import OffsetChange
 
 MOST_BACK: Final = 2_000
@@ -112,47 +112,44 @@ class PendingOffsets:
 class OffsetTable:
     """Offsets of the groups of one shard."""
 
-    __slots__ = ("_groups", "_ids", "_names", "committer", "count", "origins", "pending", "topic_names", "went_back")
+    __slots__ = ("_groups", "_ids", "_names", "count", "pending", "topic_names", "went_back")
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, dict[int, OffsetAndMetadata]]] = {}
+        self._groups: dict[str, dict[str, TopicOffsets]] = {}
         self._names: dict[str, str] = {}
         self._ids: dict[bytes, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         """Names by id of all topics for which an offset was set with the topic's id."""
         self.count = 0
         self.pending = PendingOffsets()
-        self.committer: Committer | None = None
-        """Sender of the commit that is set now; None if that is not known, as at a load."""
-        self.origins: dict[str, dict[str, dict[int, tuple[int, Committer]]]] = {}
-        """Previous offset (-1: none) and sender of each commit since the start, by group, topic and partition."""
         self.went_back: list[tuple[str, OffsetChange]] = []
         """Commits below the offset before, by group, until a handler takes note of them; the first ones."""
 
-    def set(self, records: Sequence[CommittedOffset]) -> None:
-        """Set each `record.offset` as the group's committed offset."""
+    def set(self, records: Sequence[CommittedOffset], committer: Committer | None = None) -> None:
+        """Set each `record.offset` as the group's committed offset. `committer`: None if that is not known, as at a
+        load."""
         group_id = topic = None
-        partitions: dict[int, OffsetAndMetadata] = {}
-        origins: dict[int, tuple[int, Committer]] = {}
-        committer = self.committer
+        partitions, origins = TopicOffsets(), None
         for record in records:
             # Records of one commit share their texts.
             if record.topic is not topic or record.group_id is not group_id:
                 group_id, topic = record.group_id, record.topic
                 partitions = self._partitions(group_id, topic)
-                origins = self._origins(group_id, topic)
-            before = partitions.get(record.partition)
+                origins = partitions.origins
+                if origins is None and committer is not None:
+                    origins = partitions.origins = {}
+            partition, topic_id = record.partition, record.topic_id
+            before = partitions.get(partition)
             if before is None:
                 self.count += 1
             elif record.offset < before.offset and len(self.went_back) < MOST_BACK:
-                change = OffsetChange(record.topic, record.partition, before.offset, record.offset)
+                change = OffsetChange(record.topic, partition, before.offset, record.offset)
                 self.went_back.append((record.group_id, change))
-            if committer is not None:
-                origins[record.partition] = (-1 if before is None else before.offset, committer)
+            if committer is not None and origins is not None:
+                origins[partition] = (-1 if before is None else before.offset, committer)
             elif origins:
-                origins.pop(record.partition, None)
-            topic_id = record.topic_id
-            partitions[record.partition] = OffsetAndMetadata(
+                origins.pop(partition, None)
+            partitions[partition] = OffsetAndMetadata(
                 record.offset,
                 record.leader_epoch,
                 record.metadata,
@@ -175,18 +172,15 @@ class OffsetTable:
 
     def origin_of(self, group_id: str, topic: str, partition: int) -> tuple[int, Committer] | None:
         """Return the previous offset and the sender of the partition's commit; None if that is not known."""
-        return self.origins.get(group_id, {}).get(topic, {}).get(partition)
+        partitions = self._groups.get(group_id, {}).get(topic)
+        return None if partitions is None or partitions.origins is None else partitions.origins.get(partition)
 
-    def _origins(self, group_id: str, topic: str) -> dict[int, tuple[int, Committer]]:
-        if self.committer is None:
-            return self.origins.get(group_id, {}).get(topic, {})
-        topics = self.origins.get(group_id)
-        if topics is None:
-            topics = self.origins[group_id] = {}
-        origins = topics.get(topic)
-        if origins is None:
-            origins = topics[self._names.setdefault(topic, topic)] = {}
-        return origins
+    def note_reset(self, group_id: str, change: OffsetChange, committer: Committer) -> None:
+        """Note who has set the offset as it is now, and what it was."""
+        partitions = self._partitions(group_id, change.topic)
+        if partitions.origins is None:
+            partitions.origins = {}
+        partitions.origins[change.partition_index] = (change.previous_offset, committer)
 
     def share_id(self, topic_id: bytes, topic: str) -> bytes:
         """Return the one object for this id, however many offsets have it."""
@@ -199,14 +193,14 @@ class OffsetTable:
         self.topic_names.pop(topic_id, None)
         self._ids.pop(topic_id, None)
 
-    def _partitions(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
+    def _partitions(self, group_id: str, topic: str) -> TopicOffsets:
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
             # One string a topic name, however many groups read it.
-            partitions = topics[self._names.setdefault(topic, topic)] = {}
+            partitions = topics[self._names.setdefault(topic, topic)] = TopicOffsets()
         return partitions
 
     def partitions_to_load(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
@@ -247,23 +241,22 @@ class OffsetTable:
             partitions = self._partitions(group_id, topic)
             self.count += partition not in partitions
             partitions[partition] = kept
-            self.origins.get(group_id, {}).get(topic, {}).pop(partition, None)
+            partitions.forget_origin(partition)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Remove the group's offset of the partition, pending ones too."""
         if self.pending:
             self.pending.remove(group_id, (topic, partition))
         topics = self._groups.get(group_id, {})
-        if topics.get(topic, {}).pop(partition, None) is None:
+        partitions = topics.get(topic)
+        if partitions is None or partitions.pop(partition, None) is None:
             return
         self.count -= 1
-        self.origins.get(group_id, {}).get(topic, {}).pop(partition, None)
-        if not topics[topic]:
+        partitions.forget_origin(partition)
+        if not partitions:
             del topics[topic]
-            self.origins.get(group_id, {}).pop(topic, None)
         if not topics:
             del self._groups[group_id]
-            self.origins.pop(group_id, None)
 
     def restore(self, group_id: str, topic: str, partitions: dict[int, OffsetAndMetadata]) -> None:
         """Set commits of a group to a topic from a snapshot, which names each partition once."""
@@ -276,9 +269,10 @@ class OffsetTable:
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         """Return the committed offset, if there is one."""
-        return self._groups.get(group_id, {}).get(topic, {}).get(partition)
+        partitions = self._groups.get(group_id, {}).get(topic)
+        return None if partitions is None else partitions.get(partition)
 
-    def topics(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
+    def topics(self, group_id: str) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
         """Everything committed by the group; not to be changed."""
         return self._groups.get(group_id, {})
 

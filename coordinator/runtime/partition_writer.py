@@ -2,6 +2,7 @@
 the position that replies wait for (Kafka's `PartitionWriter`)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
@@ -18,9 +19,26 @@ from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
 _APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    AppendError.NOT_OWNED: ErrorCode.NOT_COORDINATOR,
+    AppendError.TOO_FAR_BEHIND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
 """Error of a batch that is larger than batches may be, or than a segment of the log."""
+
+
+Encoded = tuple[bytes, bytes | None]
+"""Key and value of a record."""
+
+
+class Preceding(NamedTuple):
+    """Records that come before those of an event, in one batch with them. Their state is that of the event's group
+    already, except what the `unapplied` ones say."""
+
+    encoded: Sequence[Encoded] = ()
+    unapplied: Sequence[ShardRecord] = ()
+
+
+NONE_PRECEDING = Preceding()
 
 
 class PartitionWriter:
@@ -33,9 +51,11 @@ class PartitionWriter:
         self._outbox = outbox
         self._max_batch_bytes = max_batch_bytes
 
-    def append_records(self, records: Sequence[ShardRecord], moment: Moment) -> ErrorCode | None:
+    def append_records(
+        self, records: Sequence[ShardRecord], moment: Moment, preceding: Sequence[Encoded] = ()
+    ) -> ErrorCode | None:
         """Append all records, at least one and of one group, as one batch. They share its position."""
-        encoded = self._encoded(records)
+        encoded = self._encoded(records, preceding)
         if encoded is None:
             return TOO_LARGE
         return self._append_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
@@ -89,9 +109,9 @@ class PartitionWriter:
         appended = self._log.append(batch)
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended
 
-    def _encoded(self, records: Sequence[ShardRecord]) -> list[tuple[bytes, bytes | None]] | None:
+    def _encoded(self, records: Sequence[ShardRecord], preceding: Sequence[Encoded]) -> list[Encoded] | None:
         """Encode the records; None if they are larger than a batch may be, found before the memory is taken."""
-        encoded, size = [], 0
+        encoded, size = list(preceding), sum([len(key) + len(value or b"") for key, value in preceding])
         for record in records:
             key, value = encode(record)
             size += len(key) + len(value or b"")

@@ -12,6 +12,7 @@ from coordinator.groups.classic import applying
 from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.classic.table import decide
+from coordinator.groups.consumer.events import ConsumerJoin
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerGroupSettings
 from coordinator.groups.consumer.topics import NoTopics, TopicImage
 from coordinator.groups.outcome import Answer, IdSource, Outcome
@@ -40,15 +41,15 @@ from coordinator.runtime.expiry_schedule import ExpirySchedule
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.journal import Journal, encode_note
-from coordinator.runtime.kinds.commit_checks import as_simple, refuse_backward, refuse_member
+from coordinator.runtime.kinds.commit_checks import checked, refuse_backward
 from coordinator.runtime.kinds.group_kinds import AnyEvent, append_failed, handle
 from coordinator.runtime.kinds.kind_records import apply_consumer, end_on_record
-from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
-from coordinator.runtime.partition_writer import TOO_LARGE, PartitionWriter
+from coordinator.runtime.partition_writer import NONE_PRECEDING, TOO_LARGE, PartitionWriter, Preceding
 from coordinator.runtime.shard_log import ShardLog
-from coordinator.runtime.slices import SlicedRequests, run_steps
+from coordinator.runtime.slices import SlicedRequests, Work, run_steps
 from partition_log.store.limits import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -111,6 +112,7 @@ class Shard:
         self.index = index
         self.broker_id = tools.broker_id
         self.log = log
+        self.outbox = tools.outbox
         self.state = ShardState.LOADING
         self.is_replaying = True
         """True while records of the log or of its snapshot are applied: the earlier state of a group does not count."""
@@ -127,26 +129,28 @@ class Shard:
         self.counts = GroupCounts(tools.journal.tallies)
         self.deleting: set[str] = set()
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
+        self.converting: dict[str, list[ConsumerJoin]] = {}
+        """Joins that wait until a group has changed its protocol, which takes several steps."""
         self._tools = tools
         self._writer = PartitionWriter(log, tools.outbox, tools.max_batch_bytes)
 
     # --- the write rule ---
 
-    def process(self, group: Group, event: AnyEvent, moment: Moment, preceding: Sequence[ShardRecord] = ()) -> None:
+    def process(self, group: Group, event: AnyEvent, moment: Moment, preceding: Preceding = NONE_PRECEDING) -> None:
         """Run the event on the group. Its replies are sent at once, or when their record is on disk. `preceding`:
         records that make the group what the event finds, in one batch with the event's own, if it has any."""
         self.deliver(group.group_id, self.run(group, event, moment, preceding))
 
     def deliver(self, group_id: str, answers: Iterable[Answer]) -> None:
         """Send the replies that are marked `at_once`; hold the others until the group's last record is durable."""
-        outbox = self._tools.outbox
+        outbox = self.outbox
         for ref, reply, at_once in answers:
             if at_once:
                 outbox.send(ref, reply)
             else:
                 outbox.hold_for(group_id, ref, reply)
 
-    def run(self, group: Group, event: AnyEvent, moment: Moment, preceding: Sequence[ShardRecord] = ()) -> list[Answer]:
+    def run(self, group: Group, event: AnyEvent, moment: Moment, preceding: Preceding = NONE_PRECEDING) -> list[Answer]:
         """Run the event on the group, and follow-up events until nothing changes any more. Return the replies to
         deliver. A conversion puts another object in the group's place: what follows happens to that."""
         events: deque[AnyEvent] = deque((event,))
@@ -158,9 +162,9 @@ class Shard:
                 if self._step(group, events.popleft(), run, preceding):
                     group = self.groups.get(group.group_id, group)
                     classic = group.classic
-                preceding = ()
-            if classic.phase is not None:
-                events.extend(self._tools.purgatory.check_and_complete(classic.phase.key))
+                preceding = NONE_PRECEDING
+            if (phase := classic.phase) is not None and phase.is_satisfied():
+                events.extend(self._tools.purgatory.check_and_complete(phase.key))
             if not events:
                 present = self.groups.get(group.group_id)
                 if present is not None:
@@ -170,15 +174,14 @@ class Shard:
                 return run.answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
-    def _step(self, group: Group, event: AnyEvent, run: "_Run", preceding: Sequence[ShardRecord]) -> bool:
+    def _step(self, group: Group, event: AnyEvent, run: "_Run", preceding: Preceding) -> bool:
         """Run one event; return true if records were written."""
         tools, events = self._tools, run.events
         out = Outcome(run.moment, tools.ids)
         handle(group, event, out)
         if out.records:
-            out.records[:0] = preceding
             end_on_record(group, out.records)
-            failed = self.record(out.records, group, run.moment, is_splittable=out.is_splittable)
+            failed = self.record(out.records, group, run.moment, preceding, is_splittable=out.is_splittable)
             if failed is not None:
                 events.appendleft(append_failed(event, failed))
                 return False
@@ -188,14 +191,18 @@ class Shard:
             else:
                 events.extend(tools.purgatory.try_complete_else_watch(operation))
         run.answers.extend(out.replies)
-        tools.outbox.pushes.extend(out.pushes)
+        tools.outbox.push(out.pushes)
         if out.notes:
             self.append_notes(out.notes, run.moment)
         events.extend(out.follow_ups)
         for steps in out.work:
-            assert tools.slices is not None, "work of groups needs a node"
-            tools.slices.add(run_steps(steps, partial(self._process_if_present, group)))
+            self.begin_work(run_steps(steps, partial(self._process_if_present, group)))
         return bool(out.records)
+
+    def begin_work(self, work: Work) -> None:
+        """Begin work in slices, with the node's next round."""
+        assert self._tools.slices is not None, "work of groups needs a node"
+        self._tools.slices.add(work)
 
     def _state_changed(self, group_id: str, before: GroupState, lasted_ms: int) -> None:
         """Note that the group is in another state than `before`, in which it was for so long."""
@@ -209,13 +216,16 @@ class Shard:
         self.process(group, event, moment)
         return True
 
-    def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
+    def store(
+        self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment, by: Committer | None = None
+    ) -> Message | ErrorCode:
         """Append a commit: return the reply, valid when `position_of` the group is durable, or the error. A commit
         completes no delayed operation and has no follow-up events, so nothing is settled."""
         if group.kind is not GroupKind.CLASSIC:
-            if refused := refuse_member(group, message):
-                return refused
-            message = as_simple(message)
+            taken = checked(group, message, moment)
+            if isinstance(taken, ErrorCode):
+                return taken
+            message = taken
         records: list[CommittedOffset] = []
         decided = decide(group.classic, message, moment, records)
         if group.classic.settings.offsets_backward is BackwardCommits.REJECTED:
@@ -227,7 +237,7 @@ class Shard:
             producer = message.producer_id, message.producer_epoch
         if (failed := self._writer.append_offsets(group.group_id, records, moment, producer)) is not None:
             return failed
-        self._apply_offsets(records, NO_PRODUCER if producer is None else producer[0], group)
+        self._apply_offsets(records, NO_PRODUCER if producer is None else producer[0], group, by)
         return decided
 
     def import_offsets(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
@@ -251,14 +261,20 @@ class Shard:
         appended = self._writer.append_marker(marker, moment)
         if not isinstance(appended, ErrorCode):
             for group_id in self.apply_marker(marker):
-                self._tools.outbox.wrote(group_id, appended.position)
+                self.outbox.wrote(group_id, appended.position)
         return appended
 
     def record(
-        self, records: list[ShardRecord], group: Group | None, moment: Moment, *, is_splittable: bool = False
+        self,
+        records: list[ShardRecord],
+        group: Group | None,
+        moment: Moment,
+        preceding: Preceding = NONE_PRECEDING,
+        *,
+        is_splittable: bool = False,
     ) -> ErrorCode | None:
         """Append and apply the records. Of splittable records some parts may be stored when a later one is refused."""
-        failed = self._writer.append_records(records, moment)
+        failed = self._writer.append_records(records, moment, preceding.encoded)
         if failed is TOO_LARGE and is_splittable and len(records) > 1:
             half = len(records) // 2
             for part in (records[:half], records[half:]):
@@ -266,7 +282,7 @@ class Shard:
                     return failed
             return None
         if failed is None:
-            for record in records:
+            for record in (*preceding.unapplied, *records):
                 self.apply(record, group)
         return failed
 
@@ -304,12 +320,14 @@ class Shard:
         if type(record) in _RULING and group_id in self.groups:
             self.expirations.note_change(group_id)
 
-    def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
+    def _apply_offsets(
+        self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None, by: Committer | None = None
+    ) -> None:
         """Apply commits of one group."""
         group_id = records[0].group_id
         known = self.groups.get(group_id) or self._ensure(group_id, group)
         if producer_id == NO_PRODUCER:
-            self.offsets.set(records)
+            self.offsets.set(records, by)
             due_ms = earliest_expiry_ms(known, records, self._tools.offsets_retention_ms)
             self.expirations.bring_forward(known.group_id, due_ms)
         else:
@@ -384,8 +402,8 @@ class Shard:
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:
-        """Write-ahead position of the group's last record: its state may be shown only when that is durable."""
-        return self._tools.outbox.position_of(group_id)
+        """Position of the group's last record in the log: its state may be shown only when that is durable."""
+        return self.outbox.position_of(group_id)
 
 
 class _Run(NamedTuple):

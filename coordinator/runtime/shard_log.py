@@ -55,14 +55,14 @@ class ShardLog(Protocol):
 
 class LocalLog:
     """A log of the node's own store, durable by its write-ahead log: positions are those of `LogStore.position`, which
-    all logs of the store share."""
+    all logs of the store share. `is_deferred`: nobody waits for its batches, and they force no flush."""
 
     __slots__ = ("append", "batches_from", "bytes_from", "files", "name", "newest_state_snapshot", "note_damage")
 
-    def __init__(self, store: LogStore, files: PartitionLog) -> None:
+    def __init__(self, store: LogStore, files: PartitionLog, *, is_deferred: bool = False) -> None:
         self.files = files
         self.name = files.name
-        self.append = partial(store.append, files)
+        self.append = partial(_append_deferred, store, files) if is_deferred else partial(store.append, files)
         self.batches_from = files.batches_from
         self.bytes_from = files.bytes_from
         self.newest_state_snapshot = files.newest_state_snapshot
@@ -79,3 +79,12 @@ class LocalLog:
     @property
     def size_bytes(self) -> int:
         return self.files.size_bytes
+
+
+def _append_deferred(
+    store: LogStore, files: PartitionLog, batch: bytes, *, must_fit: bool = True
+) -> Appended | AppendError:
+    begins = store.position
+    appended = store.append(files, batch, must_fit=must_fit)
+    store.deferral.deferred(begins, store.position)
+    return appended

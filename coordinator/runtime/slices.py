@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
 from coordinator.groups.outcome import Steps
-from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.outbox import Awaited, Outbox
 from protocol.messages import Message
 from protocol.session import RequestRef
 
@@ -22,10 +22,17 @@ BLOCKED = -1
 
 
 class Served(NamedTuple):
-    """The reply, and the write-ahead position that it waits for."""
+    """The reply, and what it waits for, if it does."""
 
     reply: Message
-    position: int
+    awaited: Awaited | None = None
+
+
+def served_for(outbox: Outbox, group_id: str, reply: Message) -> Served:
+    """Return a reply that waits for the last record of the group, whose log has this outbox."""
+    awaited = Awaited()
+    awaited.add_group(outbox, group_id)
+    return Served(reply, awaited)
 
 
 Work = Generator[int, Moment, Served | None]
@@ -83,7 +90,11 @@ class SlicedRequests:
             except StopIteration as done:
                 self._waiting.popleft()
                 if one.ref is not None:
-                    outbox.hold(done.value.position, one.ref, done.value.reply)
+                    served = done.value
+                    if served.awaited is None:
+                        outbox.send(one.ref, served.reply)
+                    else:
+                        served.awaited.hold(outbox, one.ref, served.reply)
                 continue
             blocked += cost == BLOCKED
             self._waiting.rotate(-1)

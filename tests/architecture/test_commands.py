@@ -2,10 +2,12 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.tree import ROOT
+from tests.suite import PYTEST
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 
@@ -17,6 +19,29 @@ def test_the_readme_opens_with_the_two_commands_and_ci_runs_the_whole_of_the_sec
     test, check = (_recipe(target) for target in ("test", "check"))
     assert check == "".join(test.replace("tests.suite", f"tests.suite {one}") for one in ("--all", "--compiled"))
     assert "tests.suite" in test
+
+
+def test_a_group_of_tests_stays_on_one_worker(tmp_path: Path) -> None:
+    """Modules that share a daemon or a Spark session are such groups."""
+    (tmp_path / "test_group.py").write_text(_GROUP)
+    command = [*PYTEST, "-n", "2", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert len({path.name for path in tmp_path.glob("gw*")}) == 1
+
+
+_GROUP = """
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("together")
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_one(number, worker_id):
+    Path(__file__).with_name(worker_id).touch()
+"""
 
 
 def _recipe(target: str) -> str:

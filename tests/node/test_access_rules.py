@@ -59,6 +59,7 @@ from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
+    HoldGroup,
     JoinGroup,
     JoinProtocol,
     LeaveGroup,
@@ -85,6 +86,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 from protocol.messages.ownership import DescribeOwnership
+from protocol.messages.reports import DrainMembers, ReportMember
 from protocol.messages.topics import (
     CreatableTopic,
     CreatePartitions,
@@ -216,7 +218,10 @@ CASES = [
     Case(FindCoordinator(("pay",)), GROUP, OP.DESCRIBE, GROUP_DENIED),
     Case(DescribeGroups(("pay",)), GROUP, OP.DESCRIBE, GROUP_DENIED),
     Case(DeleteGroups(("pay",)), GROUP, OP.DELETE, GROUP_DENIED),
+    Case(ReportMember("pay", "m"), GROUP, OP.READ, GROUP_DENIED),
+    Case(DrainMembers("pay", ("m",)), GROUP, OP.READ, GROUP_DENIED),
     Case(ListNotes("pay"), GROUP, OP.DESCRIBE, GROUP_DENIED),
+    Case(HoldGroup("pay", 1_000), GROUP, OP.ALTER_CONFIGS, GROUP_DENIED),
     Case(DescribeExpiry("pay"), GROUP, OP.DESCRIBE, GROUP_DENIED),
     Case(DescribeOwnership("pay"), GROUP, OP.DESCRIBE, GROUP_DENIED),
     Case(StartMember("pay", "c", ("orders",)), GROUP, OP.READ, GROUP_DENIED, (rule(TOPIC, OP.READ),)),

@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.config.accounts import AuthorizerClass, Principals
+from protocol.access_token import hash_of
 from protocol.messages import Message
 from protocol.messages.acls import (
     AclBindingFilter,
@@ -19,6 +20,7 @@ from protocol.messages.acls import (
     ScramUpsertion,
 )
 from protocol.messages.quotas import AlterClientQuotas, AlteringQuota, QuotaChange, QuotaEntity
+from protocol.messages.tokens import CreateToken, DeleteToken
 from tests.node.desk import Desk
 from tests.simulation.disk import Crash, SimDisk
 
@@ -35,13 +37,14 @@ def acl(number: int) -> AclCreation:
 
 
 def requests(number: int) -> list[Message]:
-    """Make a user, a rule and a limit, and delete those of the round before."""
+    """Make a user, a rule, a limit and a token, and delete those of the round before."""
     user, before = f"u{number}", f"u{number - 1}"
     limit = AlteringQuota((QuotaEntity("user", user),), (QuotaChange("join_rate", 1.0 + number),))
     made: list[Message] = [
         AlterUserScramCredentials((), (ScramUpsertion(user, 1, 4_096, b"salt", f"salted {number}".encode()),)),
         CreateAcls((acl(number),)),
         AlterClientQuotas((limit,)),
+        CreateToken(f"t{number}", "operate", hash_of(f"token {number}"), 86_400_000),
     ]
     if number:
         gone = AlteringQuota((QuotaEntity("user", before),), (QuotaChange("join_rate", remove=True),))
@@ -49,6 +52,7 @@ def requests(number: int) -> list[Message]:
             AlterUserScramCredentials((ScramDeletion(before, 1),), ()),
             DeleteAcls((AclBindingFilter(3, f"g{number - 1}"),)),
             AlterClientQuotas((gone,)),
+            DeleteToken(f"t{number - 1}"),
         ]
     return made
 
@@ -60,12 +64,13 @@ def state(desk: Desk) -> Expected:
     }
     rules = {one.name for one in accounts.authorizer.acls}
     limits = {(*entity[0], *values.items()) for entity, values in accounts.quotas.limits.items()}
-    return {"users": users, "rules": rules, "limits": limits}
+    tokens = {(name, one.token_hash, one.role, one.expires_ms) for name, one in accounts.tokens.by_name.items()}
+    return {"users": users, "rules": rules, "limits": limits, "tokens": tokens}
 
 
 def administer(disk: SimDisk) -> tuple[list[Expected], int]:
     """Ask until the machine stops, or all is answered; the states after each answer, and the number of answers."""
-    states: list[Expected] = [{"users": set(), "rules": set(), "limits": set()}]
+    states: list[Expected] = [{"users": set(), "rules": set(), "limits": set(), "tokens": set()}]
     answered = 0
     with suppress(Crash):
         desk = Desk(disk, **ROOT)
@@ -84,7 +89,7 @@ def administer(disk: SimDisk) -> tuple[list[Expected], int]:
 def test_what_was_answered_is_there_after_a_crash_at_any_operation_of_the_disk(seed: int) -> None:
     whole = SimDisk(seed)
     states, answered = administer(whole)
-    assert answered == 3 + 6 * (ROUNDS - 1) and states[answered]["limits"]
+    assert answered == 4 + 8 * (ROUNDS - 1) and states[answered]["limits"]
     for place in range(1, whole.operations + 1):
         disk = SimDisk(seed)
         disk.crash_before = place

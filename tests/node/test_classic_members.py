@@ -210,6 +210,13 @@ def test_scenario_80_a_member_that_cannot_say_what_it_owns_has_given_it_up() -> 
     assert rig.sync("c", 3) == (0, {"T": (0, 1)})
 
 
+def test_a_member_that_was_removed_joins_only_without_what_it_owned() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    assert rig.classic_join("c", owned={"T": (2, 3)}).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rig.classic_join("c").error_code is ErrorCode.NONE
+
+
 def test_scenario_82_a_member_changes_its_protocol_under_its_id() -> None:
     rig = Rig()
     rig.join("A", "T", server_assignor="range", rack_id="r")

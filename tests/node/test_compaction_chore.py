@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.runtime.shard import ShardState
 from coordinator.tasks.cleaning import cleanable_logs
 from partition_log.cleanup_policy import Compact

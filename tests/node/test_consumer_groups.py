@@ -193,6 +193,12 @@ def test_facts_of_members_are_told() -> None:
     assert (member.topics, member.rebalance_timeout_ms, shown.phase) == (("T",), 60_000, "")
     assert (member.session_timeout_ms, member.session_left_ms, member.heard_ago_ms) == (45_000, 41_000, 4_000)
     assert member.is_connected
+    assert member.committed_ago_ms == -1
+    assert rig.commit("T", "A", 2) is ErrorCode.NONE
+    rig.desk.wait(500)
+    assert rig.commit("T", "A", 1) is ErrorCode.STALE_MEMBER_EPOCH
+    (shown,) = rig.ask(DescribeGroups(("g",), with_facts=True)).groups
+    assert shown.members[0].committed_ago_ms == 500, "a commit that is refused is none"
 
 
 def test_a_reset_leaves_a_note() -> None:

@@ -14,6 +14,7 @@ from coordinator.runtime.group import GroupKind
 from coordinator.runtime.kinds.commit_checks import as_simple
 from coordinator.runtime.kinds.conversions import to_classic
 from coordinator.runtime.kinds.kind_records import end_on_record
+from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribeGroups,
@@ -187,6 +188,11 @@ def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> Non
     rig.form_classic({"c1": {}})
     rig.group.classic.members[rig.ids["c1"]].assignment = encoded({"T": (0,)}, b"")
     assert rig.join("A", "T").error_code is ErrorCode.NONE, "empty user data, as of librdkafka, is none"
+
+    rig = Rig()
+    rig.form_classic({"c1": {}}, protocols=(JoinProtocol("sticky", encode_subscription(Subscription(("T",), b"7"))),))
+    rig.group.classic.members[rig.ids["c1"]].assignment = encoded({"T": (0,)}, b"7")
+    assert rig.join("A", "T").error_code is ErrorCode.NONE, "librdkafka repeats the user data of Java's subscription"
 
     for assignment in (encoded({"T": (0,)}, b"data"), b"\0\0\0"):
         rig = Rig()

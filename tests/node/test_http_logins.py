@@ -3,23 +3,28 @@
 import pytest
 
 from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
-from coordinator.accounts.records import AclRecord
+from coordinator.accounts.records import AclRecord, CredentialRecord, TokenRecord
+from coordinator.accounts.roles import Role
+from coordinator.accounts.scram import ScramMechanism
+from coordinator.accounts.tokens import AccessToken
 from coordinator.config.accounts import AuthorizerClass
 from coordinator.config.keys import Secret
-from coordinator.node.events import Call, PasswordGiven
+from coordinator.node.events import Call, PasswordGiven, SessionShown
 from coordinator.node.login_limits import BURST
+from protocol.access_token import hash_of, token_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
-from protocol.messages.node import LoginReply
+from protocol.messages.node import HttpLoginReply
 from tests.accounts.rig import NOW
+from tests.node.desk import WALL_MS
 from tests.node.test_kafka import Peer
 from tests.node.test_logins import DELAY_MS, WRONG, LoginDesk, log_in
 
 HOST = "127.0.0.1"
-REFUSED = LoginReply(error_code=WRONG)
-LIMITED = LoginReply(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+REFUSED = HttpLoginReply(error_code=WRONG)
+LIMITED = HttpLoginReply(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def give(desk: LoginDesk, user: str, password: str, call: int = 7) -> Message | 
 
 
 def test_a_user_is_known_by_the_same_credential_as_kafkas_clients(desk: LoginDesk) -> None:
-    assert give(desk, "alice", "secret") == LoginReply(b"User:alice", True)
+    assert give(desk, "alice", "secret") == HttpLoginReply("User:alice")
 
 
 @pytest.mark.parametrize(
@@ -96,3 +101,70 @@ def test_a_request_is_held_to_the_rules_of_who_logged_in_for_it() -> None:
 
 def test_a_password_is_in_no_text_of_the_event() -> None:
     assert "secret" not in repr(PasswordGiven(1, "alice", Secret("secret"), HOST))
+
+
+# ---------------------------------------------------------------------------------------------------------- sessions
+
+
+def enter(desk: LoginDesk, user: str | None = "alice", password: str = "secret", call: int = 7) -> HttpLoginReply:
+    """The answer to the form of a login."""
+    desk.step(PasswordGiven(call, user, Secret(password), HOST, opens_session=True))
+    while desk.checks:
+        desk.end_check()
+    desk.wait(DELAY_MS)
+    reply = desk.replied.pop(call)
+    assert isinstance(reply, HttpLoginReply)
+    return reply
+
+
+def show(desk: LoginDesk, secret: str, *, is_end: bool = False) -> HttpLoginReply:
+    desk.step(SessionShown(9, Secret(secret), HOST, is_end))
+    reply = desk.replied.pop(9)
+    assert isinstance(reply, HttpLoginReply)
+    return reply
+
+
+def test_a_session_stands_for_the_login_that_opened_it_until_it_is_ended(desk: LoginDesk) -> None:
+    entered = enter(desk)
+    assert (entered.principal, entered.session_lifetime_ms) == ("User:alice", 12 * 3_600_000)
+    for _ in range(BURST + 1):
+        assert show(desk, entered.session) == HttpLoginReply("User:alice")
+    assert not desk.checks, "no key is derived"
+    assert show(desk, entered.session, is_end=True) == HttpLoginReply("User:alice")
+    assert show(desk, entered.session) == REFUSED
+    assert entered.session not in repr(entered) + repr(SessionShown(1, Secret(entered.session), HOST))
+
+
+def test_a_session_ends_at_its_time_and_with_its_user(desk: LoginDesk) -> None:
+    first = enter(desk)
+    desk.wait(first.session_lifetime_ms - DELAY_MS - 1)
+    assert show(desk, first.session) == HttpLoginReply("User:alice")
+    desk.wait(1 + DELAY_MS)
+    assert show(desk, first.session) == REFUSED
+    second = enter(desk)
+    desk.node.core.accounts.write([CredentialRecord(one, "alice", None) for one in ScramMechanism], NOW)
+    assert show(desk, second.session) == REFUSED
+
+
+def test_a_session_lasts_no_longer_than_logins_do() -> None:
+    desk = LoginDesk(connections_max_reauth_ms=60_000)
+    assert enter(desk).session_lifetime_ms == 60_000
+
+
+def test_a_session_lasts_no_longer_than_its_token(desk: LoginDesk) -> None:
+    text = token_of(b"s" * 32)
+    expires_ms = WALL_MS + desk.now_ms + 60_000
+    token = AccessToken(hash_of(text), Role.VIEW, expires_ms, 0, "")
+    desk.node.core.accounts.write([TokenRecord("ci", token)], NOW)
+    entered = enter(desk, None, text)
+    assert (entered.principal, entered.session_lifetime_ms) == ("Token:ci", 60_000)
+    desk.node.core.accounts.write([TokenRecord("ci", None)], NOW)
+    assert show(desk, entered.session) == REFUSED
+
+
+def test_the_form_is_limited_as_other_logins_are(desk: LoginDesk) -> None:
+    for call in range(BURST):
+        desk.step(PasswordGiven(100 + call, "alice", Secret("wrong"), HOST, opens_session=True))
+        desk.end_check()
+    assert enter(desk) == LIMITED
+    assert show(desk, "0" * 64) == REFUSED, "a cookie of an ended session counts against nobody"

@@ -218,6 +218,7 @@ def test_two_processes_with_one_instance_id_do_not_erase_their_groups_history(*,
     assert {note.kind: note.times for note in notes[2:]}["replaced" if syncs else "rebalance"] == 199
     assert len(notes) <= 5
     assert log.size_bytes < 12_000, "nor those of others on disk"
+    desk.wait(1_000)  # notes that nobody waits for are on disk by then
     desk.disk.crash()
     again = Desk(desk.disk, journal_notes_per_group=20).node.core.journal.list(ListNotes("g")).notes
     assert [(note.kind, note.cause) for note in again] == [(note.kind, note.cause) for note in notes]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coordinator.handlers.connection_facts import with_connection
+from coordinator.facts.connection_facts import with_connection
 from coordinator.node.events import Ended, Lost, Received
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import (

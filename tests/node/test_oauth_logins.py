@@ -13,7 +13,14 @@ from coordinator.node.login_limits import BURST
 from protocol.errors import ErrorCode
 from protocol.kafka.login import LoginRefused, SaslClient
 from protocol.messages.groups import ListGroups, ListGroupsReply
-from protocol.messages.node import Login, LoginReply, SaslAuthenticate, SaslAuthenticateReply, SaslHandshakeReply
+from protocol.messages.node import (
+    HttpLoginReply,
+    Login,
+    LoginReply,
+    SaslAuthenticate,
+    SaslAuthenticateReply,
+    SaslHandshakeReply,
+)
 from tests.accounts.identity_provider import AUDIENCE, ISSUER, claims, key_set, rsa_key, token
 from tests.node.desk import WALL_MS
 from tests.node.test_audit_log import AuditedDesk
@@ -168,7 +175,7 @@ def test_tokens_are_a_login_of_http_requests_too(desk: AuditedDesk) -> None:
         if desk.checks:
             desk.end_check()
         desk.wait(DELAY_MS)
-    assert desk.replied.pop(0) == LoginReply(b"User:alice", True)
+    assert desk.replied.pop(0) == HttpLoginReply("User:alice")
     assert {one.error_code for one in desk.replied.values()} == {WRONG} and len(desk.replied) == 3  # type: ignore[attr-defined]
     good, *bad = desk.told()
     assert (good["principal"], good["mechanism"], good["listener"]) == ("User:alice", "Bearer", "http")
@@ -179,4 +186,4 @@ def test_without_an_identity_provider_a_token_is_no_login() -> None:
     desk = AuditedDesk()
     desk.step(PasswordGiven(1, None, Secret(of_alice()), "127.0.0.1"))
     desk.wait(DELAY_MS)
-    assert desk.replied[1] == LoginReply(error_code=WRONG)
+    assert desk.replied[1] == HttpLoginReply(error_code=WRONG)

@@ -1,7 +1,7 @@
 """Bounds of the memory for closed connections and refused clients."""
 
-from coordinator.handlers import closed_connections
-from coordinator.handlers.closed_connections import ClosedConnections
+from coordinator.core import closed_connections
+from coordinator.core.closed_connections import ClosedConnections
 from coordinator.runtime import refusals
 from coordinator.runtime.refusals import RefusedRequests
 from protocol.errors import ErrorCode

@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator.facts.views import describe_group, list_group
 from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.handlers import find_coordinator, offset_commit
 from coordinator.handlers.table import HANDLERS
-from coordinator.handlers.views import describe_group, list_group
 from coordinator.runtime.group import Group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from coordinator.facts.views import list_group
 from coordinator.groups.classic import subscriptions
 from coordinator.groups.classic.subscriptions import names_of
 from coordinator.handlers import delete_groups, list_groups
 from coordinator.handlers.delete_groups import BATCH_OFFSETS
 from coordinator.handlers.table import COSTS
-from coordinator.handlers.views import list_group
 from coordinator.node.events import Call, Lost, Stopping, Woke
 from coordinator.runtime.group import Group
 from coordinator.runtime.slices import SLICE_US

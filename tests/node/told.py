@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.node.effects import Effect, Send
 from coordinator.node.events import Stopping
 from partition_log.store.log_store import StoreLimits

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
+from coordinator.clock import Moment
 from coordinator.groups.classic.offsets import is_too_long
-from coordinator.groups.consumer.offsets import Part, refuse_commit, refuse_transactional_commit
+from coordinator.groups.consumer.offsets import Part, note_commit, refuse_commit, refuse_transactional_commit
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
@@ -13,9 +14,19 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, TxnOffset
 _NO_EPOCH = -1
 
 
-def refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> ErrorCode:
-    """Check the sender of a commit to a group that is not classic: only the owner of a partition commits for a
-    client-balanced group."""
+def checked(
+    group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment
+) -> OffsetCommit | TxnOffsetCommit | ErrorCode:
+    """Return the commit to a group that is not classic as one to store, or its error."""
+    if refused := _refuse_member(group, message):
+        return refused
+    if group.consumer is not None:
+        note_commit(group.consumer, message.member_id, moment.monotonic_ms)
+    return as_simple(message)
+
+
+def _refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> ErrorCode:
+    """Check the sender: only the owner of a partition commits for a client-balanced group."""
     if group.consumer is None or group.kind is not GroupKind.CONSUMER:
         return ErrorCode.UNKNOWN_MEMBER_ID
     limit = group.classic.settings.offset_metadata_max_bytes

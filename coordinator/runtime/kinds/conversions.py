@@ -3,10 +3,13 @@ protocol asks for; without any, whenever a client of the other kind comes.
 
 The records that end one kind and begin the other are one batch with those of the request, which is decided on the group
 as they make it. A request that is refused converts nothing.
+
+Members of a large classic group are read, and their records encoded, in slices; the group is converted in one step.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.state import ClassicGroup, Member
@@ -16,7 +19,9 @@ from coordinator.groups.consumer.record_builders import assignment_record, group
 from coordinator.groups.consumer.state import NONE_ASSIGNED, ConsumerGroup, ConsumerGroupSettings, Current, Target
 from coordinator.groups.consumer.subscriptions import hash_of, subscriptions_of
 from coordinator.groups.conversions import Superseded
+from coordinator.groups.outcome import Answer
 from coordinator.groups.table import Refusal
+from coordinator.records.codec import encode
 from coordinator.records.consumer_records import (
     ClassicMetadata,
     ConsumerGroupRecord,
@@ -27,6 +32,9 @@ from coordinator.records.consumer_records import (
 )
 from coordinator.records.records import HOLDS_MORE_MS, GroupMetadata, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.partition_writer import Preceding
+from coordinator.runtime.shard import Shard, ShardState
+from coordinator.runtime.slices import Work
 from protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,
@@ -35,50 +43,164 @@ from protocol.consumer_protocol import (
     decode_subscription,
 )
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.groups import JoinProtocol
 
-if TYPE_CHECKING:
-    from coordinator.runtime.shard import Shard
+AT_ONCE = 100
+"""Members up to which a group is converted within the step that asks for it."""
+_A_PIECE = 25
+_READ_US, _RECORD_US, _JOIN_US = 25, 30, 500
+"""Costs, at worst nearly, of reading a member, of one of its three records, and of a join that has waited."""
 
 
 class _Read(NamedTuple):
-    """A classic member with what its bytes say."""
+    """A classic member with what its bytes say. `protocols` and `assigned` are these bytes."""
 
     member: Member
+    protocols: Sequence[JoinProtocol]
+    assigned: bytes
     subscription: Subscription
     assignment: Assignment
+
+    @property
+    def has_data_of_assignor(self) -> bool:
+        """True if the leader sent data to the member. librdkafka's assignors repeat what the member's subscription has,
+        or send no bytes."""
+        return bool(self.assignment.user_data) and self.assignment.user_data != self.subscription.user_data
 
     @property
     def places(self) -> Iterator[tuple[str, int]]:
         """Partitions that it is assigned."""
         return ((name, number) for name, numbers in self.assignment.partitions for number in numbers)
 
+    def is_of(self, classic: ClassicGroup) -> bool:
+        """Return true if the group has the member as it was read."""
+        member = self.member
+        return (
+            classic.members.get(member.member_id) is member
+            and member.protocols is self.protocols
+            and member.assignment is self.assigned
+        )
 
-def to_consumer(shard: "Shard", group: Group, event: ConsumerJoin, moment: Moment) -> Refusal | None:
-    """Make the group a consumer group that the member joins; return the refusal if it stays what it is."""
-    if group.kind is GroupKind.CLIENT_BALANCED:
-        return _refuse(group, "has client-balanced members")
-    read: list[_Read] = []
-    if not group.is_empty:
-        found = _read_members(group, shard.new_consumer(group.group_id).settings)
-        if isinstance(found, Refusal):
-            return found
-        read = found
-    preceding: list[ShardRecord] = []
-    if group.classic.stored is not None or not group.is_empty:  # a first rebalance may be on no record yet
-        preceding.append(GroupTombstone(group.group_id))
-    successor = shard.new_group(group.group_id)
-    successor.consumer = planned = shard.new_consumer(group.group_id)
-    if read:
-        preceding += _plan(planned, group.classic.generation_id, read)
-    if not preceding:
-        shard.process(group, event, moment)  # it has nothing but offsets
+
+class _Plan(NamedTuple):
+    """A classic group as a consumer group, and the records that say so; of its members as they were read."""
+
+    group: ConsumerGroup
+    preceding: Preceding
+    read: list[_Read]
+    protocol: str | None
+    generation_id: int
+
+    def is_of(self, group: Group) -> bool:
+        """Return true if the group is still as it was read."""
+        classic = group.classic
+        return (
+            (classic.protocol_name, classic.generation_id) == (self.protocol, self.generation_id)
+            and len(classic.members) == len(self.read)
+            and all(one.is_of(classic) for one in self.read)
+        )
+
+
+Planning = Generator[int, Moment, _Plan | Refusal]
+
+
+def to_consumer(shard: Shard, group: Group, event: ConsumerJoin, moment: Moment) -> Refusal | None:
+    """Make the group a consumer group that the member joins; return the refusal if it stays what it is. If the group is
+    large the event is answered later."""
+    if (waiting := shard.converting.get(group.group_id)) is not None:
+        waiting.append(event)
         return None
-    shard.process(successor, event, moment, preceding)
-    if shard.groups.get(group.group_id) is successor:
-        shard.process(group, Superseded(group.group_id), moment)
-        if read:
-            shard.process(successor, _taken(group, event, read), moment)
+    if group.kind is not GroupKind.CLASSIC or len(group.classic.members) <= AT_ONCE:
+        return _convert_at_once(shard, group, event, moment)
+    if refused := _refuse_whole(group, shard.new_consumer(group.group_id).settings):
+        return refused
+    shard.converting[group.group_id] = [event]
+    shard.begin_work(_convert_in_slices(shard, group))
     return None
+
+
+def _convert_at_once(shard: Shard, group: Group, event: ConsumerJoin, moment: Moment) -> Refusal | None:
+    if group.kind is GroupKind.CLIENT_BALANCED and not group.is_empty:
+        return _refuse(group, "has client-balanced members")
+    if group.is_empty:
+        _convert_empty(shard, group, event, moment)
+        return None
+    if refused := _refuse_whole(group, shard.new_consumer(group.group_id).settings):
+        return refused  # it is not even read
+    return _convert(shard, group, _run(_plan(shard, group)), event, moment)
+
+
+def _run(planning: Planning) -> _Plan | Refusal:
+    while True:
+        try:
+            next(planning)
+        except StopIteration as done:
+            planned: _Plan | Refusal = done.value
+            return planned
+
+
+def _convert_in_slices(shard: Shard, group: Group) -> Work:
+    """Plan in slices, then convert in one step. A group that has changed meanwhile is planned anew, in that step. Joins
+    that came meanwhile follow."""
+    yield 0
+    planned = yield from _plan(shard, group)
+    moment = yield 0
+    for event in shard.converting.pop(group.group_id):
+        refused = _join(shard, group, planned, event, moment)
+        if refused is not None:
+            shard.deliver(group.group_id, [Answer(event.ref, event.refused(*refused), at_once=True)])
+        moment = yield _JOIN_US
+    return None
+
+
+def _join(shard: Shard, group: Group, planned: _Plan | Refusal, event: ConsumerJoin, moment: Moment) -> Refusal | None:
+    """Let the event happen to what the group is now."""
+    present = shard.groups.get(group.group_id)
+    if present is None or group.group_id in shard.deleting or shard.state is not ShardState.ACTIVE:
+        return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} was deleted, or moved, meanwhile")
+    if present.serving_consumer is not None:
+        shard.process(present, event, moment)
+        return None
+    if present is not group or group.kind is not GroupKind.CLASSIC:
+        return _convert_at_once(shard, present, event, moment)
+    if isinstance(planned, _Plan) and not planned.is_of(group):
+        return _convert_at_once(shard, group, event, moment)
+    return _convert(shard, group, planned, event, moment)
+
+
+def _convert_empty(shard: Shard, group: Group, event: ConsumerJoin, moment: Moment) -> None:
+    if group.classic.stored is None:
+        shard.process(group, event, moment)  # it has nothing but offsets
+        return
+    gone = GroupTombstone(group.group_id)
+    _replace(shard, group, shard.new_consumer(group.group_id), event, moment, Preceding([encode(gone)], [gone]))
+
+
+def _convert(
+    shard: Shard, group: Group, planned: _Plan | Refusal, event: ConsumerJoin, moment: Moment
+) -> Refusal | None:
+    if refused := _refuse_whole(group, shard.new_consumer(group.group_id).settings):
+        return refused
+    if isinstance(planned, Refusal):
+        return planned
+    taken = _taken(group, event, planned.read)
+    successor = _replace(shard, group, planned.group, event, moment, planned.preceding)
+    if successor is not None:
+        shard.process(successor, taken, moment)
+    return None
+
+
+def _replace(
+    shard: Shard, group: Group, planned: ConsumerGroup, event: ConsumerJoin, moment: Moment, preceding: Preceding
+) -> Group | None:
+    """Put the consumer group in the place of the group; return it, or None if the event is refused."""
+    successor = shard.new_group(group.group_id)
+    successor.consumer = planned
+    shard.process(successor, event, moment, preceding)
+    if shard.groups.get(group.group_id) is not successor:
+        return None
+    shard.process(group, Superseded(group.group_id), moment)
+    return successor
 
 
 def _taken(group: Group, event: ConsumerJoin, read: list[_Read]) -> ClassicMembersTaken:
@@ -97,9 +219,8 @@ def _refuse(group: Group, why: str) -> Refusal:
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} {why}")
 
 
-def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] | Refusal:
-    """Read what the members of a classic group have, or say why it stays a classic one
-    (docs/spec/consumer-group-protocol.md#13.2)."""
+def _refuse_whole(group: Group, settings: ConsumerGroupSettings) -> Refusal | None:
+    """Say why the classic group stays one, whatever its members say (docs/spec/consumer-group-protocol.md#13.2)."""
     classic = group.classic
     if not settings.migration_policy.allows_upgrade:
         return _refuse(group, f"has classic members, and the migration policy is {settings.migration_policy}")
@@ -114,46 +235,71 @@ def _read_members(group: Group, settings: ConsumerGroupSettings) -> list[_Read] 
         return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
     if classic.owners is not None and classic.owners.members:
         return _refuse(group, "has members that own partitions by grants")
+    return None
+
+
+def _plan(shard: Shard, group: Group) -> Planning:
+    """Read what the members have, or say why the group stays a classic one; encode the records of the group with these
+    members, and apply them to it: every member holds its assignment."""
+    classic, planned = group.classic, shard.new_consumer(group.group_id)
+    planned.topics_version = planned.topics.version
+    protocol, generation_id = classic.protocol_name, classic.generation_id
+    read = yield from _read_members(group)
+    if isinstance(read, Refusal):
+        return read
+    gone = GroupTombstone(group.group_id)
+    encoded = [encode(gone)]
+    last: ConsumerRecord | None = None
+    for last in _records(planned, generation_id, read):
+        apply(planned, last)
+        encoded.append(encode(last))
+        if not len(encoded) % _A_PIECE:
+            yield _RECORD_US * _A_PIECE
+    assert last is not None
+    return _Plan(planned, Preceding(encoded, [gone, last]), read, protocol, generation_id)
+
+
+def _read_members(group: Group) -> Generator[int, Moment, list[_Read] | Refusal]:
     read, holders = [], dict[tuple[str, int], str]()
-    for member in classic.members.values():
-        try:
-            one = _read(classic, member)
-        except ProtocolViolation as error:
-            return _refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
-        if one.assignment.user_data:  # librdkafka's assignors send an empty one
-            return _refuse(group, "has classic members with an assignor that sends data of its own")
-        for place in one.places:
-            if (other := holders.setdefault(place, member.member_id)) != member.member_id:
-                text = f"gives {place[0]}-{place[1]} to both {other} and {member.member_id}"
-                return _refuse(group, f"has classic members with an assignor that {text}")
-        read.append(one)
+    members = iter(list(group.classic.members.values()))
+    while piece := list(islice(members, _A_PIECE)):
+        for member in piece:
+            try:
+                one = _read(group.classic, member)
+            except ProtocolViolation as error:
+                return _refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
+            if one.has_data_of_assignor:
+                return _refuse(group, "has classic members with an assignor that sends data of its own")
+            for place in one.places:
+                if (other := holders.setdefault(place, member.member_id)) != member.member_id:
+                    text = f"gives {place[0]}-{place[1]} to both {other} and {member.member_id}"
+                    return _refuse(group, f"has classic members with an assignor that {text}")
+            read.append(one)
+        yield _READ_US * len(piece)
     return read
 
 
 def _read(group: ClassicGroup, member: Member) -> _Read:
-    metadata = member.metadata_for(group.protocol_name) or member.protocols[0].metadata
-    return _Read(member, decode_subscription(metadata), decode_assignment(member.assignment))
+    protocols, assigned = member.protocols, member.assignment
+    metadata = member.metadata_for(group.protocol_name) or protocols[0].metadata
+    return _Read(member, protocols, assigned, decode_subscription(metadata), decode_assignment(assigned))
 
 
-def _plan(group: ConsumerGroup, generation_id: int, read: list[_Read]) -> list[ConsumerRecord]:
-    """Build the records of the group with these members, and apply them to it: every member holds its assignment."""
-    members: list[ConsumerRecord] = [_member_record(group.group_id, one) for one in read]
-    for record in members:
-        apply(group, record)
-    holdings = [(one.member.member_id, _held(group, one.assignment)) for one in read]
-    rest: list[ConsumerRecord] = [
-        ConsumerGroupRecord(group.group_id, generation_id, hash_of(group, subscriptions_of(group)))
-    ]
-    rest += [target_record(group.group_id, member_id, held) for member_id, held in holdings]
-    rest.append(TargetRecord(group.group_id, generation_id))
+def _records(group: ConsumerGroup, generation_id: int, read: list[_Read]) -> Iterator[ConsumerRecord]:
+    """Build the records; each is applied to the group before the next one is asked for."""
+    for one in read:
+        yield _member_record(group.group_id, one)
+    yield ConsumerGroupRecord(group.group_id, generation_id, hash_of(group, subscriptions_of(group)))
+    holdings = []
+    for one in read:
+        held = _held(group, one.assignment)
+        holdings.append((one.member.member_id, held))
+        yield target_record(group.group_id, one.member.member_id, held)
+    yield TargetRecord(group.group_id, generation_id)
     for member_id, held in holdings:
         assigned = {topic_id: dict.fromkeys(sorted(numbers), generation_id) for topic_id, numbers in held.items()}
         current = Current(generation_id, generation_id, ReconciliationState.STABLE, assigned, NONE_ASSIGNED)
-        rest.append(assignment_record(group.group_id, member_id, current))
-    for record in rest:
-        apply(group, record)
-    group.topics_version = group.topics.version
-    return members + rest
+        yield assignment_record(group.group_id, member_id, current)
 
 
 def _member_record(group_id: str, one: _Read) -> ConsumerMemberRecord:
@@ -184,7 +330,7 @@ def _held(group: ConsumerGroup, assignment: Assignment) -> Target:
     return held
 
 
-def to_classic(shard: "Shard", group: Group, moment: Moment) -> ErrorCode | None:
+def to_classic(shard: Shard, group: Group, moment: Moment) -> ErrorCode | None:
     """Make a group without members a classic one; its offsets stay. Return the error if the log refuses it."""
     assert group.consumer is not None and not group.consumer.members
     records: list[ShardRecord] = [*group_tombstones(group.consumer, ())]

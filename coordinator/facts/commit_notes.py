@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.config.keys import BackwardCommits
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause, origin_of_client
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.notes import counted
-from coordinator.handlers.core import Core
 from coordinator.records.records import Note
 from coordinator.runtime.group import Group
 from coordinator.runtime.shard import Shard

@@ -3,6 +3,8 @@
 from bisect import bisect_left
 from typing import Final
 
+from protocol.messages import Message
+
 BOUNDS_MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 60_000, 300_000)
 """Upper bounds of the buckets; one more has what is longer."""
 
@@ -29,15 +31,15 @@ class Timings:
     __slots__ = ("loop_lag", "requests", "syncs")
 
     def __init__(self) -> None:
-        self.requests: dict[str, Durations] = {}
+        self.requests: dict[type[Message], Durations] = {}
         self.syncs = Durations()
         """Flushes of the write-ahead log, which the edge measures."""
         self.loop_lag = Durations()
         """Lateness of the event loop, which the edge measures."""
 
-    def answered(self, api: str, ms: int) -> None:
+    def answered(self, kind: type[Message], ms: int) -> None:
         """Count a request that is answered."""
-        durations = self.requests.get(api)
+        durations = self.requests.get(kind)
         if durations is None:
-            durations = self.requests[api] = Durations()
+            durations = self.requests[kind] = Durations()
         durations.add(ms)

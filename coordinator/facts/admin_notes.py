@@ -3,14 +3,27 @@ under the group id "", which no group with members has."""
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
+from coordinator.core.core import INTERNAL, Core
+from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause, origin_of_client
-from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import Note
 from protocol.session import RequestRef
 
 OF_NODE: Final = ""
 _MOST_TEXT: Final = 1_000
+
+
+def acting_client(core: Core, ref: RequestRef, actor: str, actor_host: str) -> Client:
+    """Return who acts: the sender of the request. One from inside the process names who asked for it."""
+    client = core.sender(ref)
+    return (
+        replace(client, client_id=actor or "http", client_host=f"/{actor_host}")
+        if ref.connection == INTERNAL
+        else client
+    )
 
 
 def note_admin(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.runtime.group import Group
 from coordinator.runtime.shard import Shard, ShardState
 from protocol.errors import ErrorCode

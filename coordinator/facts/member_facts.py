@@ -1,21 +1,24 @@
 """Facts about a group's members for operators: who is waited for, who was heard when, on which connection."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
+from coordinator.facts.connection_facts import with_client, with_connection
 from coordinator.groups.classic.delayed import InitialDelayedJoin
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.handlers.connection_facts import with_client, with_connection
-from coordinator.handlers.core import Core
+from coordinator.groups.hold import Hold
 from coordinator.runtime.group import Group, GroupKind
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from protocol.errors import ProtocolViolation
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
-_DELAY, _JOIN, _SYNC = "delay", "join", "sync"
+_DELAY, _HOLD, _JOIN, _SYNC = "delay", "hold", "join", "sync"
 
 
 def with_facts(core: Core, group: Group, described: DescribedGroup, moment: Moment) -> DescribedGroup:
@@ -23,7 +26,16 @@ def with_facts(core: Core, group: Group, described: DescribedGroup, moment: Mome
     if group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
         return _with_balanced_facts(core, group.balanced, described, moment)
     members = tuple(_with_facts(core, group.classic, one, moment) for one in described.members)
-    return replace(described, members=members, **_phase(core, group.classic, moment))
+    classic = group.classic
+    held = hold_facts(classic.hold, classic.awaiting_join, moment.monotonic_ms)
+    return replace(described, members=members, **_phase(core, classic, moment), **held)
+
+
+def hold_facts(hold: Hold | None, joined: int, now_ms: int) -> dict[str, Any]:
+    """Return the fields of the hold on a group, for which so many members have come."""
+    if hold is None or not (left_ms := hold.left_ms(now_ms)):
+        return {}
+    return {"hold_left_ms": left_ms, "hold_until_members": hold.until_members, "hold_joined": joined}
 
 
 def _with_balanced_facts(core: Core, group: BalancedGroup, described: DescribedGroup, moment: Moment) -> DescribedGroup:
@@ -86,6 +98,8 @@ def _phase(core: Core, group: ClassicGroup, moment: Moment) -> dict[str, object]
         phase = _DELAY
         left_ms += watched.remaining_ms if group.member_added else 0
         waiting_for: tuple[str, ...] = ()
+    elif group.is_held_back:
+        phase, waiting_for = _HOLD, ()
     elif group.state is GroupState.PREPARING:
         phase = _JOIN
         absent = [member.member_id for member in group.members.values() if member.join_ref is None]
@@ -103,7 +117,7 @@ def _phase(core: Core, group: ClassicGroup, moment: Moment) -> dict[str, object]
         "phase_ms": lasted_ms,
         "phase_left_ms": left_ms,
         "waiting_for": waiting_for,
-        "limited_by": "" if limited_by is None or phase == _DELAY else limited_by.member_id,
+        "limited_by": "" if limited_by is None or phase in (_DELAY, _HOLD) else limited_by.member_id,
     }
 
 

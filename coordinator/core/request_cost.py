@@ -8,7 +8,7 @@ The unit is an entry: a partition, a member or a group named, some 3 microsecond
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from coordinator.handlers.core import Core
+from coordinator.core.core import Core
 from coordinator.runtime.group import GroupKind
 from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
@@ -30,7 +30,8 @@ _LISTED_AN_ENTRY = 3
 _MOST_A_SLICE = SLICE_US // 3
 """Cost that one step serves of a long request (see `slices`)."""
 _CHARACTERS_AN_ENTRY = 32
-_ENTRIES_A_PROTOCOL = 200
+_ENTRIES_TWO_PROTOCOLS = 2
+"""Cost of each two protocols of an offer, which are compared with each other."""
 _ENTRIES_A_NEW_TOPIC = 20
 _NEW_PARTITIONS_AN_ENTRY = 10
 _ENTRIES_A_RESOURCE = 20
@@ -164,10 +165,12 @@ def _groups_listed(core: Core, message: ListGroups) -> int:
     return min(listed // _LISTED_AN_ENTRY, _MOST_A_SLICE)
 
 
-JOIN_GROUP = Cost("protocols", lambda m: _ENTRIES_A_PROTOCOL * len(m.protocols))
+JOIN_GROUP = Cost("protocols", lambda m: _ENTRIES_TWO_PROTOCOLS * len(m.protocols) ** 2)
 SYNC_GROUP = Cost("assignments", lambda m: len(m.assignments))
 LEAVE_GROUP = Cost("members", lambda m: len(m.members))
 DESCRIBE_GROUPS = Cost("groups", lambda m: _names(m.groups), _listed_groups)
+REPORT_MEMBER = Cost("facts", lambda m: len(m.facts))
+DRAIN_MEMBERS = Cost("member_ids", lambda m: _names(m.member_ids))
 LIST_REFUSALS = Cost("groups", lambda m: _names(m.groups))
 DELETE_GROUPS = Cost("groups_names", lambda m: _names(m.groups_names))
 LIST_GROUPS = Cost("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter), _groups_listed)

@@ -13,13 +13,14 @@ from coordinator.accounts.oauth import TokenVerifier
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.config.principals import ANONYMOUS
+from coordinator.core.budget import Budget
+from coordinator.core.closed_connections import ClosedConnections
+from coordinator.core.member_reports import MemberReports
+from coordinator.core.timings import Timings
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.consumer.events import TopicFilter
 from coordinator.groups.outcome import IdSource
-from coordinator.handlers.budget import Budget
-from coordinator.handlers.closed_connections import ClosedConnections
-from coordinator.handlers.timings import Timings
 from coordinator.placement import Placement
 from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
@@ -44,6 +45,7 @@ from partition_log.compaction.cleaner import Cleaner
 from partition_log.log.partition_log import PartitionLog
 from partition_log.store.log_store import LogStore
 from protocol.messages.groups import Heartbeat
+from protocol.messages.offsets import OffsetCommit
 from protocol.session import RequestRef, Session
 from purgatory.purgatory import DelayedOperationPurgatory
 
@@ -55,8 +57,8 @@ NEVER_MS = 2**62
 
 @dataclass(slots=True)
 class Connection:
-    """One client. `out` gathers the bytes to send in this step; while `is_paused` nothing of it is read. `broker`: the
-    connection is on the listener of the broker with this id."""
+    """One client. `out` gathers the bytes to send in this step, None before the first; while `is_paused` nothing of it
+    is read. `broker`: the connection is on the listener of the broker with this id."""
 
     number: int
     dialect: str
@@ -68,7 +70,7 @@ class Connection:
     """Sender of its last commit."""
     client: Client | None = None
     """The client as its members keep it, made when a request needs it; a login makes it None again."""
-    out: list[bytes] = field(default_factory=list)
+    out: list[bytes] | None = None
     is_paused: bool = False
     is_heavy: bool = False
     """True if its last request cost more than a step: the next waits for its turn."""
@@ -77,18 +79,21 @@ class Connection:
     principal: str = ANONYMOUS
     access: Decisions | None = None
     """Decisions on its principal; None where nobody is held to access rules."""
-    permitted: Heartbeat | None = None
-    """Last heartbeat that was permitted, while decisions are of `permitted_epoch`."""
-    permitted_epoch: int = -1
+    permitted: tuple[Heartbeat, int] | None = None
+    """Last heartbeat that was permitted, and the epoch of the decisions by which it was."""
     session_ends_ms: int = NEVER_MS
     """Time at which its login expires."""
-    is_throttled: bool = False
-    """True if nothing is read and served until `throttled_until_ms`: it used more than its limits."""
     throttled_until_ms: int = 0
+    """Time until which nothing is read and served, since it used more than its limits; 0: it did not."""
     has_ended: bool = False
     """True if the client has shut down its sending side: the connection closes when all requests are answered."""
-    began: dict[int, tuple[str, int]] | None = None
-    """APIs of its requests that are not answered, and when they were read, by the request's number."""
+
+    def say(self, data: bytes) -> None:
+        """Send the bytes in this step."""
+        if self.out is None:
+            self.out = [data]
+        else:
+            self.out.append(data)
 
     @property
     def shown_principal(self) -> str:
@@ -110,16 +115,17 @@ class Connection:
         object for the same bytes."""
         access = self.access
         return (
-            message is self.permitted
+            self.permitted is not None
+            and message is self.permitted[0]
             and access is not None
-            and access.epoch == self.permitted_epoch
+            and access.epoch == self.permitted[1]
             and now_ms < self.session_ends_ms
         )
 
     def permit(self, message: Heartbeat) -> None:
         """Remember that the heartbeat is permitted."""
         if self.access is not None:
-            self.permitted, self.permitted_epoch = message, self.access.epoch
+            self.permitted = message, self.access.epoch
 
 
 @dataclass(slots=True)
@@ -164,11 +170,14 @@ class Core:
     callers: dict[int, Decisions] = field(default_factory=dict)
     """Decisions on requests from inside the process for which somebody logged in, by the id of the call."""
     refusals: RefusedRequests = field(default_factory=RefusedRequests)
+    reports: MemberReports = field(default_factory=MemberReports)
     timings: Timings = field(default_factory=Timings)
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     """Gauges reported by the edge, by the name of the metric."""
+    log_problems: tuple[str, ...] = ()
+    """Sentences on what is unsafe about the log of groups and offsets, where that is a cluster's."""
     topics_seen: Callable[[int], TopicFilter | None] | None = None
     """Returns a check of the topics that the client of a connection may describe, where others than this node decide.
     """
@@ -209,8 +218,9 @@ class Core:
             return Client("", "/")
         return Client("http", f"/{caller.host}", listener="http", principal=caller.principal)
 
-    def committer(self, connection: int, member_id: str, generation_id: int) -> Committer:
+    def committer(self, connection: int, message: OffsetCommit) -> Committer:
         """Return the sender of a commit: the same object for all commits of a member in a generation."""
+        member_id, generation_id = message.member_id, message.generation_id
         found = self.connections.get(connection)
         if found is None:
             return Committer(member_id, generation_id, self.client(connection))

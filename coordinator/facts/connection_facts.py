@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from coordinator.core.core import Core
 from coordinator.groups.classic.events import Client
-from coordinator.handlers.core import Core
 from protocol.messages.groups import DescribedMember
 
 

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.core.core import Core
+from coordinator.facts.connection_facts import with_client, with_connection
+from coordinator.facts.member_facts import hold_facts
+from coordinator.facts.views import encode_partitions
 from coordinator.groups.consumer.delayed import DelayedRevocation, session_timeout_ms
 from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
-from coordinator.handlers.connection_facts import with_client, with_connection
-from coordinator.handlers.core import Core
-from coordinator.handlers.views import encode_partitions
 from coordinator.keys import RevocationKey
 from coordinator.records.consumer_records import ConsumerMemberRecord
 from protocol.messages.groups import DescribedGroup, DescribedMember
@@ -37,7 +38,10 @@ def with_consumer_facts(core: Core, group: ConsumerGroup, described: DescribedGr
     members = tuple(
         [_with_facts(core, group, one, revoking.get(one.member_id), moment.monotonic_ms) for one in described.members]
     )
-    return replace(described, members=members, target_epoch=group.target_epoch, **_phase(list(revoking.values())))
+    came = 0 if group.hold is None else len(group.hold.came & group.members.keys())
+    held = hold_facts(group.hold, came, moment.monotonic_ms)
+    phase = _phase(list(revoking.values()))
+    return replace(described, members=members, target_epoch=group.target_epoch, **phase, **held)
 
 
 def _revoking(core: Core, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> _Revoking | None:
@@ -79,6 +83,7 @@ def _with_facts(
         heard_ago_ms=-1 if member.connection < 0 else max(0, now_ms - member.deadline_ms + timeout_ms),
         topics=group.subscribed_by(member),
         protocols=_protocols(line),
+        committed_ago_ms=now_ms - member.committed_ms if member.committed_ms >= 0 else -1,
         member_epoch=member.current.epoch,
         target_assignment=encode_partitions(group, group.targets.get(member.member_id, {})),
     )

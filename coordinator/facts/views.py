@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from coordinator import __version__
+from coordinator.core.core import Core
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember
 from coordinator.groups.consumer.target import preferred_assignor
-from coordinator.handlers.core import Core
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.shard import ShardState
 from protocol.consumer_protocol import (
@@ -138,10 +138,11 @@ def list_group(group: Group) -> ListedGroup:
 
 def describe_node(core: Core) -> DescribeNodeReply:
     """Describe the node's health in numbers."""
+    shards = [shard for shard in core.shards if core.placement.is_mine(shard.index)]
     states = Counter({state.title: 0 for state in GroupState})
-    for shard in core.shards:
+    for shard in shards:
         states.update(shard.counts.states)
-    counts = [shard.counts for shard in core.shards]
+    counts = [shard.counts for shard in shards]
     balanced_members = sum([one.balanced_members for one in counts])
     load = core.loads.progress()
     gauges = {
@@ -150,17 +151,17 @@ def describe_node(core: Core) -> DescribeNodeReply:
         "client_balanced_groups": sum([one.balanced_groups for one in counts]),
         "client_balanced_members": balanced_members,
         "pending_ids": sum([one.pending_ids for one in counts]),
-        "committed_offsets": sum([shard.offsets.count for shard in core.shards]),
+        "committed_offsets": sum([shard.offsets.count for shard in shards]),
         "connections": len(core.connections),
         "watched_operations": len(core.purgatory),
-        "held_replies": len(core.outbox.held),
+        "held_replies": core.outbox.held_replies,
         "topics": core.topics.topic_count,
         "notes": len(core.journal),
         "unflushed_bytes": max(core.store.position - core.store.flushed, 0),
         "wal_position_bytes": core.store.position,
         "damaged_logs": len(core.store.damaged),
         "disk_full": int(core.store.disk_full),
-        "failed_shards": sum(shard.state is ShardState.FAILED for shard in core.shards),
+        "failed_shards": sum(shard.state is ShardState.FAILED for shard in shards),
         "loaded_records": load.records,
         "load_bytes": load.bytes_done,
         "load_bytes_wanted": load.bytes_total,
@@ -173,8 +174,8 @@ def describe_node(core: Core) -> DescribeNodeReply:
         cluster_id=core.cluster_id,
         version=__version__,
         started_wall_ms=core.started.wall_ms,
-        shards_total=len(core.shards),
-        shards_loaded=sum(shard.state is ShardState.ACTIVE for shard in core.shards),
+        shards_total=len(shards),
+        shards_loaded=sum(shard.state is ShardState.ACTIVE for shard in shards),
         addresses={kind: f"{host}:{port}" for kind, (host, port) in core.placement.addresses.items()},
         group_states=dict(states),
         rebalances_by_cause=dict(core.journal.rebalances),
@@ -183,5 +184,6 @@ def describe_node(core: Core) -> DescribeNodeReply:
         gauges=core.gauges | gauges,
         waiting=dict(core.purgatory.by_kind),
         loading=load,
-        failed_shards=tuple(FailedShard(shard.index, shard.failure) for shard in core.shards if shard.failure),
+        log_problems=core.log_problems,
+        failed_shards=tuple(FailedShard(shard.index, shard.failure) for shard in shards if shard.failure),
     )

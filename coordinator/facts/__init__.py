@@ -1,0 +1,1 @@
+"""Views and notes: what operators are told of groups, members and acts."""
