@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from coordinator.http.logins import CHALLENGE
+from coordinator.http.logins import challenge
 from coordinator.http.queries import Problem
 from coordinator.http.routing.openapi import PROBLEM_MEDIA
 
@@ -60,7 +60,9 @@ def _problem(request: web.Request, problem: Problem, short: Collection[str]) -> 
     if problem.status in _RETRY:
         answer.headers["Retry-After"] = "1"
     elif problem.status == 401:
-        answer.headers["WWW-Authenticate"] = CHALLENGE
+        answer.headers["WWW-Authenticate"] = challenge(request)
+        if "HX-Request" in request.headers:
+            answer.headers["HX-Refresh"] = "true"  # htmx loads the page anew, which is the form then
     return answer
 
 

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -25,7 +26,7 @@ from coordinator.http.lag_time import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.live.webhooks import Webhooks
-from coordinator.http.logins import METRICS, LogIn, logged_in
+from coordinator.http.logins import METRICS, Authenticator, Entrance, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
 from coordinator.http.overview import OVERVIEW_ROUTES, OverviewPages
@@ -87,7 +88,7 @@ def make_app(
     ask_timeout_s: float = ASK_TIMEOUT_S,
     most_series: int = MOST_SERIES,
     hosts: Iterable[str] = (),
-    log_in: LogIn | None = None,
+    authenticator: Authenticator | None = None,
     has_open_metrics: bool = False,
     ask_itself: Ask | None = None,
     look_every_s: float = LOOK_EVERY_S,
@@ -96,24 +97,27 @@ def make_app(
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
-    With `log_in` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`, which may
-    see everything, groups are looked at for problems though nobody asks; who follows events is told of new ones each
-    `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`."""
+    With `authenticator` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`,
+    which may see everything, groups are looked at for problems though nobody asks; who follows events is told of new
+    ones each `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`."""
     queries = Queries(_with_timeout(ask, ask_timeout_s))
     own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
     complaints = Complaints()
     watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told))
     feed = Feed(own_queries, watch, time.time_ns() // 1_000_000, look_every_s)
+    entrance = None if authenticator is None else Entrance(authenticator, partial(_in_time, "the login", ask_timeout_s))
+    surgery = SurgeryPages(queries)
+    console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), entrance)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
-    if log_in is not None:
-        open_paths = METRICS if has_open_metrics else frozenset()
-        middlewares.append(logged_in(_login_with_timeout(log_in, ask_timeout_s), open_paths))
+    if entrance is not None:
+        middlewares.append(logged_in(entrance, console.show_form, METRICS if has_open_metrics else frozenset()))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(app, queries, watch, most_series, has_accounts=log_in is not None)
-    events = EventPages(queries, feed, is_guarded=log_in is not None)
+    rows = _rows(queries, watch, most_series, surgery, console)
+    app.cleanup_ctx.append(_compiling(console))
+    events = EventPages(queries, feed, is_still_in=None if entrance is None else entrance.is_still_in)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
-    described = app[DOCUMENT] = document(routes, __version__, wants_logins=log_in is not None)
+    described = app[DOCUMENT] = document(routes, __version__, wants_logins=entrance is not None)
     app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
     for route, handler in (*rows, (OPENAPI, _openapi(described))):
         app.router.add_route(route.method, route.path, _checked(route, handler))
@@ -130,23 +134,20 @@ def make_app(
 
 
 def _rows(
-    app: web.Application, queries: Queries, watch: ProblemWatch, most_series: int, *, has_accounts: bool
+    queries: Queries, watch: ProblemWatch, most_series: int, surgery: SurgeryPages, console: ConsoleSite
 ) -> list[tuple[HttpRoute, Handler]]:
     """Return each route with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, NODE_ROUTES),
         (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
-        (Pages(queries), ROUTES),
+        (Pages(queries, asyncio.to_thread), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
         (ProblemPages(queries, _yield_to_loop, watch), PROBLEM_ROUTES),
         (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
-    surgery = SurgeryPages(queries)
-    console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), has_accounts=has_accounts)
     rows.append((INDEX, console.index(_page(node, INDEX))))
-    app.cleanup_ctx.append(_compiling(console))
     rows += console.routes()
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
     rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
@@ -250,21 +251,14 @@ async def serve(
 
 def _with_timeout(ask: Ask, timeout_s: float) -> Ask:
     async def ask_in_time(message: Message) -> Message:
-        reply = await _in_time(type(message).__name__, ask(message), timeout_s)
+        reply = await _in_time(type(message).__name__, timeout_s, ask(message))
         await _yield_to_loop()
         return reply
 
     return ask_in_time
 
 
-def _login_with_timeout(log_in: LogIn, timeout_s: float) -> LogIn:
-    async def log_in_in_time(username: str | None, password: str, host: str) -> Message:
-        return await _in_time("the login", log_in(username, password, host), timeout_s)
-
-    return log_in_in_time
-
-
-async def _in_time(what: str, answer: Awaitable[Message], timeout_s: float) -> Message:
+async def _in_time(what: str, timeout_s: float, answer: Awaitable[Message]) -> Message:
     try:
         async with asyncio.timeout(timeout_s):
             return await answer

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from coordinator.http.group_facts import group_page
-from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
+from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries, problem_of
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_SIZE, HttpRoute, Names, Parameter
 from coordinator.http.shapes import Json
@@ -117,6 +117,8 @@ class BalancedPages:
         for refused in reply.refused:
             if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
                 raise Problem(NO_SUCH_GROUP, refused.error_message)
+            if refused.error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                raise problem_of(refused.error_code)
             raise Problem(_CONFLICT, refused.error_message or refused.error_code.name)
         return {"group": names["group"], "from_max_id": reply.accepted[0].from_max_id}
 

@@ -16,6 +16,7 @@ def group_page(group: DescribedGroup) -> Json:
     page = known_facts(group, without=("members", "error_code", "error_message", "authorized_operations"))
     page["sentence"] = people.phase(group)
     page["waiting_for_sentence"] = people.waiting_for(group)
+    page["hold_sentence"] = people.hold(group)
     page["members"] = [_member(group, member) for member in group.members]
     return page
 
@@ -23,6 +24,7 @@ def group_page(group: DescribedGroup) -> Json:
 def _member(group: DescribedGroup, member: DescribedMember) -> Json:
     page = known_facts(member, without=_BYTES)
     page["client_host"] = member.client_host.lstrip("/")
+    page["reported"] = {one.name: one.text for one in member.reported}
     page["partitions"] = _partitions(group, member.member_assignment)
     if group.target_epoch < 0:
         del page["member_epoch"], page["revoking_ms"]

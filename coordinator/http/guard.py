@@ -64,6 +64,15 @@ def _check_origin(hosts: list[str], headers: Mapping[str, str]) -> None:
         raise Problem(403, f"{form} is what web pages send: leave Content-Type out, or say application/json")
 
 
+def check_proof(method: str, headers: Mapping[str, str]) -> None:
+    """Raise Problem for a change that a browser's cookie stands for, unless the browser says that a page of ours asks
+    for it: `Guard` has checked what it says."""
+    if method not in _ASKING and "Origin" not in headers and headers.get("Sec-Fetch-Site") != "same-origin":
+        raise Problem(
+            403, "a change by a session comes from a page of this origin: Origin or Sec-Fetch-Site must say so"
+        )
+
+
 def _name(host: str) -> str | None:
     """Return the name in a Host header, without its port; None if the header is malformed."""
     found = _HOST.fullmatch(host)

@@ -1,38 +1,55 @@
-"""Logins of HTTP requests: Basic, with the users of Kafka's clients, or a token of an identity provider (Bearer).
-Without logins everybody is anonymous."""
+"""Logins of HTTP requests: Basic, with the users of Kafka's clients; Bearer, with an access token or a token of an
+identity provider; or the cookie of a session, which a login opened. Without logins everybody is anonymous."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from ipaddress import ip_address
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from aiohttp import BasicAuth, web
 from aiohttp.typedefs import Handler, Middleware
 
-from coordinator.http.guard import UNGUARDED
+from coordinator.http.guard import UNGUARDED, check_proof
 from coordinator.http.queries import Problem
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import LoginReply
+from protocol.messages.node import HttpLoginReply
 
-CHALLENGE: Final = 'Basic realm="musterd", charset="UTF-8"'
-"""WWW-Authenticate of a refusal."""
+_REALM: Final = 'realm="musterd", charset="UTF-8"'
 METRICS: Final = frozenset({"/metrics"})
+OPEN_CONSOLE: Final = frozenset({"/console/login", "/console/assets/{name}"})
+"""Routes of the console that are served before a login: the form, and what its page is made of."""
 
 
 class Caller(NamedTuple):
-    """Sender of a request: the principal, and the host it comes from."""
+    """Sender of a request: the principal, the host it comes from, and the secret of its session, if it showed one."""
 
     principal: str
     host: str
+    session: str = ""
 
 
-LogIn = Callable[[str | None, str, str], Awaitable[Message]]
-"""Checks a user and a password, or without a user a token, given from a host; answers LoginReply."""
+class Authenticator(Protocol):
+    """Checks who sends a request from a host; answers HttpLoginReply."""
+
+    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+        """Check a user and a password, or without a user a token."""
+
+    async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:
+        """Check the secret of a session, or end it."""
+
+
 AskAs = Callable[[Message, Caller | None], Awaitable[Message]]
 """Asks the node in a caller's name; None: anonymously."""
+InTime = Callable[[Awaitable[Message]], Awaitable[Message]]
+"""Waits for an answer, and raises Problem where it takes too long."""
 
 _caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def current_caller() -> Caller | None:
+    """Return who logged in for the request that is being served."""
+    return _caller.get()
 
 
 def of_caller(ask: AskAs) -> Callable[[Message], Awaitable[Message]]:
@@ -44,15 +61,98 @@ def of_caller(ask: AskAs) -> Callable[[Message], Awaitable[Message]]:
     return ask_as_caller
 
 
-def logged_in(log_in: LogIn, open_paths: frozenset[str] = frozenset()) -> Middleware:
-    """Make a middleware that serves requests after their login alone, except the probes and `open_paths`."""
-    served = UNGUARDED | open_paths
+def challenge(request: web.Request) -> str:
+    """Return the WWW-Authenticate of a refusal. A browser is not asked for Basic: it has the form, and would keep the
+    password."""
+    is_browser = any(name in request.headers for name in ("Sec-Fetch-Mode", "HX-Request", "Cookie"))
+    return f"{'Bearer' if is_browser else 'Basic'} {_REALM}"
+
+
+class Entrance:
+    """Logins of requests, and sessions in cookies."""
+
+    def __init__(self, authenticator: Authenticator, in_time: InTime) -> None:
+        self._authenticator, self._in_time = authenticator, in_time
+
+    async def caller(self, request: web.Request) -> Caller:
+        """Return who sends the request. Raises Problem."""
+        host = _private_host(request)
+        given = request.headers.get("Authorization")
+        if given is not None:
+            return Caller((await self._log_in(*_read(given), host)).principal, host)
+        session = request.cookies.get(_cookie_name(request))
+        if session is None:
+            raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
+        check_proof(request.method, request.headers)
+        reply = await self._show(session, host)
+        if reply.error_code:
+            raise Problem(401, "the session has ended: log in again")
+        return Caller(reply.principal, host, session)
+
+    async def open(self, request: web.Request, answer: web.Response, username: str | None, secret: str) -> None:
+        """Log in, and open a session whose cookie goes with the answer. Raises Problem."""
+        reply = await self._log_in(username, secret, _private_host(request), opens_session=True)
+        self._set_cookie(request, answer, reply.session, reply.session_lifetime_ms // 1_000)
+
+    async def close(self, request: web.Request, answer: web.Response) -> None:
+        """End the request's session, if it has one."""
+        session = request.cookies.get(_cookie_name(request))
+        if session is not None:
+            await self._show(session, request.remote or "", is_end=True)
+        self._set_cookie(request, answer, "", 0)
+
+    async def is_still_in(self) -> bool:
+        """Return whether the session of the request that is being served goes on."""
+        caller = _caller.get()
+        return caller is None or not caller.session or bool((await self._show(caller.session, caller.host)).principal)
+
+    async def _show(self, session: str, host: str, *, is_end: bool = False) -> HttpLoginReply:
+        reply = await self._in_time(self._authenticator.show_session(session, host, is_end=is_end))
+        assert isinstance(reply, HttpLoginReply)
+        return reply
+
+    async def _log_in(
+        self, username: str | None, secret: str, host: str, *, opens_session: bool = False
+    ) -> HttpLoginReply:
+        reply = await self._in_time(self._authenticator.log_in(username, secret, host, opens_session=opens_session))
+        assert isinstance(reply, HttpLoginReply)
+        if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+            raise Problem(429, "too many logins have failed, or wait; try again later")
+        if reply.error_code:
+            raise Problem(401, "wrong user or password" if username is not None else "the token is not accepted")
+        return reply
+
+    @staticmethod
+    def _set_cookie(request: web.Request, answer: web.Response, session: str, age_s: int) -> None:
+        answer.set_cookie(
+            _cookie_name(request),
+            session,
+            max_age=age_s,
+            path="/",
+            secure=_is_secure(request),
+            httponly=True,
+            samesite="Strict",
+        )
+
+
+def logged_in(
+    entrance: Entrance, show_form: Callable[[web.Request, Problem], web.StreamResponse], open_paths: frozenset[str]
+) -> Middleware:
+    """Make a middleware that serves requests after their login alone, except the probes and `open_paths`. Who asks for
+    a page is shown the form."""
+    served = UNGUARDED | OPEN_CONSOLE | open_paths
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path in served:
+        resource = request.match_info.route.resource
+        if resource is not None and resource.canonical in served:
             return await handler(request)
-        caller = await _log_in(request, log_in)
+        try:
+            caller = await entrance.caller(request)
+        except Problem as problem:
+            if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", ""):
+                return show_form(request, problem)
+            raise
         token = _caller.set(caller)
         try:
             return await handler(request)
@@ -62,21 +162,30 @@ def logged_in(log_in: LogIn, open_paths: frozenset[str] = frozenset()) -> Middle
     return check
 
 
-async def _log_in(request: web.Request, log_in: LogIn) -> Caller:
+def is_loopback(host: str) -> bool:
+    """Return whether a request from the host stays on this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _private_host(request: web.Request) -> str:
+    """Return the host that the request comes from. Raises Problem if others can read the request on its way."""
     host = request.remote or ""
-    if not (request.secure or _is_loopback(host)):
+    if not (request.secure or is_loopback(host)):
         raise Problem(403, "a password goes over TLS or loopback alone: set tls.certificate.location")
-    given = request.headers.get("Authorization")
-    if given is None:
-        raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
-    username, secret = _read(given)
-    reply = await log_in(username, secret, host)
-    assert isinstance(reply, LoginReply)
-    if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
-        raise Problem(429, "too many logins have failed, or wait; try again later")
-    if not reply.done:
-        raise Problem(401, "wrong user or password" if username is not None else "the token is not accepted")
-    return Caller(reply.auth_bytes.decode() if username is None else f"User:{username}", host)
+    return host
+
+
+def _is_secure(request: web.Request) -> bool:
+    """Return whether the browser came over TLS, if only as far as a proxy on this host."""
+    return request.secure or request.headers.get("X-Forwarded-Proto") == "https"
+
+
+def _cookie_name(request: web.Request) -> str:
+    """Return the cookie's name. Over TLS its prefix keeps hosts of the same domain from setting one."""
+    return "__Host-muster_session" if _is_secure(request) else "muster_session"
 
 
 def _read(given: str) -> tuple[str | None, str]:
@@ -89,10 +198,3 @@ def _read(given: str) -> tuple[str | None, str]:
     except ValueError:
         raise Problem(401, "this Authorization cannot be read: Basic is wanted, with a name and a password") from None
     return user.login, user.password
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

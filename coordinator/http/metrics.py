@@ -13,12 +13,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from coordinator import build_info
-from coordinator.handlers.timings import BOUNDS_MS
+from coordinator.core.timings import BOUNDS_MS
 from coordinator.http.lag import PartitionLag
 from diagnosis.assignments import Key
 from protocol.messages.node import DescribeNodeReply, GroupTally, MeasuredDurations
 
 _MEANINGS: Final = {
+    "log_problems": "What is unsafe about the topic that keeps groups and offsets, and its brokers; 0 for nothing.",
     "upstream_reachable": "1 while brokers of the Kafka cluster answer this node, else 0.",
     "upstream_brokers": "Brokers of the Kafka cluster that have a listener here.",
     "upstream_age_ms": "For how long none of its brokers has answered, in milliseconds; 0 while they do.",

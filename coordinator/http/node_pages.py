@@ -37,6 +37,8 @@ class NodePages:
         }
         if node.gauges.get("disk_full"):  # reads are still served: no reason to be taken out of service
             body["disk_full"] = True
+        if node.log_problems:  # groups are served, less safely than they might be
+            body["log_problems"] = node.log_problems
         if node.failed_shards:
             body["failed_shards"] = node.failed_shards
         if node.loading is not None and node.loading.is_loading:

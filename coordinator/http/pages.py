@@ -1,8 +1,8 @@
 """Pages under `/v3` and `/v1`. A page takes names from the path and the query, and returns a JSON object or raises
 `Problem`."""
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
@@ -24,6 +24,7 @@ from coordinator.http.routing.route import (
 from coordinator.http.shapes import Json, Shapes, expiring
 from diagnosis.assignments import Key, assigned_partitions
 from diagnosis.facts import known_facts
+from membership.outlook import MOST_NEW, GroupChange, facts_of, foresee, parse_partitions, subscribed
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import CommitOrigin, OffsetFetchPartitionReply, OffsetFetchTopicReply
 
@@ -31,14 +32,18 @@ T = TypeVar("T")
 NO_SUCH_PARTITION: Final = 40403
 MOST_NOTES_A_PAGE: Final = 1_000
 _AFTER: Final = whole("after", "Notes with larger numbers; left out: the newest.", -1, default=-1)
+_MORE: Final = whole("members", "Members that come; negative: that leave.", -MOST_NEW, MOST_NEW, 0)
+_GROWN: Final = Parameter("partitions", "Partitions of topics, as orders=24,clicks=6.")
+_ASSIGNOR: Final = Parameter("assignor", "Another assignor.")
 _LIMIT: Final = whole("limit", "Notes at most.", 1, MOST_NOTES_A_PAGE, 100)
 
 
 class Pages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries) -> None:
-        self._ask = queries
+    def __init__(self, queries: Queries, in_thread: Callable[..., Awaitable[Any]]) -> None:
+        """Take what asks the node, and what runs a long computation beside it."""
+        self._ask, self._in_thread = queries, in_thread
 
     async def clusters(self, origin: str, names: Names, query: Names) -> Json:
         node = await self._ask.node()
@@ -121,6 +126,17 @@ class Pages:
             await self._ask.group(group_id)  # raises Problem if there is no such group
         last = notes[-1].number if notes else after
         return {"group_id": group_id, "notes": [msgspec.to_builtins(note) for note in notes], "next_after": last}
+
+    async def what_if(self, origin: str, names: Names, query: Names) -> Json:
+        """The assignment that would follow a change of the group, and what would move. Changes nothing."""
+        group = await self._ask.group(names["group"], with_facts=True)
+        try:
+            change = GroupChange(_MORE.number(query), parse_partitions(_GROWN.text(query)), _ASSIGNOR.text(query))
+            metadata = await self._ask.topics(subscribed(group))
+            outlook = await self._in_thread(foresee, group, metadata, change)
+        except ValueError as error:
+            raise Problem(BAD_PARAMETER, str(error)) from None
+        return facts_of(group.group_id, outlook)
 
     async def expiring(self, origin: str, names: Names, query: Names) -> Json:
         """Expiry of committed offsets, or the reason why they are kept; `page_token` names the last page's last
@@ -205,6 +221,14 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         "The group's journal: why it rebalanced, and who changed it.",
         schemas.NOTES,
         (_AFTER, _LIMIT),
+        (404,),
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/what-if",
+        Pages.what_if,
+        "The assignment that would follow a change, and what would move.",
+        schemas.WHAT_IF,
+        (_MORE, _GROWN, _ASSIGNOR),
         (404,),
     ),
     HttpRoute(

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from itertools import groupby, islice
 from typing import TypeVar
 
-from coordinator.handlers.views import BALANCED_TYPES
+from coordinator.facts.views import BALANCED_TYPES
 from coordinator.http.lag import (
     PartitionEnd,
     PartitionLag,
@@ -30,6 +30,8 @@ from protocol.messages.groups import (
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
+    HoldGroup,
+    HoldGroupReply,
     LeaveGroup,
     LeaveGroupReply,
     LeftMember,
@@ -59,6 +61,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
+from protocol.messages.reports import DrainedMember, DrainMembers, DrainMembersReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
 Ask = Callable[[Message], Awaitable[Message]]
@@ -100,6 +103,7 @@ _PROBLEMS = {
     ErrorCode.INVALID_REQUEST: (400, "the request is not valid"),
     ErrorCode.GROUP_ID_NOT_FOUND: (NO_SUCH_GROUP, "there is no such group"),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: (40301, "not allowed on this group"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (40301, "not allowed on a topic of this group"),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (40301, "not allowed on this cluster"),
 }
 _OTHERWISE = 50002  # Confluent's code for an error that Kafka answered and HTTP has no word for
@@ -162,9 +166,10 @@ class Queries:
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
-    async def group(self, group_id: str, *, with_facts: bool = False) -> DescribedGroup:
+    async def group(self, group_id: str, *, with_facts: bool = False, with_operations: bool = False) -> DescribedGroup:
         """Return the group's description. Raises Problem if there is no such group."""
-        reply = await self._answer(DescribeGroups((group_id,), with_facts=with_facts), DescribeGroupsReply)
+        wanted = DescribeGroups((group_id,), with_operations, with_facts=with_facts)
+        reply = await self._answer(wanted, DescribeGroupsReply)
         group = reply.groups[0]
         if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise problem_of(group.error_code, group.error_message or "")
@@ -304,9 +309,22 @@ class Queries:
         _refuse(reply.error_code)
         return reply
 
+    async def hold(self, message: HoldGroup) -> int:
+        """Hold a group, or release it; return the rest of its hold. Raises Problem if that is refused."""
+        reply = await self._answer(message, HoldGroupReply)
+        if reply.error_code:
+            raise problem_of(reply.error_code, reply.error_message)
+        return reply.left_ms
+
     async def leave(self, message: LeaveGroup) -> tuple[LeftMember, ...]:
         """Remove members of a group. Raises Problem if the request as a whole is refused."""
         reply = await self._answer(message, LeaveGroupReply)
+        _refuse(reply.error_code)
+        return reply.members
+
+    async def drain(self, message: DrainMembers) -> tuple[DrainedMember, ...]:
+        """Have members of a group drain. Raises Problem if the request as a whole is refused."""
+        reply = await self._answer(message, DrainMembersReply)
         _refuse(reply.error_code)
         return reply.members
 
@@ -335,10 +353,12 @@ class Queries:
 
     async def partition_counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """Return the number of partitions of each topic that exists."""
-        wanted = tuple(MetadataTopic(name) for name in sorted(topics))
-        if not wanted:
-            return {}
-        return partitions_of((await self._answer(Metadata(wanted), MetadataReply)).topics)
+        return partitions_of((await self.topics(topics)).topics)
+
+    async def topics(self, names: Iterable[str]) -> MetadataReply:
+        """Return what is known of these topics; nothing is asked for if there are none."""
+        wanted = tuple(MetadataTopic(name) for name in sorted(names))
+        return await self._answer(Metadata(wanted), MetadataReply) if wanted else MetadataReply()
 
     async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
         """Return a line for each partition of the topics that the group has commits for, is assigned, or, as a

@@ -1,10 +1,11 @@
 """Pages that change committed offsets: plan, apply and undo. They are POSTs with a JSON body."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from coordinator.groups.hold import LONGEST_MS
 from coordinator.http.queries import Problem, Queries
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import HttpRoute, Names
@@ -12,7 +13,16 @@ from coordinator.http.shapes import Json
 from diagnosis.assignments import Key
 from diagnosis.gathering import EARLIEST, LATEST
 from diagnosis.offset_plan import PlannedOffset, Target, changes, make_plan, parse_act_id, reversed_changes
-from protocol.messages.groups import ApplyOffsets, LeaveGroup, LeavingMember, OffsetChange
+from protocol.messages.groups import (
+    ApplyOffsets,
+    DescribedMember,
+    HoldGroup,
+    LeaveGroup,
+    LeavingMember,
+    LeftMember,
+    OffsetChange,
+)
+from protocol.messages.reports import DrainedMember, DrainMembers
 
 _INVALID, _CONFLICT, _NO_SUCH_ACT = 40002, 409, 40403
 
@@ -55,6 +65,20 @@ class EvictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = "evicted"
 
 
+class HoldRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a hold: for so long, or until so many members have come since, unless that is 0. 0 ms release it."""
+
+    for_ms: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_MS)]
+    until_members: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+
+
+class DrainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a drain: the members with one of these ids or client ids."""
+
+    member_ids: list[str] = []
+    client_ids: list[str] = []
+
+
 class SurgeryPages:
     """Each method is a page: (names in the path, body, address of the client)."""
 
@@ -94,21 +118,41 @@ class SurgeryPages:
     async def evict(self, names: Names, body: bytes, host: str) -> Json:
         """Remove members at once, as if they had left. One that is alive joins again."""
         wanted = _decode(body, EvictRequest)
-        group = await self._ask.group(names["group"])
-        leaving = {
-            one.member_id: LeavingMember(one.member_id, one.group_instance_id, f"{wanted.reason}, over HTTP by {host}")
-            for one in group.members
-            if one.member_id in wanted.member_ids
-            or one.client_id in wanted.client_ids
-            or (one.group_instance_id is not None and one.group_instance_id in wanted.instance_ids)
-        }
-        if not leaving:
-            raise Problem(_NO_SUCH_ACT, f"group {group.group_id!r} has no such member")
-        left = await self._ask.leave(LeaveGroup(group.group_id, tuple(leaving.values())))
-        members = [
-            {"member_id": one.member_id, "error": one.error_code.name if one.error_code else None} for one in left
+        group_id = names["group"]
+        reason = f"{wanted.reason}, over HTTP by {host}"
+        leaving = [
+            LeavingMember(one.member_id, one.group_instance_id, reason)
+            for one in await self._named(group_id, wanted.member_ids, wanted.client_ids, wanted.instance_ids)
         ]
-        return {"group_id": group.group_id, "members": members}
+        return _changed(group_id, await self._ask.leave(LeaveGroup(group_id, tuple(leaving))))
+
+    async def drain(self, names: Names, body: bytes, host: str) -> Json:
+        """Have members read no more, commit what they have read, and leave. Those that do not report cannot."""
+        wanted = _decode(body, DrainRequest)
+        group_id = names["group"]
+        draining = await self._named(group_id, wanted.member_ids, wanted.client_ids)
+        return _changed(
+            group_id, await self._ask.drain(DrainMembers(group_id, tuple(one.member_id for one in draining)))
+        )
+
+    async def _named(
+        self, group_id: str, member_ids: list[str], client_ids: list[str], instance_ids: Sequence[str] = ()
+    ) -> list[DescribedMember]:
+        """Return the members of a group with one of these ids. Raises Problem if there are none."""
+        found = [
+            one
+            for one in (await self._ask.group(group_id)).members
+            if one.member_id in member_ids or one.client_id in client_ids or one.group_instance_id in instance_ids
+        ]
+        if not found:
+            raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no such member")
+        return found
+
+    async def hold(self, names: Names, body: bytes, host: str) -> Json:
+        """Let changes of the group's members gather for a while: then they are one rebalance."""
+        wanted, group_id = _decode(body, HoldRequest), names["group"]
+        left_ms = await self._ask.hold(HoldGroup(group_id, wanted.for_ms, wanted.until_members, "http", host))
+        return {"group_id": group_id, "hold_left_ms": left_ms}
 
     async def _apply(self, group_id: str, made: tuple[OffsetChange, ...], act: str, host: str) -> Json:
         reply = await self._ask.apply_offsets(ApplyOffsets(group_id, made, act, "http", host))
@@ -154,6 +198,16 @@ class SurgeryPages:
         )
 
 
+def _changed(group_id: str, members: Iterable[LeftMember | DrainedMember]) -> Json:
+    """Return what became of each member."""
+    return {
+        "group_id": group_id,
+        "members": [
+            {"member_id": one.member_id, "error": one.error_code.name if one.error_code else None} for one in members
+        ],
+    }
+
+
 def _decode(body: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
@@ -187,6 +241,24 @@ SURGERY_ROUTES: Final[tuple[HttpRoute, ...]] = (
         schemas.EVICTED,
         refusals=(404, 413),
         body=EvictRequest,
+        method="POST",
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/hold",
+        SurgeryPages.hold,
+        "Let changes of members gather, so that they are one rebalance.",
+        schemas.HELD,
+        refusals=(404, 413),
+        body=HoldRequest,
+        method="POST",
+    ),
+    HttpRoute(
+        "/v1/groups/{group}/drain",
+        SurgeryPages.drain,
+        "Have members read no more, commit, and leave for good.",
+        schemas.DRAINED,
+        refusals=(404, 413),
+        body=DrainRequest,
         method="POST",
     ),
     HttpRoute(

@@ -62,6 +62,16 @@ async def test_a_full_disk_is_named_and_no_reason_not_to_be_ready(
     assert answer == {"ready": True, "shards_loaded": 50, "shards_total": 50, "disk_full": True}
 
 
+async def test_what_is_unsafe_about_the_log_is_named_and_no_reason_not_to_be_ready(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.node = msgspec.structs.replace(NODE, log_problems=("the cluster has one broker",))
+
+    answer = await browser.get("/readyz")
+
+    assert (answer["ready"], answer["log_problems"]) == (True, ["the cluster has one broker"])
+
+
 async def test_beside_a_cluster_that_was_never_reached_it_is_not_ready_and_tells_why(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:

@@ -4,7 +4,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.build_info import build, interpreter
-from coordinator.handlers.timings import BOUNDS_MS
+from coordinator.core.timings import BOUNDS_MS
 from coordinator.http.lag import PartitionLag, worst
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.metrics import Measured, exposition

@@ -1,7 +1,6 @@
 """The OpenAPI document, and the rules that hold for all paths because they come from the same rows."""
 
 import re
-from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
@@ -10,6 +9,7 @@ from coordinator.http.app import DOCUMENT, make_app
 from coordinator.http.queries import Problem
 from coordinator.http.routing import confluent, openapi, schemas
 from coordinator.http.routing.route import PAGE_SIZE, HttpRoute, whole_number
+from coordinator.io.calls import Calls
 from protocol.messages.groups import DescribeGroups
 from tests.http.conftest import Browser
 from tests.http.documented import described
@@ -28,14 +28,11 @@ async def test_the_document_is_valid_and_names_each_operation_once(
     operations = [one for path in document["paths"].values() for one in path.values()]
     assert len({one["operationId"] for one in operations}) == len(operations)
     assert all(one["summary"].endswith(".") for one in operations)
-    with_logins = make_app(coordinator.ask, log_in=_nobody)[DOCUMENT]
+    with_logins = make_app(coordinator.ask, authenticator=Calls(lambda _event: None))[DOCUMENT]
     validate(with_logins)
     assert "401" in with_logins["paths"]["/v1/groups"]["get"]["responses"]
+    assert {"post"} == with_logins["paths"]["/console/login"].keys()
     assert "401" not in with_logins["paths"]["/healthz"]["get"]["responses"]
-
-
-async def _nobody(username: str | None, password: str, host: str) -> Any:
-    raise AssertionError(username)
 
 
 def test_schemas_with_a_title_stand_once_and_structs_by_their_name() -> None:

@@ -8,7 +8,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from coordinator.http.app import make_app
-from protocol.messages.groups import ListAudit
+from protocol.messages.groups import ListAudit, ReportedFact
+from protocol.messages.reports import ReportMember
 from tests.node.operated import Clinic
 from tests.node.test_apply_offsets import OPERATOR, offsets
 from tests.node.test_audit import commit
@@ -98,6 +99,28 @@ async def test_each_target_is_understood(
     assert [one["offset"] for one in plan["plan"]] == [expected], "the log is empty: all become its start"
 
 
+async def test_members_are_drained_that_report_themselves(client: TestClient[Any, Any], clinic: Clinic) -> None:
+    for number in range(2):
+        clinic.member("live", f"app-{number}", "10.0.0.1")
+    clinic.run(8_000)
+    query, service = (one.member_id for one in clinic.members)
+    clinic.ask(OPERATOR, ReportMember("live", query, (ReportedFact("query", "sums"),)))
+
+    done = await post(client, "/v1/groups/live/drain", {"client_ids": ["app-0"], "member_ids": [service]})
+
+    answers = [{"member_id": query, "error": None}, {"member_id": service, "error": "UNSUPPORTED_VERSION"}]
+    assert done == {"group_id": "live", "members": answers}
+    (reply,) = clinic.ask(OPERATOR, ReportMember("live", query))
+    assert reply.is_draining  # type: ignore[attr-defined]
+    clinic.ask(OPERATOR, ReportMember("live", query, (ReportedFact("query", "sums"),)))
+    first, second = (await (await client.get("/v1/groups/live")).json())["members"]
+    assert (first["reported"], first["is_draining"]) == ({"query": "sums"}, True)
+    assert (second["reported"], second["is_draining"], second["reported_ago_ms"]) == ({}, False, None)
+    assert "query sums" in await (await client.get("/console/group?id=live")).text()
+    assert "no such member" in (await post(client, "/v1/groups/live/drain", {"member_ids": ["?"]}, 404))["message"]
+    await post(client, "/v1/groups/live/drain", {"instance_ids": ["?"]}, 400)
+
+
 async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, Any], clinic: Clinic) -> None:
     for number in range(3):
         clinic.member("live", f"app-{number}", "10.0.0.1", instance_id="box" if number == 2 else None)
@@ -113,3 +136,50 @@ async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, An
     assert "no such member" in (await post(client, "/v1/groups/live/evict", {"member_ids": ["?"]}, 404))["message"]
     await post(client, "/v1/groups/nobody/evict", {"member_ids": ["?"]}, 404)
     await post(client, "/v1/groups/live/evict", {"members": ["?"]}, 400)
+
+
+async def test_a_group_is_held_and_its_page_says_so(client: TestClient[Any, Any], clinic: Clinic) -> None:
+    clinic.member("live", "app-1", "10.0.0.1")
+    clinic.run(8_000)
+    held = {"for_ms": 60_000, "until_members": 2}
+    assert await post(client, "/v1/groups/live/hold", held) == {"group_id": "live", "hold_left_ms": 60_000}
+    clinic.member("live", "app-2", "10.0.0.2")
+    clinic.run(1_000)
+
+    page = await (await client.get("/v1/groups/live")).json()
+
+    assert (page["phase"], page["hold_left_ms"], page["hold_until_members"], page["hold_joined"]) == (
+        "hold",
+        59_000,
+        2,
+        1,
+    )
+    assert page["hold_sentence"] == "59 s more, or until 2 members have come; 1 have"
+    (reply,) = clinic.ask(OPERATOR, ListAudit())
+    (note,) = [one.note for one in reply.notes if one.note.act == "hold"]  # type: ignore[attr-defined]
+    assert note.detail == "held for 60 s or until 2 members came, by http at 127.0.0.1"
+    assert await post(client, "/v1/groups/live/hold", {"for_ms": 0}) == {"group_id": "live", "hold_left_ms": 0}
+    clinic.run(4_000)
+    assert (await (await client.get("/v1/groups/live")).json())["hold_sentence"] is None
+
+
+@pytest.mark.parametrize("body", [{}, {"for_ms": -1}, {"for_ms": 300_001}, {"for_ms": 1, "until_members": -1}])
+async def test_a_hold_that_makes_no_sense_is_refused(client: TestClient[Any, Any], clinic: Clinic, body: Any) -> None:
+    await post(client, "/v1/groups/g/hold", body, 400)
+    await post(client, "/v1/groups/nobody/hold", {"for_ms": 1}, 404)
+
+
+async def test_what_would_follow_is_shown(client: TestClient[Any, Any], clinic: Clinic) -> None:
+    for number in range(2):
+        clinic.member("live", f"app-{number}", "10.0.0.1")
+    clinic.run(8_000)
+    path = "/v1/groups/live/what-if"
+
+    page = await (await client.get(path, params={"members": "2", "partitions": "orders=8"})).json()
+
+    assert [len(one["next_partitions"]) for one in page["members"]] == [2, 2, 2, 2]
+    assert [len(one["partitions"]) for one in page["members"]] == [2, 2, 0, 0]
+    assert {one["member_id"] for one in page["moved"] if one["partition"] >= 4} == {None}
+    for query in ({"members": "-2"}, {"partitions": "orders"}, {"assignor": "none"}, {"members": "1001"}):
+        assert (await client.get(path, params=query)).status == 400
+    assert (await client.get("/v1/groups/nobody/what-if")).status == 404

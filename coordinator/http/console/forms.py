@@ -44,6 +44,26 @@ class UndoForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
 
 
+class LoginForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form of a login: a user and a password, or a token."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"LoginForm(user={self.user!r}, hidden)"
+
+
+def credentials(form: LoginForm) -> tuple[str | None, str]:
+    """Return the user and the password, or no user and the token. Raises Problem if there is neither."""
+    if form.token.strip() and not (form.user or form.password):
+        return None, form.token.strip()
+    if form.user and form.password:
+        return form.user, form.password
+    raise Problem(_INVALID, "a user and a password are wanted, or a token alone")
+
+
 def plan_request(form: PlanForm, now_ms: int) -> PlanRequest:
     """Return the request that a form makes. Raises Problem for a value that is none."""
     topics: dict[str, list[int] | None] | None = {form.topic: None} if form.topic else None

@@ -15,6 +15,7 @@ from coordinator.http.surgery import SurgeryPages
 from coordinator.http.watch import ProblemWatch, Rest, examine
 from diagnosis import people
 from diagnosis.problem import GroupProblem
+from protocol.messages.acls import AclOperation
 from protocol.messages.groups import DescribedGroup
 
 _NOTES: Final = 200
@@ -59,10 +60,12 @@ class ConsolePages:
         known = [line.lag for line in lines if line.lag is not None]
         return {
             "group": shown,
+            "may_change": _may_change(shown),
             "now_ms": node.wall_ms,
             "problems": problems,
             "phase": people.phase(shown),
             "waiting_for": people.waiting_for(shown),
+            "held": people.hold(shown),
             "members": views.member_rows(shown, lines),
             "rebalances": rebalances(notes, shown, moved, node.wall_ms),
             "acts": views.act_rows(group_id, notes),
@@ -145,7 +148,7 @@ class ConsolePages:
 
     async def _described(self, group_id: str) -> DescribedGroup | None:
         try:
-            return await self._ask.group(group_id, with_facts=True)
+            return await self._ask.group(group_id, with_facts=True, with_operations=True)
         except Problem as problem:
             if problem.status != 404:
                 raise
@@ -155,6 +158,12 @@ class ConsolePages:
         if group is not None:
             return await examine(self._ask, self._rest, [group_id])
         return [one for one in await self._watch.shown_to(self._ask) if one.group_id == group_id]
+
+
+def _may_change(group: DescribedGroup) -> bool:
+    """Return whether the caller may reset the group: nobody is held to rules where operations are not told."""
+    told = group.authorized_operations
+    return told < 0 or bool(told & 1 << AclOperation.READ)
 
 
 __all__ = ["ConsolePages", "Context", "GroupFilter"]

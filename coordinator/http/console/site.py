@@ -1,8 +1,8 @@
 """The console's paths: templates, assets and forms, and who may act."""
 
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -13,6 +13,7 @@ from coordinator.http.console import forms
 from coordinator.http.console.assets import load_assets
 from coordinator.http.console.pages import ConsolePages, Context
 from coordinator.http.console.rendering import make_environment
+from coordinator.http.logins import Entrance, challenge, current_caller, is_loopback
 from coordinator.http.queries import Problem
 from coordinator.http.routing.openapi import HTML
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter
@@ -45,10 +46,11 @@ _SAMPLES: Final = record(
 
 
 class ConsoleSite:
-    """Serves the console. With `has_accounts` whoever logged in may act, else who comes over loopback."""
+    """Serves the console. With an `entrance` whoever logged in may act, as far as its rights go, else who comes over
+    loopback."""
 
-    def __init__(self, pages: ConsolePages, *, has_accounts: bool) -> None:
-        self._pages, self._has_accounts = pages, has_accounts
+    def __init__(self, pages: ConsolePages, entrance: Entrance | None = None) -> None:
+        self._pages, self._entrance = pages, entrance
         self._assets = load_assets()
         self._templates = make_environment(self._assets)
 
@@ -66,9 +68,42 @@ class ConsoleSite:
             (_PLAN, self._posted("plan.html", pages.plan, forms.PlanForm)),
             (_APPLY, self._posted("done.html", pages.apply, forms.ApplyForm)),
             (_UNDO, self._posted("done.html", pages.undo, forms.UndoForm)),
+            *self._login_routes(),
             (HISTORY, self._history),
             (ASSET, self._asset),
         ]
+
+    def _login_routes(self) -> list[tuple[HttpRoute, Handler]]:
+        entrance = self._entrance
+        if entrance is None:
+            return []
+
+        async def log_in(request: web.Request) -> web.StreamResponse:
+            try:
+                form = _decode(await request.read(), forms.LoginForm)
+                answer = web.Response(content_type=HTML, headers={**_HEADERS, "HX-Redirect": _shown_path(request)})
+                await entrance.open(request, answer, *forms.credentials(form))
+            except Problem as problem:
+                return self._render(request, "refused.html", {"problem": problem}, problem.status)
+            return answer
+
+        async def log_out(request: web.Request) -> web.StreamResponse:
+            answer = web.Response(content_type=HTML, headers={**_HEADERS, "HX-Redirect": "/"})
+            await entrance.close(request, answer)
+            return answer
+
+        async def session(request: web.Request) -> web.StreamResponse:
+            caller = current_caller()
+            return answer_json({"principal": "" if caller is None else caller.principal})
+
+        return [(_LOGIN, log_in), (_LOGOUT, log_out), (_SESSION, session)]
+
+    def show_form(self, request: web.Request, problem: Problem) -> web.StreamResponse:
+        """Show the form of a login in place of the page that was asked for."""
+        answer = self._render(request, "login.html", {"problem": problem}, problem.status)
+        if problem.status == 401:
+            answer.headers["WWW-Authenticate"] = challenge(request)
+        return answer
 
     def compile_templates(self) -> None:
         """Compile all templates, which takes longer than a step of the loop should: for a thread."""
@@ -89,9 +124,9 @@ class ConsoleSite:
 
     def may_act(self, request: web.Request) -> bool:
         """Return true if the console may change something for whoever asks."""
-        if self._has_accounts:
+        if self._entrance is not None:
             return True  # nobody comes here without a login, and each request is held to access rules
-        return _is_loopback(request.remote or "") and not any(name in request.headers for name in _PROXIED)
+        return is_loopback(request.remote or "") and not any(name in request.headers for name in _PROXIED)
 
     def _shown(self, template: str, page: ShowPage) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -116,7 +151,11 @@ class ConsoleSite:
 
     def _render(self, request: web.Request, template: str, context: Context, status: int = 200) -> web.Response:
         text = self._templates.get_template(template).render(
-            **context, may_act=self.may_act(request), path=request.path, read_only=_READ_ONLY
+            **context,
+            may_act=self.may_act(request),
+            path=request.path,
+            read_only=_READ_ONLY,
+            caller=current_caller(),
         )
         return web.Response(text=text, status=status, content_type=HTML, headers=_HEADERS)
 
@@ -148,6 +187,13 @@ _TOPIC: Final = (Parameter("name", "The topic."), PAGE_TOKEN)
 _PLAN: Final = _form("/console/plan", "plan a change of offsets.", _GROUP, forms.PlanForm)
 _APPLY: Final = _form("/console/apply", "do as planned.", _GROUP, forms.ApplyForm)
 _UNDO: Final = _form("/console/undo", "undo a change.", (), forms.UndoForm)
+_LOGIN: Final = msgspec.structs.replace(
+    _form("/console/login", "log in; the answer sets the cookie of a session.", (), forms.LoginForm),
+    refusals=(401, 413, 429),
+    is_open=True,
+)
+_LOGOUT: Final = HttpRoute("/console/logout", object, "Console: log out.", TEXT, method="POST", media=HTML)
+_SESSION: Final = HttpRoute("/console/session", object, "Who is logged in.", record("Session", principal=TEXT))
 HISTORY: Final = HttpRoute(
     "/console/history",
     object,
@@ -164,6 +210,7 @@ ASSET: Final = HttpRoute(
     (Parameter("v", "The beginning of the file's checksum."),),
     (404,),
     media="text/javascript",
+    is_open=True,
     more_media=("text/css", "image/svg+xml"),
 )
 
@@ -175,8 +222,7 @@ def _decode(body: bytes, kind: type[F]) -> F:
         raise Problem(40002, f"the form is not as it should be: {error}") from None
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _shown_path(request: web.Request) -> str:
+    """Return the path of the page that has the form."""
+    shown = urlsplit(request.headers.get("HX-Current-URL", ""))
+    return "/" + shown.path.lstrip("/\\") + (f"?{shown.query}" if shown.query else "")

@@ -10,7 +10,7 @@ from diagnosis import people
 from diagnosis.assignments import assigned_partitions
 from diagnosis.phases import is_gone
 from protocol.client_text import client_text
-from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin
 
 BAD, BUSY, GOOD = "bad", "busy", "good"
 _HAS_NOT: Final[Mapping[str, str]] = {
@@ -36,6 +36,8 @@ class MemberRow(msgspec.Struct, frozen=True):
     lag: int | None
     software: str
     is_leader: bool
+    said: str = ""
+    """Facts that its application tells of itself."""
 
 
 class ActRow(msgspec.Struct, frozen=True):
@@ -92,6 +94,7 @@ def _member_row(group: DescribedGroup, member: DescribedMember, lags: list[int |
         sum(known) if known or not lags else None,
         " ".join(filter(None, (member.client_software_name, member.client_software_version))),
         member.member_id == group.leader,
+        ", ".join(f"{one.name} {one.text}" for one in member.reported),
     )
 
 
@@ -104,13 +107,16 @@ def act_rows(group_id: str, notes: Iterable[ListedNote]) -> list[ActRow]:
             note.wall_ms,
             note.act,
             note.detail,
-            ""
-            if note.origin is None
-            else client_text(note.origin.client_id, note.origin.client_host, note.origin.client_port),
+            "" if note.origin is None else _who(note.origin),
             bool(note.changes),
         )
         for note in acts[: -_MOST_ACTS - 1 : -1]
     ]
+
+
+def _who(origin: Origin) -> str:
+    principal = f"{origin.principal}, " if origin.principal else ""
+    return principal + client_text(origin.client_id, origin.client_host, origin.client_port)
 
 
 def topic_rows(lines: Iterable[PartitionLag]) -> list[TopicRow]:

@@ -1,6 +1,7 @@
 """EDGE: `/v1/events`, server-sent events with a replay cursor."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -31,13 +32,21 @@ EVENTS: Final = HttpRoute(
 
 
 class EventPages:
-    """The stream of events. With `is_guarded` a follower is told of groups that it may describe alone."""
+    """The stream of events. With `is_still_in`, which says whether a follower's session goes on, it is told of groups
+    that it may describe alone."""
 
-    def __init__(self, queries: Queries, feed: Feed, *, is_guarded: bool, heartbeat_s: float = HEARTBEAT_S) -> None:
-        self._ask, self._feed, self._is_guarded, self._heartbeat_s = queries, feed, is_guarded, heartbeat_s
+    def __init__(
+        self,
+        queries: Queries,
+        feed: Feed,
+        *,
+        is_still_in: Callable[[], Awaitable[bool]] | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        self._ask, self._feed, self._is_still_in, self._heartbeat_s = queries, feed, is_still_in, heartbeat_s
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Answer with a stream that ends when the client or the daemon goes."""
+        """Answer with a stream that ends when the client, its session or the daemon goes."""
         after = self._begin(request)
         with self._feed.followed():
             await self._feed.begun()
@@ -46,7 +55,7 @@ class EventPages:
             await answer.prepare(request)
             await answer.write(f"retry: 2000\nid: {cursor}\n\n".encode())
             try:
-                while not self._feed.is_closed:
+                while not self._feed.is_closed and (self._is_still_in is None or await self._is_still_in()):
                     cursor = await self._tell(request, answer, cursor)
                     if self._feed.events.cursor() == cursor:  # none came while these were written
                         await self._wait(answer)
@@ -66,7 +75,7 @@ class EventPages:
     async def _tell(self, request: web.Request, answer: web.StreamResponse, cursor: Cursor) -> Cursor:
         events, is_gap = self._feed.events.after(cursor)
         wanted = [event for event in events if _is_wanted(event, request)]
-        if wanted and self._is_guarded:
+        if wanted and self._is_still_in is not None:
             visible = {one.group_id for one in await self._ask.describe(sorted({one.group_id for one in wanted}))}
             wanted = [event for event in wanted if event.group_id in visible]
         if is_gap:  # what is missing was dropped, or was another process's: ask for the overview

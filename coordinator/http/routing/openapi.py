@@ -64,8 +64,9 @@ def document(routes: Iterable[HttpRoute], version: str, *, wants_logins: bool = 
         "components": {"schemas": components.all()},
     }
     if wants_logins:
-        schemes = ("basic", "bearer")
-        found["components"]["securitySchemes"] = {name: {"type": "http", "scheme": name} for name in schemes}
+        schemes: Json = {name: {"type": "http", "scheme": name} for name in ("basic", "bearer")}
+        schemes["session"] = {"type": "apiKey", "in": "cookie", "name": "muster_session"}
+        found["components"]["securitySchemes"] = schemes
         found["security"] = [{name: []} for name in schemes]
     decoded: Json = msgspec.json.decode(msgspec.json.encode(found))  # defaults of Structs are tuples
     return decoded

@@ -61,6 +61,7 @@ MEMBER: Final = with_nulls(
     DescribedMember,
     ("member_metadata", "member_assignment", "target_assignment", "pending_revocation"),
     partitions=PLACES,
+    reported={"type": "object", "additionalProperties": TEXT},
     target=PLACES,
     to_revoke=PLACES,
 )
@@ -160,16 +161,27 @@ FROM_MAX: Final = record("ConsumeFromMax", group=TEXT, from_max_id=WHOLE)
 HEALTH: Final = record("Health", healthy=TRUTH)
 READINESS: Final = record(
     "Readiness",
-    ("disk_full", "failed_shards", "loading", "upstream"),
+    ("disk_full", "failed_shards", "loading", "log_problems", "upstream"),
     ready=TRUTH,
     shards_loaded=WHOLE,
     shards_total=WHOLE,
     disk_full=TRUTH,
     failed_shards=several(FailedShard),
     loading=LoadProgress,
+    log_problems=TEXTS,
     upstream=record("Upstream", ("why",), reachable=TRUTH, age_ms=WHOLE, why=TEXT),
 )
 INDEX: Final = record("Index", service=TEXT, paths=TEXTS)
-EVICTED: Final = record(
-    "Evicted", group_id=TEXT, members=several(record("EvictedMember", member_id=TEXT, error=TEXT_OR_NULL))
+WHAT_IF: Final = record(
+    "WhatIf",
+    group_id=TEXT,
+    assignor=TEXT,
+    members=several(record("NextShare", member_id=TEXT, partitions=PLACES, next_partitions=PLACES)),
+    moved=several(
+        record("MovedPartition", topic=TEXT, partition=WHOLE, member_id=TEXT_OR_NULL, next_member_id=TEXT_OR_NULL)
+    ),
 )
+HELD: Final = record("Held", group_id=TEXT, hold_left_ms=WHOLE)
+_CHANGED_MEMBERS: Final = several(record("ChangedMember", member_id=TEXT, error=TEXT_OR_NULL))
+EVICTED: Final = record("Evicted", group_id=TEXT, members=_CHANGED_MEMBERS)
+DRAINED: Final = record("Drained", group_id=TEXT, members=_CHANGED_MEMBERS)

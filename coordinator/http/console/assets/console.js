@@ -73,6 +73,21 @@
     window.addEventListener("pagehide", () => source.close());
   }
 
+  // A link from another site comes without the cookie (SameSite=Strict), and so to the form. A page that our own page asks
+  // for has it. Once for each path: if that does not help, the form stays.
+  if (byId("login")) {
+    const path = location.pathname + location.search;
+    if (sessionStorage.getItem("entered") !== path) {
+      fetch("/console/session").then((answer) => {
+        if (!answer.ok) return;
+        sessionStorage.setItem("entered", path);
+        location.replace(path);
+      }, () => {});
+    }
+  } else {
+    sessionStorage.removeItem("entered");
+  }
+
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
