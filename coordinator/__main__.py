@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,28 +20,31 @@ import structlog
 
 from coordinator import __version__, build_info
 from coordinator.accounts.records import AccountsCorrupt
+from coordinator.config.cluster import OffsetsLog
 from coordinator.config.config import KEYS, Address, Config, ConfigError, load_config
 from coordinator.config.help import CHECK, asked, help_text
 from coordinator.config.keys import LISTENERS
 from coordinator.config.principals import LOOPBACK, NODE_ITSELF
+from coordinator.core.core import Core
 from coordinator.gateway.gateway import Gateway
+from coordinator.gateway.io.cluster.from_config import ClusterPart
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
 from coordinator.gateway.io.security import upstream_login, upstream_tls
 from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
-from coordinator.handlers.core import Core
 from coordinator.io.audit_file import AuditFile
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
 from coordinator.io.ids import RandomIds
-from coordinator.io.jwks import KeyReader
+from coordinator.io.jwks import KeyReader, load_key_file
 from coordinator.io.password_checks import PasswordChecks
 from coordinator.io.server import Server, read_clock
 from coordinator.io.service_manager import ServiceManager
 from coordinator.io.tls.from_config import listening_tls
 from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
+from coordinator.node.build import tokens_from
 from coordinator.node.effects import CheckPassword, WriteAudit
 from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
@@ -56,6 +59,7 @@ from protocol.messages import Message
 log = structlog.get_logger()
 
 _SHARDS_KEY = "offsets.topic.num.partitions"
+_IN_CLUSTER_KEY = "offsets.log.cluster"
 _FILES_OF_LOGS, _LEAST_FILES_OF_LOGS = 4_096, 320
 _LEAST_A_HTTP_FILE = 8
 """Divisor of the open files that gives the limit of HTTP connections, where few files are allowed."""
@@ -65,11 +69,9 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
 def main() -> None:
     """Run the command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
-    served. `musterd log` is a command of its own: it serves nothing."""
-    if sys.argv[1:2] == ["log"]:
-        from coordinator.tools import log_command
-
-        sys.exit(log_command.main(sys.argv[2:]))
+    served. `musterd log` and `musterd backup` are commands of their own: they serve nothing."""
+    if sys.argv[1:2] in (["log"], ["backup"]):
+        sys.exit(_tool(sys.argv[1])(sys.argv[2:]))
     question = asked(sys.argv[1:])
     if question is not None:
         try:
@@ -104,6 +106,13 @@ def main() -> None:
         sys.exit(_complain(f"cannot serve: {error}", 1))
 
 
+def _tool(name: str) -> Callable[[Sequence[str]], int]:
+    """Return a command that reads a data folder."""
+    from coordinator.tools import backup, log_command
+
+    return backup.main if name == "backup" else log_command.main
+
+
 def _check(config: Config) -> None:
     """Check what a start would refuse and nobody has to listen for: keys, certificates, the data folder's cluster.
     Raises ConfigError."""
@@ -117,6 +126,10 @@ def _check(config: Config) -> None:
         raise ConfigError(problem)
     if config.audit_log_location is not None:
         _check_writable(config.audit_log_location)
+    url, verifier = config.sasl_oauthbearer_jwks_endpoint_url, tokens_from(config)
+    if verifier is not None and url is not None:
+        with _naming_keys(url):
+            load_key_file(url, verifier)
     print("musterd: the configuration can be served")
 
 
@@ -198,13 +211,15 @@ def _within_open_files(config: Config) -> Config:
 def _open(config: Config, disk: OsDisk, identity: ClusterIdentity) -> LogStore:
     """Open and recover the data folder. Raises ConfigError where it is not to be served with this configuration."""
     cluster_id = config.cluster_id or str(uuid.uuid4())
+    in_cluster = config.offsets_log is OffsetsLog.CLUSTER
+    made_now = {_SHARDS_KEY: config.offsets_topic_num_partitions} | ({_IN_CLUSTER_KEY: 1} if in_cluster else {})
     store = LogStore(
         disk,
         config.data_dir,
         _limits(config),
         cluster_id=cluster_id,
         node_id=config.node_id,
-        made_with={_SHARDS_KEY: config.offsets_topic_num_partitions},
+        made_with=made_now,
     )
     if config.upstream_servers is None and (problem := identity.problem_without_upstream()):
         raise ConfigError(problem)
@@ -212,6 +227,13 @@ def _open(config: Config, disk: OsDisk, identity: ClusterIdentity) -> LogStore:
     if config.upstream_servers is not None and (problem := identity.problem_with_upstream(embedded_topics(store))):
         store.close()
         raise ConfigError(problem)
+    if bool(store.identity.made_with.get(_IN_CLUSTER_KEY)) is not in_cluster:
+        store.close()
+        other = OffsetsLog.LOCAL if in_cluster else OffsetsLog.CLUSTER
+        raise ConfigError(
+            f"offsets.log is {config.offsets_log}, but {config.data_dir} was made with {other}: its groups would not be"
+            " found; give this node a data folder of its own"
+        )
     made_with = store.identity.made_with.get(_SHARDS_KEY, config.offsets_topic_num_partitions)
     if made_with != config.offsets_topic_num_partitions:
         store.close()
@@ -237,8 +259,8 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
     if beside is not None:
         config = unguarded.permitted(await beside.has_authorizer())
     addresses, bound = await _bind(config, server, beside, tls)
-    kind = Node if beside is None else Gateway
-    node = kind(config, store, RandomIds(), addresses, read_clock())
+    part = ClusterPart(config, server, beside)
+    node = _node(config, store, addresses, part, unguarded)
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
     stop_accounts = _accounts(config, server, node.core)
@@ -256,19 +278,18 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
             raise _cannot_listen("http", config.http, error) from None
         unguarded.opened("http", stop_http)
     stopping = _until_signalled(tls, brokers_tls)
-    await _either(_until_loaded(server, beside), stopping.wait())
+    await _either(_until_served(server, beside, part, bound | addresses), stopping.wait())
     if not stopping.is_set():
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
         gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
         _announce(config, bound, manager)
     await stopping.wait()
-    _tell_stopping(manager)
+    await _begin_stopping(manager, part)
     idle.stop()
     if stop_http is not None:
         await stop_http()
-    if beside is not None:
-        await beside.stop()
+    await _part_from_cluster(part, beside)
     stop_accounts()
     await server.stop()
     if audit is not None:
@@ -278,9 +299,31 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
     log.info("stopped")
 
 
-def _tell_stopping(manager: ServiceManager) -> None:
+def _node(
+    config: Config,
+    store: LogStore,
+    addresses: Mapping[str, tuple[str, int]],
+    part: ClusterPart,
+    unguarded: UnguardedListeners,
+) -> Node | Gateway:
+    """Build the node, or the one in front of a cluster, which asks native clients for logins from the start."""
+    if config.upstream_servers is None or config.kafka is None:
+        return Node(config, store, RandomIds(), addresses, read_clock())
+    gateway = Gateway(config, store, RandomIds(), addresses, read_clock(), shards=part.shards)
+    gateway.proxied.logins.require(is_required=unguarded.has_authorizer)
+    return gateway
+
+
+async def _part_from_cluster(part: ClusterPart, beside: Supervisor | None) -> None:
+    await part.stop()
+    if beside is not None:
+        await beside.stop()
+
+
+async def _begin_stopping(manager: ServiceManager, part: ClusterPart) -> None:
     log.info("stopping")
     manager.stopping()
+    await part.leave()
 
 
 def _announce(config: Config, bound: Mapping[str, tuple[str, int]], manager: ServiceManager) -> None:
@@ -319,12 +362,18 @@ def _token_keys(config: Config, core: Core) -> KeyReader | None:
     if core.tokens is None:
         return None
     keys = KeyReader(config, core.tokens)
-    try:
+    with _naming_keys(config.sasl_oauthbearer_jwks_endpoint_url):
         keys.start()
-    except ValueError as error:
-        url = config.sasl_oauthbearer_jwks_endpoint_url
-        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url = {url}: {error}") from None
     return keys
+
+
+@contextlib.contextmanager
+def _naming_keys(url: str | None) -> Iterator[None]:
+    """Turn what is wrong with the keys of tokens into a ConfigError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url = {url}: {error}") from None
 
 
 def _audit(config: Config, server: Server) -> AuditFile | None:
@@ -390,7 +439,7 @@ async def _serve_http(
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
 
     def ask(message: Message, caller: Caller | None) -> Awaitable[Message]:
-        return server.calls.ask(message, *(caller or ()))
+        return server.calls.ask(message, *(caller or ("", ""))[:2])
 
     def ask_itself(message: Message) -> Awaitable[Message]:
         return server.calls.ask(message, NODE_ITSELF, LOOPBACK)
@@ -400,7 +449,7 @@ async def _serve_http(
         ask_itself=ask_itself,
         most_series=config.http_metrics_max_series,
         hosts=_http_hosts(config),
-        log_in=server.calls.log_in if config.wants_logins else None,
+        authenticator=server.calls if config.wants_logins else None,
         has_open_metrics=config.http_metrics_without_login,
         webhooks=config,
         count=server.node.core.count,
@@ -439,7 +488,8 @@ async def _bind(
                 bound[dialect] = await beside.listen(wanted.port)
             else:
                 secured = tls if config.speaks_tls(dialect) else None
-                bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured)
+                relayed = beside.relayed_client if beside is not None and config.relays_logins else None
+                bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured, relayed)
         except OSError as error:
             raise _cannot_listen(dialect, wanted, error, beside is not None and dialect == "kafka") from None
         addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
@@ -486,6 +536,13 @@ def _beside(
     return Supervisor(server, plan)
 
 
+async def _until_served(
+    server: Server, beside: Supervisor | None, part: ClusterPart, addresses: Mapping[str, tuple[str, int]]
+) -> None:
+    await _until_loaded(server, beside)
+    await part.join(addresses)
+
+
 async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
     """Wait until all shards are loaded, and log the progress."""
     loads = server.node.core.loads
@@ -530,11 +587,13 @@ async def _tell(loads: Loadings) -> None:
 
 
 async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait until one of them has ended."""
+    """Wait until one of them has ended; raise its error."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
+    ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
         task.cancel()
+    for task in ended:
+        task.result()
 
 
 def _limits(config: Config) -> StoreLimits:

@@ -8,3 +8,6 @@ class Moment(NamedTuple):
 
     monotonic_ms: int
     wall_ms: int
+    boot_ms: int = 0
+    """Reading of the clock that goes on while the process stands still and while the machine is suspended: what other
+    machines may have done meanwhile is measured by it."""

@@ -48,9 +48,14 @@ class Placement:
         """Return true if this node serves the shard."""
         return 0 <= shard < self.shards
 
-    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress:
-        """Coordinator of the groups of the shard, with its address for clients of the dialect."""
+    def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
+        """Coordinator of the groups of the shard, with its address for clients of the dialect; None if it has none
+        now."""
         return self._self(dialect)
+
+    def is_listed_by(self, shard: int, broker: int) -> bool:
+        """Return true if a client that asks this broker for its groups is told those of the shard."""
+        return True
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Node of the partition of an embedded topic."""

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 from msgspec import structs
 
 from coordinator.config.accounts import check_accounts, token_warnings
-from coordinator.config.consumer_groups import ConsumerGroupConfig, check_consumer_groups
+from coordinator.config.cluster import ClusterConfig, check_cluster
+from coordinator.config.consumer_groups import check_consumer_groups
 from coordinator.config.keys import (
     INT_MAX,
     LONG_MAX,
@@ -51,7 +52,7 @@ FLAGS: Mapping[str, str] = {
 }
 
 
-class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
+class Config(ClusterConfig, frozen=True, kw_only=True):
     """Configuration of the daemon. `Config()` has the defaults; `load_config` checks values."""
 
     # Where things are.
@@ -240,7 +241,7 @@ class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
         UnguardedKinds | None,
         about(
             "Listeners that open although the cluster has ACLs, which nobody is held to there. Those where "
-            "tls.client.ca.location holds open anyway."
+            "tls.client.ca.location holds open anyway; native clients log in at brokers that want logins."
         ),
     ] = None
 
@@ -328,6 +329,14 @@ class Config(ConsumerGroupConfig, frozen=True, kw_only=True):
     """Warnings for the log: keys of Kafka's that were given and are not honoured. Not a key itself."""
 
     @property
+    def relays_logins(self) -> bool:
+        """True if native clients log in at the cluster's brokers: these want logins, and nothing else tells there who a
+        client is."""
+        named = self.upstream_unguarded_listeners
+        is_unguarded = self.asks_who("native") or (named is not None and "native" in named.all)
+        return self.upstream_servers is not None and self.upstream_sasl_username is not None and not is_unguarded
+
+    @property
     def retention_ms(self) -> int | None:
         """Retention of a topic's records, from the first of the three keys that is set; None is for ever."""
         if self.log_retention_ms is not None:
@@ -406,6 +415,7 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
             raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
     check_consumer_groups(config, wrong)
     check_security(config, chosen, wrong)
+    check_cluster(config, wrong, is_beside=config.upstream_servers is not None)
     check_accounts(config, chosen, wrong, is_beside=config.upstream_servers is not None)
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")

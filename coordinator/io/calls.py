@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from coordinator.config.keys import Secret
 from coordinator.node.effects import Return
-from coordinator.node.events import Call, Event, PasswordGiven
+from coordinator.node.events import Call, Event, PasswordGiven, SessionShown
 from protocol.messages import Message
 
 
@@ -22,9 +22,13 @@ class Calls:
         at `host`."""
         return await self._call(lambda number: Call(number, message, principal, host))
 
-    async def log_in(self, username: str | None, password: str, host: str) -> Message:
-        """Check a user's password, or, without a user, a token; the answer is a LoginReply."""
-        return await self._call(lambda number: PasswordGiven(number, username, Secret(password), host))
+    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+        """Check a user's password, or, without a user, a token; the answer is an HttpLoginReply."""
+        return await self._call(lambda number: PasswordGiven(number, username, Secret(password), host, opens_session))
+
+    async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:
+        """Check the secret of a session, or end it; the answer is an HttpLoginReply."""
+        return await self._call(lambda number: SessionShown(number, Secret(secret), host, is_end))
 
     def answer(self, effect: Return) -> None:
         """Hand over a reply, if it is still waited for."""

@@ -48,6 +48,25 @@ def _limited(source: IO[bytes]) -> bytes:
     return found
 
 
+def load_keys(url: str, verifier: TokenVerifier) -> str:
+    """Give the verifier the keys at the address; return what is wrong, empty if nothing is."""
+    try:
+        verifier.set_keys(read_keys(url))
+    except urllib.error.URLError as error:
+        return str(error.reason)
+    except OSError as error:
+        return error.strerror or str(error)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def load_key_file(url: str, verifier: TokenVerifier) -> None:
+    """Give the verifier the keys of a file; an address is left alone. Raises ValueError with a sentence."""
+    if url.startswith("file:") and (problem := load_keys(url, verifier)):
+        raise ValueError(problem)
+
+
 class KeyReader:
     """Keeps the keys of a verifier. At the start a file that cannot be used is an error; an address that cannot be
     reached is tried again."""
@@ -69,10 +88,7 @@ class KeyReader:
 
     def start(self) -> None:
         """Read the keys: a file now, an address soon. Raises ValueError with a sentence about a file."""
-        if self._url.startswith("file:"):
-            problem = self._attempt()
-            if problem:
-                raise ValueError(problem)
+        load_key_file(self._url, self._verifier)
         self._read()
 
     def stop(self) -> None:
@@ -81,18 +97,6 @@ class KeyReader:
         if self._timer is not None:
             self._timer.cancel()
         self._thread.submit(None)
-
-    def _attempt(self) -> str:
-        """Read the keys and hand them over; return what is wrong."""
-        try:
-            self._verifier.set_keys(read_keys(self._url))
-        except urllib.error.URLError as error:
-            return str(error.reason)
-        except OSError as error:
-            return error.strerror or str(error)
-        except ValueError as error:
-            return str(error)
-        return ""
 
     def _wanted(self) -> None:
         """Read soon; called in any thread."""
@@ -117,7 +121,7 @@ class KeyReader:
         self._is_reading, self._timer = True, None
 
         def attempt() -> None:
-            problem = self._attempt()
+            problem = load_keys(self._url, self._verifier)
             if not self._is_stopped:
                 self._loop.call_soon_threadsafe(self._done, problem)
 

@@ -5,13 +5,14 @@ lives here."""
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import structlog
 
 from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
-from coordinator.handlers.budget import BYTES_A_STEP, READS_A_STEP
+from coordinator.core.budget import BYTES_A_STEP, READS_A_STEP
 from coordinator.io.allocator import keep_large_buffers
 from coordinator.io.calls import Calls
 from coordinator.io.complaints import Complaints
@@ -29,6 +30,7 @@ from partition_log.disk.disk import Disk
 
 log = structlog.get_logger()
 
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _RECEIVE_BYTES = 256 * 1024
 _FIRST_CONNECTION = 1
 _LAST_BYTES_S, _LAST_ANSWERS_S, _POLL_S = 1.0, 30.0, 0.01
@@ -40,8 +42,13 @@ _LONG_STALL_MS = 1_000
 
 
 def read_clock() -> Moment:
-    """Read both clocks."""
-    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+    """Read the clocks."""
+    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000, read_boot_ms())
+
+
+def read_boot_ms() -> int:
+    """Read the clock that goes on while the machine is suspended; the monotonic one where there is no other."""
+    return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
 def _subject(transport: asyncio.Transport | None) -> tuple[Any, ...]:
@@ -116,6 +123,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self._server.lost(self.number)
 
 
+MakeClient = Callable[[], ClientProtocol]
+
+
 class Server:
     """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
 
@@ -161,12 +171,13 @@ class Server:
             Return: self.calls.answer,
         }
 
-    async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
-        """Bind without accepting yet. Return the bound host and port."""
-        listener = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
+    async def listen(
+        self, dialect: str, host: str, port: int, tls: ListeningTls | None = None, make: MakeClient | None = None
+    ) -> tuple[str, int]:
+        """Bind without accepting yet; `make` makes the clients' protocols. Return the bound host and port."""
+        listener = await listen_at(make or partial(ClientProtocol, self, dialect), host, port, tls, starts=False)
         self._listeners.append((dialect, listener))
-        bound = listener.sockets[0].getsockname()
-        return bound[0], bound[1]
+        return cast(tuple[str, int], listener.sockets[0].getsockname()[:2])
 
     async def shut(self, dialect: str) -> None:
         """Close the listeners of the dialect, and its connections."""
@@ -288,7 +299,8 @@ class Server:
     def _read_clock(self) -> None:
         now_ms = time.monotonic_ns() // 1_000_000
         if now_ms != self._clock.now_ms:  # one moment serves all steps of a millisecond
-            self.moment = Moment(self._clock.read(now_ms, self.node.next_deadline_ms), time.time_ns() // 1_000_000)
+            active_ms = self._clock.read(now_ms, self.node.next_deadline_ms)
+            self.moment = Moment(active_ms, time.time_ns() // 1_000_000, read_boot_ms())
 
     def _step(self, events: Sequence[Event]) -> None:
         """Step the node and carry out the effects. A step that fails ends the process."""

@@ -16,36 +16,45 @@ from partition_log.errors import LogDamaged
 from partition_log.inspection.findings import ScanTotals, Severity
 from partition_log.inspection.inspector import Inspector
 
-_SOUND, _DAMAGED, _MISUSED = 0, 1, 2
+SOUND, DAMAGED, MISUSED = 0, 1, 2
 _IN_USE = "in use by another process: what it writes meanwhile may not be seen, or only in part"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 0 if the logs read are sound, 1 if one is damaged or unreadable, 2 for wrong arguments."""
     given = _given(arguments)
-    disk = ReadOnlyDisk()
     folder = given.folder.rstrip("/") or "/"
-    names = disk.list(folder) if os.path.isdir(folder) else []
-    if not {"node.toml", "wal"}.intersection(names):
+    if not is_data_folder(folder):
         print(f"musterd log: {folder} is no data folder: there is neither node.toml nor wal in it", file=sys.stderr)
-        return _MISUSED
-    in_use = disk.is_locked(f"{folder}/LOCK")
-    if in_use:
-        print(f"note: {folder} is {_IN_USE}", file=sys.stderr)
+        return MISUSED
     try:
-        inspector = Inspector(disk, folder, _holes(Inspector(disk, folder)), in_use=in_use)
+        inspector = open_inspector(folder)
+        if inspector.in_use:
+            print(f"note: {folder} is {_IN_USE}", file=sys.stderr)
         code = _verify(inspector, given) if given.command == "verify" else _dump(inspector, given)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe
-        return _SOUND
+        return SOUND
     except LogDamaged as error:
         print(f"musterd log: {error}", file=sys.stderr)
-        return _DAMAGED
+        return DAMAGED
     except OSError as error:
         print(f"musterd log: cannot read {error.filename or folder}: {error.strerror}", file=sys.stderr)
-        return _DAMAGED
+        return DAMAGED
     return code
+
+
+def is_data_folder(folder: str) -> bool:
+    """Return true if there is a data folder, whole or not."""
+    names = ReadOnlyDisk().list(folder) if os.path.isdir(folder) else []
+    return bool({"node.toml", "wal"}.intersection(names))
+
+
+def open_inspector(folder: str) -> Inspector:
+    """Return what reads the data folder, which may be in use."""
+    disk = ReadOnlyDisk()
+    return Inspector(disk, folder, _holes(Inspector(disk, folder)), in_use=disk.is_locked(f"{folder}/LOCK"))
 
 
 def _holes(inspector: Inspector) -> Callable[[str], bool]:
@@ -119,7 +128,7 @@ def _verify(inspector: Inspector, given: argparse.Namespace) -> int:
         )
         if sentence := _next_start(totals, is_damaged=counts[Severity.DAMAGE] > 0, in_use=inspector.in_use):
             print(sentence)
-    return _DAMAGED if counts[Severity.DAMAGE] else _SOUND
+    return DAMAGED if counts[Severity.DAMAGE] else SOUND
 
 
 def _next_start(totals: ScanTotals, *, is_damaged: bool, in_use: bool) -> str:
@@ -160,7 +169,7 @@ def _dump(inspector: Inspector, given: argparse.Namespace) -> int:
         except OSError as error:
             _complain(f"cannot read {error.filename or name}: {error.strerror}")
             is_whole = False
-    return _SOUND if is_whole else _DAMAGED
+    return SOUND if is_whole else DAMAGED
 
 
 def _dump_one(inspector: Inspector, name: str, given: argparse.Namespace) -> bool:

@@ -369,7 +369,7 @@ class EmbeddedTopics:
             NewRecordsKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions
         )
         waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, keys))
-        return reply, self._store.position if waits else 0
+        return reply, self._store.deferral.awaited(self._store.position) if waits else 0
 
     def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
         replies = []

@@ -320,6 +320,7 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples |= {"Audiences": "a,b", "AuthorizerClass": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
         examples["str"] = "RULE:^CN=(.*)$/$1/L" if key.name.startswith("ssl.") else "x"
         examples |= {"RebalanceProtocols": "classic", "AssignorNames": "range", "MigrationPolicy": "upgrade"}
+        examples |= {"OffsetsLog": "local", "StandbyShards": "all"}
         examples |= {"BackwardCommits": "allowed", "WebhookUrls": "https://a.example/x,http://b", "EventTypes": "note"}
         example = "root:secret" if key.name == "initial.admin" else examples[key.type.__name__]
         if key.name.startswith("group.consumer.") and key.type is int:
