@@ -59,3 +59,5 @@ class AppendError(enum.Enum):
 
     DISK_FULL = "no room on the disk for what must be written ahead"
     RECORD_TOO_LARGE = "the batch is larger than a batch may be"
+    NOT_OWNED = "another node may write to the log"
+    TOO_FAR_BEHIND = "more waits to be durable than may"

@@ -20,6 +20,14 @@ from protocol.messages.acls import (
     DescribeUserScramCredentials,
     DescribeUserScramCredentialsReply,
 )
+from protocol.messages.balanced import (
+    BalancedGroupView,
+    ConsumeFromMax,
+    ConsumeFromMaxReply,
+    DescribeBalanced,
+    DescribeBalancedReply,
+    RefusedGroup,
+)
 from protocol.messages.configs import (
     AlterConfigs,
     AlterConfigsReply,
@@ -102,6 +110,14 @@ from protocol.messages.quotas import (
     AlteredQuota,
     DescribeClientQuotas,
     DescribeClientQuotasReply,
+)
+from protocol.messages.tokens import (
+    CreateToken,
+    CreateTokenReply,
+    DeleteToken,
+    DeleteTokenReply,
+    ListTokens,
+    ListTokensReply,
 )
 from protocol.messages.topics import (
     CreatedTopic,
@@ -240,11 +256,17 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
     ),
     OffsetCommit: _refuse_commit,
     OffsetFetch: lambda request, error, _text: OffsetFetchReply(
-        tuple(on_each_partition(one, error) for one in request.groups)
+        tuple(OffsetFetchGroupReply(one.group_id, error_code=error) for one in request.groups)
     ),
     ConsumerGroupHeartbeat: lambda _request, error, text: ConsumerGroupHeartbeatReply(error, text),
     ConsumerGroupDescribe: lambda request, error, text: ConsumerGroupDescribeReply(
         tuple(DescribedConsumerGroup(group_id, error, text) for group_id in request.group_ids)
+    ),
+    DescribeBalanced: lambda request, error, _text: DescribeBalancedReply(
+        tuple(BalancedGroupView(group_id, error) for group_id in request.groups or ())
+    ),
+    ConsumeFromMax: lambda request, error, text: ConsumeFromMaxReply(
+        refused=tuple(RefusedGroup(group_id, error, text or "") for group_id in request.groups)
     ),
     OffsetDelete: lambda _request, error, _text: OffsetDeleteReply(error),
     DescribeAcls: lambda _request, error, text: DescribeAclsReply(error, text),
@@ -265,5 +287,8 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
     AlterClientQuotas: lambda request, error, text: AlterClientQuotasReply(
         tuple(AlteredQuota(one.entity, error, text) for one in request.entries)
     ),
+    CreateToken: lambda _request, error, text: CreateTokenReply(error, text),
+    ListTokens: lambda _request, error, text: ListTokensReply(error, text),
+    DeleteToken: lambda _request, error, text: DeleteTokenReply(error, text),
 }
 """Functions from request, error and sentence to the error reply."""

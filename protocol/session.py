@@ -13,10 +13,13 @@ from protocol.messages import Message
 
 
 class RequestRef(NamedTuple):
-    """Reference to a request: its connection, and the number that the connection's session gave it."""
+    """Reference to a request: its connection, and the number that the connection's session gave it. `kind` and
+    `read_ms`: what was asked, and when it was read, to tell how long the answer took; None if that is not measured."""
 
     connection: int
     number: int
+    kind: type[Message] | None = None
+    read_ms: int = 0
 
 
 class Request(NamedTuple):
@@ -34,6 +37,10 @@ class Encoded(Message):
 
 class Session(Protocol):
     """One connection speaking one dialect."""
+
+    @property
+    def takes_pushes(self) -> bool:
+        """True if this dialect has notifications, which need no request."""
 
     @property
     def client_id(self) -> str:
@@ -57,7 +64,7 @@ class Session(Protocol):
         the encoded body, or the reply itself if pieces gain nothing."""
 
     def encode_push(self, message: Message) -> bytes:
-        """Return the bytes of a notification; none if this dialect has no push."""
+        """Return the bytes of a notification. Not called where the dialect has none."""
 
     def take_data(self) -> bytes:
         """Return the session's own answers since the last call."""

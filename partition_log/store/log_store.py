@@ -21,6 +21,7 @@ from partition_log.errors import AppendError
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.state_snapshots import NewStateSnapshot, write_state_snapshots
 from partition_log.producers.expiration import ProducerExpiration
+from partition_log.store.deferral import Deferral
 from partition_log.store.identity import LOG_NAME, NodeIdentity
 from partition_log.store.jobs import (
     CheckpointJob,
@@ -79,6 +80,7 @@ class LogStore:
         self._wants_checkpoint = False
         self._flush: FlushJob | None = None
         self._flush_marks: list[tuple[PartitionLog, int]] = []
+        self.deferral = Deferral()
         self._to_spill: list[PartitionLog] = []
         self._spills: list[Spill] = []  # of the checkpoint job
         self._checkpoint: CheckpointJob | None = None
@@ -271,10 +273,12 @@ class LogStore:
         return self._wal.flushed
 
     def begin_flush(self) -> FlushJob | None:
-        """Return a job for everything appended since the last one; None if that is nothing, or a flush is under way."""
-        if self._flush is not None or self._wal.position <= self._wal.flushed:
+        """Return a job for everything appended since the last one; None if nobody waits, or a flush is under way."""
+        position = self._wal.position
+        if self._flush is not None or position <= self._wal.flushed or self.deferral.may_wait(position):
             return None
         up_to, writes = self._wal.take()
+        self.deferral.taken(up_to)
         self._flush_marks = [(log, log.next_offset) for log in self._unflushed]
         for log in self._unflushed:
             log.unflushed = False
@@ -397,6 +401,7 @@ def _checkpoint_now(store: LogStore, disk: Disk) -> None:
 
 def _settle(store: LogStore, disk: Disk) -> None:
     """Flush and write out everything, as far as the disk has room."""
+    store.deferral.end()
     if (flush := store.begin_flush()) is not None:
         flush.run(disk)
         store.finish_flush(flush.up_to)

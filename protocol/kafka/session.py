@@ -174,6 +174,7 @@ class KafkaSession:
         "client_id",
         "client_software",
     )
+    takes_pushes: Final = False
 
     def __init__(self, dialect: KafkaDialect) -> None:
         self.client_id = ""
@@ -214,7 +215,7 @@ class KafkaSession:
             self._chunks = None
             self._unfinished_bytes = 0
         length = len(data)
-        if length >= 4 and not self._frames and self._length_of(data) == length - 4:
+        if length >= 4 and not self._frames and _LENGTH(data)[0] == length - 4 <= self._max_frame_bytes:
             # Nearly always one whole frame arrives.
             self._frames = [data]
             self._waiting_bytes = length
@@ -349,8 +350,8 @@ class KafkaSession:
         kind = type(reply)
         if kind is codec.plain:
             data = codec.frame(number, reply)
-        elif codec.is_heartbeat and not reply.error_code:  # type: ignore[attr-defined]
-            data = reply_head(codec.ready_size, number) + codec.ready
+        elif codec.is_heartbeat and (ready := codec.ready.get(reply.error_code)) is not None:  # type: ignore[attr-defined]
+            data = reply_head(codec.ready_size, number) + ready
         elif kind is OffsetCommitReply:
             data = self._commit_reply(codec, number, reply)
         elif isinstance(request, Produce) and request.acks == 0:

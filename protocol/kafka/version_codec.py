@@ -5,6 +5,7 @@ from struct import Struct
 from typing import Final
 
 from protocol.apis import WireApi
+from protocol.errors import ErrorCode
 from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
 from protocol.kafka.writing import Writer, pausing_writer, pieces_writer, writer
@@ -20,6 +21,9 @@ ANSWERED_BY_SESSIONS: Final = (ApiVersions, SaslHandshake, SaslAuthenticate)
 _LAST_WITHOUT_ERROR: Final = 1
 """The last version of OffsetFetch that has no place for a group's error, so that its replies must be changed."""
 
+_USUAL: Final = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+"""Errors of most heartbeats' replies, whose bytes are made once."""
+
 reply_head: Final = Struct(">ii").pack
 """Packs the head of an inflexible reply: the length of the rest, and the correlation id."""
 _reply_head_with_tags: Final = Struct(">iib").pack
@@ -29,9 +33,9 @@ class VersionCodec:
     """Decoder of requests and encoder of replies of one version of one API.
 
     `is_repeated`: clients are likely to send identical requests. `plain`: the type of replies that are encoded as they
-    are; None if a reply must be adapted to the version first. `ready`: the body of a heartbeat's reply without error,
-    `ready_size` its size on the wire. `encode_slowly` encodes the body of a reply that may be very large, a piece at a
-    time; None for other APIs.
+    are; None if a reply must be adapted to the version first. `ready`: what follows the correlation id in a heartbeat's
+    usual replies, by their error; `ready_size`: its size, and that of the id. `encode_slowly` encodes the body of a
+    reply that may be very large, a piece at a time; None for other APIs.
     """
 
     __slots__ = (
@@ -66,12 +70,10 @@ class VersionCodec:
         # Megabytes of records are moved once, not once more for the length before them.
         self._pieces = pieces_writer(api.reply, version) if reply is FetchReply else None
         self.encode_slowly = pausing_writer(api.reply, version) if reply is ListGroupsReply else None
-        # A heartbeat's reply without an error is always the same: its bytes are made once.
         self.is_heartbeat = reply is HeartbeatReply
         self.is_repeated = self.is_heartbeat or request is OffsetFetch
-        body = self._write(HeartbeatReply()) if self.is_heartbeat else b""
-        self.ready = (b"\0" if self._has_tags else b"") + body
-        self.ready_size = len(self.ready) + 4
+        self.ready = {error: self._ready(error) for error in _USUAL} if self.is_heartbeat else {}
+        self.ready_size = 4 + max(map(len, self.ready.values()), default=0)
         looked_at = self.is_heartbeat or request is Produce or reply is OffsetCommitReply or self.adapt is not None
         self.plain: type[Message] | None = None if looked_at else reply
 
@@ -83,6 +85,9 @@ class VersionCodec:
             return b"".join(pieces)
         body = reply.body if isinstance(reply, Encoded) else self._write(reply)
         return self._head(correlation_id, len(body)) + body
+
+    def _ready(self, error_code: ErrorCode) -> bytes:
+        return (b"\0" if self._has_tags else b"") + self._write(HeartbeatReply(error_code))
 
     def _head(self, correlation_id: int, body_bytes: int) -> bytes:
         if self._has_tags:

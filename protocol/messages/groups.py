@@ -127,6 +127,13 @@ class DescribeGroups(Message):
     hides_consumer_groups: bool = False
 
 
+class ReportedFact(Message):
+    """Something that a member's application says of itself."""
+
+    name: Text
+    text: Text
+
+
 class DescribedMember(Message):
     """Description of a member. `session_timeout_ms` and the fields behind it are not Kafka's, and left out on its wire;
     durations are as of the reply, -1 if unknown.
@@ -136,7 +143,10 @@ class DescribedMember(Message):
     subscribes to, and the assignors it offers.
 
     The fields from `member_epoch` on are those of server-driven members; assignments are encoded like
-    `member_assignment`. `pending_revocation`: partitions that the member holds and shall give up, for `revoking_ms`."""
+    `member_assignment`. `pending_revocation`: partitions that the member holds and shall give up, for `revoking_ms`.
+
+    `reported`: what the member's application says of itself (ReportMember), as of `reported_ago_ms`. `is_draining`: an
+    operator has asked it to drain."""
 
     member_id: str
     group_instance_id: str | None
@@ -164,6 +174,9 @@ class DescribedMember(Message):
     target_assignment: bytes = b""
     pending_revocation: bytes = b""
     revoking_ms: int = -1
+    reported: tuple[ReportedFact, ...] = ()
+    reported_ago_ms: int = -1
+    is_draining: bool = False
 
 
 class DescribedGroup(Message):
@@ -173,7 +186,10 @@ class DescribedGroup(Message):
     `phase`: `delay` (an Empty group waits for more members), `join`, `sync`, `revoke` (members of a server-driven group
     hold what is no longer theirs; `generation_id` is its group epoch), or empty while nothing is waited for. The
     phase has lasted `phase_ms` and ends in `phase_left_ms` at the latest, by the rebalance timeout of `limited_by`.
-    `waiting_for`: the members that hold it up."""
+    `waiting_for`: the members that hold it up.
+
+    `hold_left_ms`: rest of the hold on the group, -1 without one. It ends sooner once `hold_until_members` have come,
+    unless that is 0; `hold_joined` have. While a rebalance waits for its end, `phase` is `hold`."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -195,6 +211,9 @@ class DescribedGroup(Message):
     waiting_for: tuple[str, ...] = ()
     limited_by: str = ""
     target_epoch: int = -1
+    hold_left_ms: int = -1
+    hold_until_members: int = 0
+    hold_joined: int = 0
 
 
 class DescribeGroupsReply(Message):
@@ -369,6 +388,26 @@ class ApplyOffsetsReply(Message):
     conflicts: tuple[OffsetChange, ...] = ()
     members: tuple[str, ...] = ()
     error_message: str = ""
+
+
+class HoldGroup(Message):
+    """Let changes of a group's members gather for `for_ms`, then make them one rebalance; sooner, once `until_members`
+    have come since, unless that is 0. A hold takes the place of an earlier one; 0 ms release the group. `actor` and
+    `actor_host` are those of ApplyOffsets."""
+
+    group_id: GroupId
+    for_ms: Int32
+    until_members: Int32 = 0
+    actor: Text = ""
+    actor_host: Text = ""
+
+
+class HoldGroupReply(Message):
+    """`left_ms`: the rest of the hold, 0 without one. With an error, `error_message` says what is wrong."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+    left_ms: int = 0
 
 
 class ListSuspects(Message):

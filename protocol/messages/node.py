@@ -32,6 +32,19 @@ class LoginReply(Message):
     error_message: str = ""
 
 
+class HttpLoginReply(Message):
+    """Answer to a login over HTTP, inside the process alone. `session` is the secret of the session that was opened, if
+    one was; `session_lifetime_ms`: how long it lasts at most."""
+
+    principal: str = ""
+    session: str = ""
+    session_lifetime_ms: int = 0
+    error_code: ErrorCode = ErrorCode.NONE
+
+    def __repr__(self) -> str:
+        return f"HttpLoginReply(principal={self.principal!r}, error_code={self.error_code!r}, hidden)"
+
+
 class HelloReply(Message):
     server_name: str
     server_version: str
@@ -109,6 +122,8 @@ class DescribeNodeReply(Message):
     """Numbers of operations in the purgatory, by kind."""
     wall_ms: int = -1
     """The node's clock when it answered."""
+    log_problems: tuple[str, ...] = ()
+    """Sentences on what is unsafe about the log of groups and offsets, where that is the Kafka cluster's."""
 
 
 class ErrorReply(Message):

@@ -94,7 +94,8 @@ class NativeClient:
         if method.reply not in _REFUSABLE:
             return NativeAnswer(frame.number, ErrorReply(code, text), text)
         # The details carry the reply's other fields. The details of an error of the wire are no fields of the reply.
-        reply = msgspec.structs.replace(_decode(decoder, details), error_code=code)
+        said = {"error_message": text} if "error_message" in method.reply.__struct_fields__ else {}
+        reply = msgspec.structs.replace(_decode(decoder, details), error_code=code, **said)
         return NativeAnswer(frame.number, reply, text)
 
 

@@ -25,6 +25,8 @@ from protocol.messages import (
     offsets,
     ownership,
     quotas,
+    reports,
+    tokens,
     topics,
 )
 from protocol.native.codec import WrongParams
@@ -186,13 +188,20 @@ METHODS: Final = {
         _method(acls.AlterUserScramCredentials, acls.AlterUserScramCredentialsReply),
         _method(quotas.DescribeClientQuotas, quotas.DescribeClientQuotasReply),
         _method(quotas.AlterClientQuotas, quotas.AlterClientQuotasReply),
+        _method(tokens.ListTokens, tokens.ListTokensReply),
+        _method(tokens.CreateToken, tokens.CreateTokenReply),
+        _method(tokens.DeleteToken, tokens.DeleteTokenReply),
         # records
         _method(data.Produce, data.ProduceReply, _produce),
         _method(data.Fetch, data.FetchReply),
         _method(data.InitProducerId, data.InitProducerIdReply),
+        # reports of members
+        _method(reports.ReportMember, reports.ReportMemberReply),
+        _method(reports.DrainMembers, reports.DrainMembersReply),
         # explanation
         _method(groups.ListNotes, groups.ListNotesReply),
         _method(groups.ApplyOffsets, groups.ApplyOffsetsReply),
+        _method(groups.HoldGroup, groups.HoldGroupReply),
         _method(groups.ListAudit, groups.ListAuditReply),
         _method(groups.ListRefusals, groups.ListRefusalsReply),
         _method(offsets.DescribeExpiry, offsets.DescribeExpiryReply),

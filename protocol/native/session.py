@@ -59,6 +59,7 @@ class NativeSession:
         "client_id",
         "client_software",
     )
+    takes_pushes: Final = True
 
     def __init__(self, dialect: NativeDialect) -> None:
         self.client_id = ""

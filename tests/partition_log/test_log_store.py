@@ -57,6 +57,38 @@ def test_one_flush_at_a_time_and_what_arrives_meanwhile_is_in_the_next() -> None
     assert store.begin_flush() is None
 
 
+def test_what_nobody_waits_for_is_flushed_with_what_somebody_waits_for_or_when_that_is_told() -> None:
+    disk = SimDisk()
+    store = mount(disk)
+    append(store, "flights-0", "awaited")
+    notes = store.log("notes-0")
+
+    def defer(text: str) -> int:
+        begins = store.position
+        assert isinstance(store.append(notes, batch(text)), Appended)
+        store.deferral.deferred(begins, store.position)
+        return store.position
+
+    job = store.begin_flush()
+    assert job is not None
+    while_flushing = [defer("while a flush is under way"), defer("twice")]
+    job.run(disk)
+    store.finish_flush(job.up_to)
+    assert store.deferral.awaited(store.position) <= store.flushed < while_flushing[0]
+    assert store.begin_flush() is None, "nobody waits"
+    append(store, "flights-0", "awaited")
+    after = defer("behind what somebody waits for")
+    assert store.deferral.awaited(store.position) == store.position
+    flush(store, disk)
+    assert store.flushed >= after
+    alone = defer("alone")
+    assert store.begin_flush() is None
+    store.deferral.end()
+    flush(store, disk)
+    assert store.flushed >= alone
+    assert store.begin_flush() is None
+
+
 def test_what_is_in_memory_is_read_as_what_is_in_files() -> None:
     disk = SimDisk()
     store = mount(disk, QUIET)

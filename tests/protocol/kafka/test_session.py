@@ -312,8 +312,25 @@ def test_an_answer_goes_to_the_version_that_asked() -> None:
         assert answer == (number, DescribeGroupsReply(throttle_time_ms=3 if version else 0))
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_a_heartbeats_reply_has_its_error(version: int) -> None:
+    client, session = KafkaClient("c", FRAME_BYTES), opened()
+    for reply in (
+        HeartbeatReply(),
+        HeartbeatReply(ErrorCode.REBALANCE_IN_PROGRESS),
+        HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        number, data = client.encode_request(BEAT, version)
+        session.receive_data(data)
+        assert session.next_request() == (number, BEAT)
+        (answer,) = client.receive_data(session.encode_reply(number, reply))
+        assert answer.reply == reply
+
+
 def test_a_kafka_client_is_pushed_nothing() -> None:
-    assert opened().encode_push(HeartbeatReply()) == b""
+    session = opened()
+    assert not session.takes_pushes
+    assert session.encode_push(HeartbeatReply()) == b""
 
 
 def test_the_same_heartbeat_again_is_the_same_request() -> None:

@@ -22,12 +22,13 @@ def test_a_reply_that_is_joined_once_is_as_its_pieces_say(version: int) -> None:
     assert records in frame
 
 
-def test_a_heartbeats_ready_answer_is_what_its_writer_says() -> None:
+def test_a_heartbeats_ready_answers_are_what_its_writer_says() -> None:
     for version in range(5):
         codec = VersionCodec(WIRE_APIS[HEARTBEAT], version)
-        frame = codec.frame(3, HeartbeatReply())
-        assert frame[8:] == codec.ready
-        assert codec.ready_size == len(frame) - 4
+        assert codec.ready
+        for error, ready in codec.ready.items():
+            frame = codec.frame(3, HeartbeatReply(error))
+            assert (len(frame) - 4, frame[8:]) == (codec.ready_size, ready)
 
 
 def test_what_is_asked_before_versions_are_known_is_answered_without_tags() -> None:

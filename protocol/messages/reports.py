@@ -1,0 +1,45 @@
+"""Reports of members: what applications say of themselves to operators, and what operators ask of them."""
+
+from protocol.errors import ErrorCode
+from protocol.messages import GroupId, Message, Text
+from protocol.messages.groups import ReportedFact
+
+MOST_FACTS = 32
+LONGEST_FACT = 500
+"""Most characters of a fact's name and of its text."""
+
+
+class ReportMember(Message):
+    """Tell operators what the application behind a member is and does, in a few facts with names; they replace those
+    told before, and are kept in memory while the member is one. The reply says whether the member is to drain."""
+
+    group_id: GroupId
+    member_id: Text
+    facts: tuple[ReportedFact, ...] = ()
+
+
+class ReportMemberReply(Message):
+    """Reply to ReportMember. `is_draining`: an operator wants the member to read no more, to commit what it has read,
+    and to leave the group for good."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    is_draining: bool = False
+
+
+class DrainMembers(Message):
+    """Have members drain: they hear of it with their next report."""
+
+    group_id: GroupId
+    member_ids: tuple[Text, ...]
+
+
+class DrainedMember(Message):
+    """`error_code`: UNSUPPORTED_VERSION for a member that does not report, and so would not hear of it."""
+
+    member_id: str
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class DrainMembersReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    members: tuple[DrainedMember, ...] = ()

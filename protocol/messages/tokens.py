@@ -1,0 +1,60 @@
+"""Tokens by which programs come in over HTTP: made, listed and deleted by administrators."""
+
+from typing import Final
+
+from protocol.errors import ErrorCode
+from protocol.messages import Int64, Message, Text
+
+ROLES: Final = ("view", "operate", "admin")
+"""Roles of tokens, each of which may do what those before it may."""
+
+
+class CreateToken(Message):
+    """Make a token of a role, which ends after `lifetime_ms`. The token stays with who made it: the node is told its
+    SHA-256 alone."""
+
+    name: Text
+    role: Text
+    token_hash: bytes
+    lifetime_ms: Int64
+
+    def __repr__(self) -> str:
+        return f"CreateToken(name={self.name!r}, role={self.role!r}, lifetime_ms={self.lifetime_ms}, hidden)"
+
+
+class CreateTokenReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    expires_ms: int = -1
+
+
+class ListTokens(Message):
+    """Ask for all tokens, those that have expired too."""
+
+
+class ListedToken(Message):
+    """A token, never its secret. Times are wall times."""
+
+    name: str
+    role: str
+    made_by: str
+    made_ms: int
+    expires_ms: int
+
+
+class ListTokensReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    wall_ms: int = -1
+    tokens: tuple[ListedToken, ...] = ()
+
+
+class DeleteToken(Message):
+    """Delete a token; its sessions end."""
+
+    name: Text
+
+
+class DeleteTokenReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
