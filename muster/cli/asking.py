@@ -89,7 +89,7 @@ def not_served(group_id: str, code: ErrorCode) -> str | None:
 
 
 @contextmanager
-def _answering_for(group_id: str) -> Iterator[None]:
+def answering_for(group_id: str) -> Iterator[None]:
     """Turns what is said of the group's shard, and that there is no such group, into a Complaint."""
     try:
         yield
@@ -208,7 +208,7 @@ def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
 
 def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
-    with _answering_for(group_id):
+    with answering_for(group_id):
         group = ask_description(cluster, group_id)
         if group.error_code:
             raise Refused(group.error_code, group.error_message or f"group {group_id!r}: {group.error_code.name}")
@@ -221,7 +221,7 @@ def committed_offsets(cluster: ClusterClient, group_id: str) -> dict[TopicPartit
 
 def fetch_commits(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, OffsetFetchPartitionReply]:
     """Return the committed offsets of a group. Raises Complaint, or Refused."""
-    with _answering_for(group_id):
+    with answering_for(group_id):
         wanted = OffsetFetch((OffsetFetchGroup(group_id),))
         group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
         if group.error_code:
@@ -237,7 +237,7 @@ def fetch_commits(cluster: ClusterClient, group_id: str) -> dict[TopicPartition,
 def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
     """Return what is said of the group, and of all its partitions. Raises Complaint, or Refused."""
     offsets: list[ExpiringOffset] = []
-    with _answering_for(group_id):
+    with answering_for(group_id):
         first = reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, DescribeExpiry(group_id))
         offsets += reply.offsets
         while reply.has_more:
@@ -250,7 +250,7 @@ def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpi
 
 def describe_ownership(cluster: ClusterClient, group_id: str) -> tuple[OwnedPartition, ...]:
     """The grants that hold now, by partition. Raises Complaint, or Refused."""
-    with _answering_for(group_id):
+    with answering_for(group_id):
         reply = cluster.ask_coordinator(DescribeOwnershipReply, group_id, DescribeOwnership(group_id))
         if reply.error_code:
             raise Refused(reply.error_code, f"the owners of {group_id!r}: {reply.error_code.name}")
@@ -275,7 +275,7 @@ def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[Dele
 
 def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[ListedNote]:
     """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
-    with _answering_for(group_id):
+    with answering_for(group_id):
         notes = cluster.ask_coordinator(ListNotesReply, group_id, ListNotes(group_id, limit=newest)).notes
     if not notes:
         describe_group(cluster, group_id)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from muster.cli import completion, explain, groups, offsets, quotas, records, topics, users
+from muster.cli import completion, explain, groups, offsets, records, topics
+from muster.cli.accounts import quotas, tokens, users
 from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
 from muster.cli.config import read_servers
 from muster.cli.failures import complain, complain_of_use, is_json, remember_form
@@ -72,6 +73,7 @@ app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them a
 app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go.")
 app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
 app.add_typer(quotas.app, name="quotas", help="Limits of users, client ids and addresses: list, set, delete them.")
+app.add_typer(tokens.app, name="tokens", help="Tokens of programs that come over HTTP: make, list, delete them.")
 app.add_typer(users.app, name="users", help="Users: who may log in; make and delete them, set passwords.")
 app.command("doctor", cls=WatchableCommand)(doctor.doctor)
 app.command("audit")(audit.audit)

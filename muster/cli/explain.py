@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from diagnosis.assignments import partitions_of
-from diagnosis.people import phase, waiting_for
+from diagnosis.people import standstill
 from muster.cli.asking import AsJson, Bootstrap, Complaint, describe_group, list_notes, reaching
 from muster.cli.operating.member_facts import epoch_row, ranges
 from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
@@ -62,8 +62,7 @@ def explain(
 def _show_present(group: DescribedGroup) -> None:
     """Show what the group waits for; of a server-driven one, epochs and assignments."""
     is_driven = group.target_epoch >= 0
-    facts = [("Phase", phase(group)), ("Waiting for", waiting_for(group))]
-    shown: list[tuple[str, object]] = [(name, said) for name, said in facts if said]
+    shown: list[tuple[str, object]] = [*standstill(group)]
     if is_driven:
         shown = [("Epoch", group.generation_id), ("Target epoch", group.target_epoch), *shown]
     if shown:

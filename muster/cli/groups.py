@@ -19,7 +19,7 @@ from muster.cli.asking import (
     reaching,
     servers,
 )
-from muster.cli.operating import exports, listing, pinning, surgery
+from muster.cli.operating import draining, exports, holding, listing, pinning, surgery, what_if
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
 from muster.cli.operating.watching import Watch, WatchableCommand, watched
 from muster.cli.showing import printable, show_csv, show_json, show_table
@@ -37,6 +37,10 @@ app.command("hand-back")(hand_back.hand_back)
 app.command("reset")(surgery.reset)
 app.command("delete-offsets")(surgery.delete_offsets)
 app.command("evict")(surgery.evict)
+app.command("hold")(holding.hold)
+app.command("release")(holding.release)
+app.command("what-if")(what_if.what_if)
+app.command("drain")(draining.drain)
 app.command("pin")(pinning.pin)
 app.command("unpin")(pinning.unpin)
 app.command("export")(exports.export)

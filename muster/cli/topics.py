@@ -6,7 +6,7 @@ import typer
 
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
-from muster.blocking.cluster import EARLIEST, LATEST, expect
+from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, NotThere, list_topics, reaching_topics, topology
 from muster.cli.ends import ends_of, oldest
 from muster.cli.showing import counted, printable, show_facts, show_json, show_table
@@ -16,6 +16,11 @@ from protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,
     ConfigOperation,
+    ConfigSource,
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribeConfigsResource,
+    DescribedConfig,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
     ResourceType,
@@ -56,7 +61,10 @@ def describe(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the nodes of a topic's partitions, and their first and last offsets."""
+    """Show a topic's settings that differ from the server's, and of its partitions the nodes, first and last offsets.
+
+    --json has all settings; they are left out where the server does not tell them.
+    """
     with reaching_topics(ctx, bootstrap) as cluster:
         found = [topic for topic in list_topics(cluster) if topic.name == name]
         if not found:
@@ -66,6 +74,7 @@ def describe(
         parts = sorted(topic.partitions, key=lambda part: part.partition_index)
         ones = [TopicPartition(name, part.partition_index) for part in parts]
         begins, ends = ends_of(cluster, ones, EARLIEST), ends_of(cluster, ones, LATEST)
+        settings = _settings(cluster, name)
     lines = [
         {
             "partition": part.partition_index,
@@ -78,17 +87,27 @@ def describe(
         for part, one in zip(parts, ones, strict=True)
     ]
     if as_json:
-        show_json({"name": name, "topic_id": topic.topic_id.hex(), "partitions": lines})
+        document = {"name": name, "topic_id": topic.topic_id.hex(), "partitions": lines}
+        show_json(document | {"settings": None if settings is None else {one.name: one.value for one in settings}})
         return
     facts: list[tuple[str, object]] = [("Topic", name), ("Id", topic.topic_id.hex())]
     if (age := oldest(lines)) is not None:
         facts.append(("Ends", age))
+    own = [one for one in settings or () if one.config_source == ConfigSource.DYNAMIC_TOPIC]
+    facts += [("Settings", " ".join(f"{one.name}={one.value}" for one in own) or "as the server's")] if settings else []
     show_facts(facts)
     print()
     show_table(
         ("PARTITION", "LEADER", "ADDRESS", "BEGIN", "END"),
         ((one["partition"], one["leader"], one["address"], one["begin_offset"], one["end_offset"]) for one in lines),
     )
+
+
+def _settings(cluster: ClusterClient, name: str) -> list[DescribedConfig] | None:
+    """Return the settings of the topic; None if the server does not tell them."""
+    wanted = DescribeConfigs((DescribeConfigsResource(ResourceType.TOPIC, name),))
+    (described,) = expect(DescribeConfigsReply, cluster.ask(wanted)).results
+    return None if described.error_code else list(described.configs)
 
 
 @app.command()

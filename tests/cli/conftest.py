@@ -1,12 +1,16 @@
 import json
+from functools import cache
 from typing import Any
 
 import pytest
+import typer.testing
 from typer.testing import CliRunner, Result
 
 from muster.blocking import cluster, runner
 from muster.cli import app
 from tests.cli.fake_node import FakeDriver, FakeNode
+
+_BUILT = cache(typer.main.get_command)
 
 
 class Shell:
@@ -28,6 +32,12 @@ class Shell:
         result = self.run(*arguments, code=code, **options)
         assert result.stdout == ""
         return result.stderr
+
+
+@pytest.fixture(autouse=True)
+def build_command_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`CliRunner` builds all of the commands anew at each run, which takes longer than most tests."""
+    monkeypatch.setattr(typer.testing, "_get_command", _BUILT)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from membership.events import MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from muster.errors import CannotConnect
@@ -26,7 +27,16 @@ from protocol.messages.acls import (
     ScramCredentialInfo,
     ScramUpsertion,
 )
-from protocol.messages.configs import AlteredConfigs, IncrementalAlterConfigs, IncrementalAlterConfigsReply
+from protocol.messages.configs import (
+    AlteredConfigs,
+    ConfigSource,
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribedConfig,
+    DescribedConfigs,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+)
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribe,
     ConsumerGroupDescribeReply,
@@ -56,6 +66,8 @@ from protocol.messages.groups import (
     DescribedMember,
     DescribeGroups,
     DescribeGroupsReply,
+    HoldGroup,
+    HoldGroupReply,
     LeaveGroup,
     LeaveGroupReply,
     LeavingMember,
@@ -107,6 +119,16 @@ from protocol.messages.quotas import (
     DescribedQuota,
     QuotaEntity,
     QuotaValue,
+)
+from protocol.messages.reports import DrainedMember, DrainMembers, DrainMembersReply
+from protocol.messages.tokens import (
+    CreateToken,
+    CreateTokenReply,
+    DeleteToken,
+    DeleteTokenReply,
+    ListedToken,
+    ListTokens,
+    ListTokensReply,
 )
 from protocol.messages.topics import (
     CreatedTopic,
@@ -192,13 +214,18 @@ class FakeNode:
         self.bootstraps: list[str] = []
         self.refusals: tuple[RefusedRequest, ...] = ()
         self.left: tuple[LeavingMember, ...] = ()
+        self.stays = False
+        """True if members that are to drain stay."""
         self.audited: tuple[AuditedNote, ...] = ()
         self.gauges: dict[str, int] = {}
         self.server_driven: dict[str, DescribedConsumerGroup] = {}
         self.upstream_problem = ""
         self.users: dict[str, dict[int, ScramUpsertion]] = {}
         self.quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
+        self.tokens: dict[str, CreateToken] = {}
         self.may_alter = True
+        self.holds: list[HoldGroup] = []
+        self.topic_configs: dict[str, dict[str, str]] = {}
 
     def make_topic(self, name: str, partitions: int) -> None:
         self.topics[name] = [[] for _ in range(partitions)]
@@ -248,6 +275,22 @@ class FakeNode:
         self.users = {name: known for name, known in self.users.items() if known}
         names = dict.fromkeys([one.name for one in message.deletions] + [one.name for one in message.upsertions])
         return AlterUserScramCredentialsReply(tuple(AlteredUserScram(name) for name in names))
+
+    def ListTokens(self, message: ListTokens) -> Message:  # noqa: N802
+        if not self.may_alter:
+            return ListTokensReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        listed = (ListedToken(one.name, one.role, "root", 0, one.lifetime_ms) for one in self.tokens.values())
+        return ListTokensReply(wall_ms=86_400_000, tokens=tuple(listed))
+
+    def CreateToken(self, message: CreateToken) -> Message:  # noqa: N802
+        if message.name in self.tokens:
+            return CreateTokenReply(ErrorCode.DUPLICATE_RESOURCE, f"there is a token {message.name!r} already")
+        self.tokens[message.name] = message
+        return CreateTokenReply(expires_ms=message.lifetime_ms)
+
+    def DeleteToken(self, message: DeleteToken) -> Message:  # noqa: N802
+        known = self.tokens.pop(message.name, None)
+        return DeleteTokenReply(ErrorCode.RESOURCE_NOT_FOUND if known is None else ErrorCode.NONE)
 
     def DescribeClientQuotas(self, message: DescribeClientQuotas) -> Message:  # noqa: N802
         if not self.may_alter:
@@ -329,6 +372,23 @@ class FakeNode:
     def ListRefusals(self, message: ListRefusals) -> Message:  # noqa: N802
         return ListRefusalsReply(refusals=self.refusals)
 
+    def DescribeConfigs(self, message: DescribeConfigs) -> Message:  # noqa: N802
+        name = message.resources[0].resource_name
+        if not self.may_alter:
+            return DescribeConfigsReply((DescribedConfigs(2, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED),))
+        own = self.topic_configs.get(name, {})
+        configs = [DescribedConfig(key, value, config_source=ConfigSource.DYNAMIC_TOPIC) for key, value in own.items()]
+        configs.append(DescribedConfig("segment.bytes", "1048576", config_source=ConfigSource.DEFAULT))
+        return DescribeConfigsReply((DescribedConfigs(2, name, configs=tuple(configs)),))
+
+    def HoldGroup(self, message: HoldGroup) -> Message:  # noqa: N802
+        if message.group_id not in self.groups:
+            return HoldGroupReply(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+        if not self.may_alter:
+            return HoldGroupReply(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        self.holds.append(message)
+        return HoldGroupReply(left_ms=message.for_ms)
+
     def ApplyOffsets(self, message: ApplyOffsets) -> Message:  # noqa: N802
         group = self.groups.get(message.group_id)
         if group is not None and group.members:
@@ -352,6 +412,16 @@ class FakeNode:
         self.left += message.members
         left = tuple(LeftMember(one.member_id, one.group_instance_id, ErrorCode.NONE) for one in message.members)
         return LeaveGroupReply(members=left)
+
+    def DrainMembers(self, message: DrainMembers) -> Message:  # noqa: N802
+        """Drain members that report themselves, at once."""
+        group = self.groups[message.group_id]
+        able = {one.member_id for one in group.members if one.reported}
+        if not self.stays:
+            staying = tuple(one for one in group.members if one.member_id not in able & {*message.member_ids})
+            self.groups[message.group_id] = replace(group, members=staying)
+        codes = {one: ErrorCode.NONE if one in able else ErrorCode.UNSUPPORTED_VERSION for one in message.member_ids}
+        return DrainMembersReply(members=tuple(DrainedMember(one, code) for one, code in codes.items()))
 
     def ListAudit(self, message: ListAudit) -> Message:  # noqa: N802
         return ListAuditReply(notes=self.audited)

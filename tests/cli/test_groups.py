@@ -113,7 +113,7 @@ def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
         "member_id": "m-1",
         "end_age_ms": None,
     }
-    told = {name: value for name, value in shown["members"][1].items() if value not in (None, [])}
+    told = {name: value for name, value in shown["members"][1].items() if value not in (None, [], {}, False)}
     assert {**told, "partitions": shown["members"][1]["partitions"]} == {
         "member_id": "m-2",
         "group_instance_id": "box-2",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli import quotas
+from muster.cli.accounts import quotas
 from protocol.errors import ErrorCode
 from protocol.messages.quotas import DescribeClientQuotasReply, QuotaEntity
 from tests.cli.conftest import Shell

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.cli.failures import ExitCode
-from muster.cli.operating import offset_targets
-from protocol.messages.groups import DescribedGroup
+from muster.cli.operating import draining, offset_targets
+from protocol.messages.groups import DescribedGroup, ReportedFact
 from protocol.record_batch import encode_batch, stamp
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import ORDERS, FakeNode
@@ -147,6 +148,33 @@ def test_members_are_evicted_by_what_they_are_known_by(
     assert [one.member_id for one in node.left] == evicted
     assert node.left[0].reason == "evicted by an operator"
     assert "has no such member" in shell.complaint("groups", "evict", "orders", "--member", "nobody", code=3)
+
+
+def test_a_query_is_drained_and_waited_for(shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "_ASK_AGAIN_S", 0)
+    reporting = replace(ORDERS.members[0], reported=(ReportedFact("query", "sums"), ReportedFact("batch", "7")))
+    node.groups["orders"] = group = replace(ORDERS, members=(reporting, ORDERS.members[1]))
+
+    page = shell.run("groups", "describe", "orders", "--verbose").stdout
+    assert "SAYS OF ITSELF" in page
+    assert "query sums, batch 7" in page
+    (first, second) = json.loads(shell.run("groups", "describe", "orders", "--json").stdout)["members"]
+    assert (first["reported"], second["reported"]) == ({"query": "sums", "batch": "7"}, {})
+
+    assert shell.lines("groups", "drain", "orders", "--client", "app-1") == [
+        "Draining app-1 at 10.0.0.1, m-1.",
+        "app-1 at 10.0.0.1, m-1, has committed what it read and left.",
+    ]
+    assert [one.member_id for one in node.groups["orders"].members] == ["m-2"]
+    assert "has no such member" in shell.complaint("groups", "drain", "orders", "--member", "m-1", code=3)
+    said = shell.complaint("groups", "drain", "orders", "--member", "m-2", code=4)
+    assert "m-2 cannot drain, since it does not report itself as Spark queries do" in said
+
+    node.groups["orders"], node.stays = group, True
+    late = shell.run("groups", "drain", "orders", "--member", "m-1", "--timeout", "0.01", code=4)
+    assert "m-1 has not left in 0.01 s" in late.stderr
+    told = shell.run("groups", "drain", "orders", "--member", "m-1", "--timeout", "0", "--json").stdout
+    assert json.loads(told) == [{"member_id": "m-1", "error": None, "has_left": False}]
 
 
 @pytest.mark.parametrize(

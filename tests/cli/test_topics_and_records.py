@@ -24,8 +24,8 @@ def test_a_topic_is_described_with_who_has_it_and_how_far_it_goes(shell: Shell, 
     lines = [line.split() for line in shell.lines("topics", "describe", "flights")]
     shown = shell.json("topics", "describe", "flights")
 
-    assert lines[:2] == [["Topic", "flights"], ["Id", "07" * 16]]
-    assert lines[3:] == [
+    assert lines[:3] == [["Topic", "flights"], ["Id", "07" * 16], ["Settings", "as", "the", "server's"]]
+    assert lines[4:] == [
         ["PARTITION", "LEADER", "ADDRESS", "BEGIN", "END"],
         ["0", "1", "h:9", "0", str(ends[0])],
         ["1", "1", "h:9", "0", str(ends[1])],
@@ -39,6 +39,22 @@ def test_a_topic_is_described_with_who_has_it_and_how_far_it_goes(shell: Shell, 
         "end_age_ms": None,
     }
     assert "there is no topic 'ghosts'" in shell.complaint("topics", "describe", "ghosts", code=3)
+
+
+def test_a_topic_is_described_with_its_settings(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 1)
+
+    def told() -> list[str]:
+        return [line.partition("Settings")[2].strip() for line in shell.lines("topics", "describe", "flights")[:3]]
+
+    assert told()[-1] == "as the server's"
+    node.topic_configs["flights"] = {"cleanup.policy": "compact", "retention.ms": "60000"}
+    assert told()[-1] == "cleanup.policy=compact retention.ms=60000"
+    settings = shell.json("topics", "describe", "flights")["settings"]
+    assert settings == {"cleanup.policy": "compact", "retention.ms": "60000", "segment.bytes": "1048576"}
+    node.may_alter = False
+    assert not any(line.startswith("Settings") for line in shell.lines("topics", "describe", "flights"))
+    assert shell.json("topics", "describe", "flights")["settings"] is None
 
 
 def test_a_topic_of_brokers_says_how_old_its_ends_are(shell: Shell, node: FakeNode) -> None:

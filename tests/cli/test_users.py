@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from muster.cli import users
+from muster.cli.accounts import users
 from muster.cli.asking import Complaint
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode

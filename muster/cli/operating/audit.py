@@ -1,20 +1,17 @@
 """`muster audit --since`: who changed groups beyond its own membership."""
 
-import re
 import time
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from muster.blocking.cluster import expect
 from muster.cli.asking import AsJson, Bootstrap, reaching
+from muster.cli.durations import duration_ms
 from muster.cli.showing import local_time, show_json, show_table, utc_time
 from protocol.client_text import client_text
 from protocol.messages.groups import AuditedNote, ListAudit, ListAuditReply
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_AGO = re.compile(r"(\d{1,6})([smhd])")
 
 
 def audit(
@@ -27,7 +24,7 @@ def audit(
 
     musterd keeps them as long as its notes. Offsets are undone with `muster undo GROUP:NUMBER`.
     """
-    since_ms = _ago_ms(since)
+    since_ms = int(time.time() * 1000) - duration_ms(since, "--since")
     with reaching(ctx, bootstrap) as cluster:
         found: list[AuditedNote] = []
         reply = expect(ListAuditReply, cluster.ask(ListAudit(since_ms)))
@@ -44,13 +41,6 @@ def audit(
         show_table(("WHEN", "ID", "ACT", "BY", "WHAT"), map(_row, found), whole="WHEN")
     else:
         print(f"No act on any group in the last {since}.")
-
-
-def _ago_ms(text: str) -> int:
-    found = _AGO.fullmatch(text)
-    if found is None:
-        raise typer.BadParameter(f"{text[:40]!r} is no time: say 90m, 12h or 7d", param_hint="--since")
-    return int((time.time() - int(found[1]) * _UNITS[found[2]]) * 1000)
 
 
 def _row(one: AuditedNote) -> tuple[object, ...]:

@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from diagnosis import assignments
-from diagnosis.people import phase, waiting_for
+from diagnosis.people import standstill
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli.asking import fetch_commits, partitions_of
 from muster.cli.ends import KnownEnd, ends_of, left_out, oldest
 from muster.cli.operating.member_facts import (
     EPOCH_COLUMNS,
+    REPORTED_COLUMNS,
     VERBOSE_COLUMNS,
     epoch_row,
     facts_document,
     ranges,
+    reported_row,
     verbose_row,
 )
 from muster.cli.showing import local_time, show_facts, show_table, utc_time
@@ -104,6 +106,9 @@ def page_document(standing: GroupStanding) -> dict[str, Any]:
         "phase_left_ms": group.phase_left_ms if group.phase else None,
         "waiting_for": list(group.waiting_for),
         "limited_by": group.limited_by or None,
+        "hold_left_ms": group.hold_left_ms if group.hold_left_ms >= 0 else None,
+        "hold_until_members": group.hold_until_members,
+        "hold_joined": group.hold_joined,
         "members": [member_document(standing, member) for member in group.members],
         "partitions": lines,
         "total_lag": sum(line["lag"] or 0 for line in lines),
@@ -158,7 +163,7 @@ def show_page(standing: GroupStanding, *, is_verbose: bool) -> None:
     facts: list[tuple[str, object]] = [
         ("Group", group.group_id),
         ("State", group.group_state + since),
-        *((name, said) for name, said in (("Phase", phase(group)), ("Waiting for", waiting_for(group))) if said),
+        *standstill(group),
         *([("Epoch", group.generation_id), ("Target", _target(group))] if is_server_driven else generation),
         ("Protocol", protocol),
         ("Leader", group.leader),
@@ -181,6 +186,10 @@ def show_page(standing: GroupStanding, *, is_verbose: bool) -> None:
         if is_verbose:
             print()
             show_table(VERBOSE_COLUMNS, map(verbose_row, group.members))
+        reporting = [member for member in group.members if member.reported]
+        if is_verbose and reporting:
+            print()
+            show_table(REPORTED_COLUMNS, map(reported_row, reporting))
         if is_verbose and is_server_driven:
             print()
             show_table(EPOCH_COLUMNS, [member_epochs(group, member) for member in group.members])

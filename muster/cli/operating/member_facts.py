@@ -20,6 +20,7 @@ VERBOSE_COLUMNS: Final = (
     "ASSIGNORS",
     "SUBSCRIPTION",
 )
+REPORTED_COLUMNS: Final = ("MEMBER", "REPORTED", "TO DRAIN", "SAYS OF ITSELF")
 EPOCH_COLUMNS: Final = ("MEMBER", "EPOCH", "TARGET", "TO REVOKE", "FOR")
 _SHOWN: Final = frozenset(
     {
@@ -39,6 +40,8 @@ _SHOWN: Final = frozenset(
         "committed_ago_ms",
         "protocols",
         "topics",
+        "is_draining",
+        "reported_ago_ms",
     }
 )
 _AWAY: Final = -2
@@ -88,7 +91,14 @@ def epoch_row(member: DescribedMember, target: str, to_revoke: str) -> tuple[obj
 
 def facts_document(member: DescribedMember) -> dict[str, Any]:
     """Return the facts for scripts; null for those that are unknown."""
-    return {name: value for name, value in known_facts(member).items() if name in _SHOWN}
+    facts = {name: value for name, value in known_facts(member).items() if name in _SHOWN}
+    return facts | {"reported": {one.name: one.text for one in member.reported}}
+
+
+def reported_row(member: DescribedMember) -> tuple[object, ...]:
+    """Return a line of the table of what applications say of themselves."""
+    told = ", ".join(f"{one.name} {one.text}" for one in member.reported)
+    return member.member_id, _ago(member.reported_ago_ms), "yes" if member.is_draining else None, told
 
 
 def _connection(member: DescribedMember) -> str | None:

@@ -21,6 +21,7 @@ from muster.cli.asking import (
     reaching,
 )
 from muster.cli.operating.carrying_out import carry_out, show_plan
+from muster.cli.operating.naming import named_members
 from muster.cli.operating.offset_targets import (
     at_time,
     duration_of,
@@ -165,16 +166,7 @@ def evict(
 ) -> None:
     """Remove members from a group at once, as if they had left. One that is alive joins again."""
     with reaching(ctx, bootstrap) as cluster:
-        described = describe_group(cluster, group)
-        leaving = [
-            one
-            for one in described.members
-            if one.member_id in (member or ())
-            or one.client_id in (client or ())
-            or (one.group_instance_id is not None and one.group_instance_id in (instance or ()))
-        ]
-        if not leaving:
-            raise NotThere(f"group {group!r} has no such member: see `muster groups describe`")
+        leaving = named_members(describe_group(cluster, group), member, client, instance)
         entries = tuple(LeavingMember(one.member_id, one.group_instance_id, reason) for one in leaving)
         left = cluster.ask_coordinator(LeaveGroupReply, group, LeaveGroup(group, entries)).members
     refused = [one for one in left if one.error_code]
