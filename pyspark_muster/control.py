@@ -8,19 +8,39 @@ import json
 import shutil
 import socket
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-_LARGEST = 4_096
+_LARGEST = 16_384
+DRAINED = "drained"
+"""Word in a drain file that says that the query is drained."""
 
 
 class Finished(Struct, frozen=True):
-    """The batch with this plan is in Spark's commit log. `is_stateful`: the query keeps state."""
+    """The batch with this plan is in Spark's commit log. `is_stateful`: the query keeps state. `facts`: what the driver
+    knows of the query, for operators of the group."""
 
     seq: int
     is_stateful: bool = False
+    facts: Mapping[str, str] = {}
+
+
+class DrainFile:
+    """A file that stops a query: while it exists no batch is planned."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = None if path is None else Path(path)
+
+    def exists(self) -> bool:
+        return self._path is not None and self._path.exists()
+
+    def answer(self) -> None:
+        """Write into the file, if it is there, that the query has committed all that it has read."""
+        if self._path is not None and self._path.exists():
+            self._path.write_text(DRAINED)
 
 
 class ControlSocket:
@@ -41,8 +61,9 @@ class ControlSocket:
         self._socket.settimeout(timeout_s)
         try:
             given = json.loads(self._socket.recv(_LARGEST))
-            return Finished(int(given["finished"]), bool(given["stateful"]))
-        except (TimeoutError, ValueError, KeyError, TypeError):
+            facts = {str(name): str(text) for name, text in given["facts"].items()}
+            return Finished(int(given["finished"]), bool(given["stateful"]), facts)
+        except (TimeoutError, AttributeError, ValueError, KeyError, TypeError):
             return None
 
     def close(self) -> None:
@@ -52,7 +73,7 @@ class ControlSocket:
 
 def tell_finished(path: str, finished: Finished) -> None:
     """Send a message; nothing happens if the reader is gone or is on another machine."""
-    message = {"finished": finished.seq, "stateful": finished.is_stateful}
+    message = {"finished": finished.seq, "stateful": finished.is_stateful, "facts": finished.facts}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
         sender.setblocking(False)
         sender.sendto(json.dumps(message).encode(), path)

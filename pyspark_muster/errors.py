@@ -9,5 +9,14 @@ class DataLoss(Exception):
     """Raised if an offset to read at lies outside of the log: records were deleted, or the topic was recreated."""
 
 
+class Drained(Exception):
+    """Raised to end a query that an operator has drained."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"an operator has drained this query of the group {group!r}: it has committed all that it read, and leaves"
+        )
+
+
 class NoSuchTopic(Exception):
     """Raised if a topic does not exist, or none matches the pattern."""

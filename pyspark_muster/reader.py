@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from muster import MusterError, TopicPartition
-from pyspark_muster.control import Finished
+from pyspark_muster.control import DrainFile, Finished
+from pyspark_muster.errors import Drained
 from pyspark_muster.keeper import Keeper
 from pyspark_muster.limits.size import ByteLimit
 from pyspark_muster.member import QueryMember
@@ -26,6 +26,7 @@ from pyspark_muster.options import Options
 from pyspark_muster.outage import Outage, is_outage
 from pyspark_muster.plan import INITIAL, Plan, Planner
 from pyspark_muster.progress import lags
+from pyspark_muster.reporting import Facts, Reporter
 from pyspark_muster.tasks import read_task, tasks_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 IDLE_WAIT_S = 0.1
 """Time that `latestOffset` waits for the group if there is nothing to read, before it returns to Spark."""
-DRAINED = "drained"
 T = TypeVar("T")
 
 
@@ -53,6 +53,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner = Planner(options.starting_offsets, fail_on_data_loss=options.fail_on_data_loss)
         self._member: QueryMember | None = None
         self._keeper: Keeper | None = None
+        self._reporter: Reporter | None = None
+        self._facts: Facts = {}  # of the query, from the driver
         self._lock: Any = None  # made where the reader works: locks cannot be pickled
         self._outage = Outage(first_contact_ms=options.assignment_timeout_ms, timeout_ms=options.outage_timeout_ms)
         self._targets: dict[TopicPartition, int] | None = None  # end offsets of a run with AvailableNow
@@ -60,6 +62,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._failure: Exception | None = None  # met by the keeper's thread, raised by the next call
         self._state = ""
         self._byte_limit = ByteLimit(options)
+        self._drain_file = DrainFile(options.drain_file)
         self._planned_s: float | None = None  # time of the newest plan, or of the first look
 
     # ------------------------------------------------------------------------------------------------- what Spark calls
@@ -138,6 +141,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.stop()
+        if self._reporter is not None:
+            self._reporter.stop()
         member, self._member = self._member, None
         if member is not None:
             member.close()
@@ -154,6 +159,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._member = QueryMember(self._options, self._planner)
             self._keeper = Keeper(self._attend)
             self._keeper.start()
+            self._reporter = Reporter(self._options, self._report)
+            self._reporter.start()
         with self._lock:
             failure, self._failure = self._failure, None
             if failure is not None:
@@ -171,6 +178,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return
             try:
                 member.flush()
+                if self._is_asked_to_drain and not self._planner.due():
+                    member.close()  # not at the next trigger, which may be far: others go on at once
+                    raise Drained(self._options.group)
                 member.poll(0)
             except MusterError as error:
                 if not is_outage(error):
@@ -186,8 +196,18 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "follow a partition to another member. Keep no state, or give the query a group of its own and set "
                 "soleMember to true"
             )
+        self._facts = message.facts
         self._planner.finished(message.seq)
         return None
+
+    def _report(self) -> tuple[str, Facts]:
+        """Return the member's id and what operators are told of it."""
+        member = self._member
+        return "" if member is None else member.member_id, {**self._facts, "state": self._told()}
+
+    @property
+    def _is_asked_to_drain(self) -> bool:
+        return self._reporter is not None and self._reporter.is_draining
 
     def _endure(self, attempt: Callable[[], T], *, returns: bool = False) -> T | Any:
         """Return what an attempt gives. While servers do not answer it is repeated, or given up after a while if the
@@ -305,17 +325,17 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.fewest(now_s - self._planned_s, is_last=self._targets is not None)
 
     def _is_draining(self) -> bool:
-        """Return true while the drain file exists, and write `drained` into it once all read offsets are committed."""
-        if self._options.drain_file is None:
+        """Return true while the drain file exists, and write `drained` into it once all read offsets are committed.
+        Raises `Drained` then if an operator has asked for it."""
+        if not self._drain_file.exists() and not self._is_asked_to_drain:
             return False
-        drain_file = Path(self._options.drain_file)
-        if not drain_file.exists():
-            return False
+        self._state = "draining"
         self._the_member.poll(0)
         self._flush_all()
         if not self._planner.due():
-            drain_file.write_text(DRAINED)
-        self._state = "draining"
+            self._drain_file.answer()
+            if self._is_asked_to_drain:
+                raise Drained(self._options.group)
         return True
 
     def _told(self) -> str:

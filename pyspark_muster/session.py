@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pyspark_muster.control import DRAINED
 from pyspark_muster.guard import guard
 from pyspark_muster.java import use_java
-from pyspark_muster.reader import DRAINED
 
 
 class NotDrained(Exception):

@@ -1,5 +1,6 @@
 """Sinks that have each record once, whatever a query repeats and whoever wrote it before."""
 
+from pyspark_muster.sinks.database import DatabaseSink
 from pyspark_muster.sinks.parquet import ParquetSink, read_parquet
 
-__all__ = ["ParquetSink", "read_parquet"]
+__all__ = ["DatabaseSink", "ParquetSink", "read_parquet"]

@@ -8,17 +8,16 @@ partition is in it, or will never be. Files that no commit names are no part of 
 import json
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
 from muster import TopicPartition
+from pyspark_muster.sinks.bounds import Bounds, Positions, new_rows, positions_after
 
 FOLDER = "_manifest"
 _DIGITS = 20
-Bounds = Mapping[TopicPartition, tuple[int, int]]
-"""The first and the last offset among the rows of each partition."""
 
 
 class TableVersion(Struct, frozen=True):
@@ -26,12 +25,11 @@ class TableVersion(Struct, frozen=True):
 
     version: int = 0
     files: tuple[str, ...] = ()
-    positions: Mapping[TopicPartition, int] = {}
+    positions: Positions = {}
 
     def after(self, files: tuple[str, ...], bounds: Bounds) -> "TableVersion":
         """Return the next version, with these rows added."""
-        ends = {one: max(self.positions.get(one, 0), last + 1) for one, (_, last) in bounds.items()}
-        return TableVersion(self.version + 1, files, {**self.positions, **ends})
+        return TableVersion(self.version + 1, files, {**self.positions, **positions_after(self.positions, bounds)})
 
     def to_json(self) -> str:
         """Return the text of the commit's file."""
@@ -47,12 +45,6 @@ class TableVersion(Struct, frozen=True):
             return cls(int(given["version"]), tuple(given["files"]), positions)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a commit of a table's manifest was expected, found {text[:100]!r}") from error
-
-
-def new_rows(positions: Mapping[TopicPartition, int], bounds: Bounds) -> dict[TopicPartition, int]:
-    """Return, for each partition with rows that the table does not have, the offset of the first row to add."""
-    firsts = {one: max(first, positions.get(one, 0)) for one, (first, _) in bounds.items()}
-    return {one: first for one, first in firsts.items() if first <= bounds[one][1]}
 
 
 class Manifest:
@@ -90,7 +82,7 @@ class Manifest:
     def append(
         self,
         bounds: Bounds,
-        write: Callable[[Mapping[TopicPartition, int]], tuple[str, ...]],
+        write: Callable[[Positions], tuple[str, ...]],
         discard: Callable[[tuple[str, ...]], None],
     ) -> int:
         """Add those rows that the table does not have, and return the table's version. `write` is given the first row

@@ -2,18 +2,14 @@
 
 import shutil
 import uuid
-from collections.abc import Mapping
-from functools import reduce
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from pyspark.sql import DataFrame, SparkSession
 
-from muster import TopicPartition
-from pyspark_muster.sinks.manifest import Bounds, Manifest, fsync
+from pyspark_muster.sinks.batches import bounds_of, rows_from
+from pyspark_muster.sinks.manifest import Manifest, fsync
 
 DATA = "data"
-_NEEDED = ("topic", "partition", "offset")
 
 
 class ParquetSink:
@@ -29,18 +25,8 @@ class ParquetSink:
         """Add the rows whose offset the table does not have yet. Raises ValueError for rows without `topic`,
         `partition` or `offset`: they say which record a row came from.
         """
-        missing = [name for name in _NEEDED if name not in batch.columns]
-        if missing:
-            raise ValueError(
-                f"the columns {', '.join(missing)} are missing: the sink knows by 'topic', 'partition' and 'offset' "
-                "which rows it has; select them too"
-            )
-        batch.persist()  # read twice: for its bounds, and to be written
-        try:
-            bounds = _bounds(batch)
-            Manifest(self._table).append(bounds, lambda firsts: self._write(_rows_from(batch, firsts)), self._discard)
-        finally:
-            batch.unpersist()
+        with bounds_of(batch) as bounds:
+            Manifest(self._table).append(bounds, lambda firsts: self._write(rows_from(batch, firsts)), self._discard)
 
     def _write(self, rows: DataFrame) -> tuple[str, ...]:
         """Write files that are no part of the table yet, make them durable, and return their names."""
@@ -63,17 +49,3 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
     if not files:
         raise ValueError(f"{table} has no commit: a table of ParquetSink was expected")
     return spark.read.parquet(*((table / file).as_uri() for file in files))
-
-
-def _bounds(batch: DataFrame) -> Bounds:
-    by_partition = batch.groupBy("topic", "partition").agg(sql.min("offset"), sql.max("offset"))
-    return {TopicPartition(topic, number): (first, last) for topic, number, first, last in by_partition.collect()}
-
-
-def _rows_from(batch: DataFrame, firsts: Mapping[TopicPartition, int]) -> DataFrame:
-    """Return the rows of these partitions from these offsets on."""
-    wanted: list[Column] = [
-        (sql.col("topic") == one.topic) & (sql.col("partition") == one.partition) & (sql.col("offset") >= first)
-        for one, first in firsts.items()
-    ]
-    return batch.where(reduce(lambda one, other: one | other, wanted))

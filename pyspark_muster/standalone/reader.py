@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -12,10 +11,11 @@ from muster import MusterError, TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from pyspark_muster.batch import Asks, BatchOptions, find_partitions, resolve
 from pyspark_muster.bounds import split
+from pyspark_muster.control import DrainFile
 from pyspark_muster.limits.size import ByteLimit
 from pyspark_muster.outage import Outage, is_outage
 from pyspark_muster.progress import lags
-from pyspark_muster.reader import DRAINED, IDLE_WAIT_S, most_records
+from pyspark_muster.reader import IDLE_WAIT_S, most_records
 from pyspark_muster.standalone.offsets import Positions, advance, from_json, ranges_between, to_json, within
 from pyspark_muster.tasks import RangePartition, ReadSettings, read_task
 
@@ -130,10 +130,10 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_draining(self) -> bool:
         """Return true while the drain file exists: all that was planned is in Spark's commit log by now."""
-        drain_file = self._options.shared.drain_file
-        if drain_file is None or not Path(drain_file).exists():
+        drain_file = DrainFile(self._options.shared.drain_file)
+        if not drain_file.exists():
             return False
-        Path(drain_file).write_text(DRAINED)
+        drain_file.answer()
         self._state = "draining"
         return True
 

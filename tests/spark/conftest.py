@@ -4,6 +4,7 @@ import pytest
 
 from pyspark_muster import member, reader
 from pyspark_muster.control import Finished
+from pyspark_muster.reporting import Reporter
 from tests.spark.fake_group import FakeGroup, FakeMember
 
 GroupOf = Callable[[FakeGroup], FakeGroup]
@@ -23,6 +24,13 @@ class NoKeeper:
     stop = start
 
 
+class NoReporter(Reporter):
+    """Reports nothing; tests say what an operator wants."""
+
+    def start(self) -> None:
+        """Ask nobody."""
+
+
 @pytest.fixture
 def use_group(monkeypatch: pytest.MonkeyPatch) -> GroupOf:
     """Makes readers join this group."""
@@ -31,6 +39,7 @@ def use_group(monkeypatch: pytest.MonkeyPatch) -> GroupOf:
 
     def use(group: FakeGroup) -> FakeGroup:
         monkeypatch.setattr(reader, "Keeper", NoKeeper)
+        monkeypatch.setattr(reader, "Reporter", NoReporter)
         monkeypatch.setattr(member, "GroupMember", type("Member", (FakeMember,), {"group": group}))
         return group
 

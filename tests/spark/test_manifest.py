@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from muster import TopicPartition
-from pyspark_muster.sinks.manifest import Bounds, Manifest, TableVersion, new_rows
-
-P0, P1 = TopicPartition("flights", 0), TopicPartition("planes-x", 1)
+from pyspark_muster.sinks.bounds import Bounds, Positions, new_rows
+from pyspark_muster.sinks.manifest import Manifest, TableVersion
+from tests.spark.random_writers import P0, P1, overtake_at_random
 
 
 class Files:
@@ -36,6 +35,10 @@ class Files:
                 del self.files[name]
 
         return self.manifest.append(bounds, write, discard)
+
+    @property
+    def positions(self) -> Positions:
+        return self.manifest.newest().positions
 
     @property
     def rows(self) -> Counter[tuple[TopicPartition, int]]:
@@ -113,28 +116,7 @@ def test_a_commit_that_fails_is_whole_or_not_there(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whoever_writes_when_each_record_is_there_once(table: Files, seed: int) -> None:
-    """Writers begin anywhere up to the table's position, as after crashes and rebalances, and overtake each other."""
-    random = Random(seed)
-    reached: dict[TopicPartition, int] = {}
-
-    def write(depth: int) -> None:
-        positions = table.manifest.newest().positions
-        bounds = {}
-        for one in random.sample([P0, P1], random.randint(1, 2)):
-            first = random.randint(0, positions.get(one, 0))
-            bounds[one] = (first, first + random.randint(0, 9))
-
-        def overtake() -> None:
-            if depth < 3 and random.random() < 0.5:
-                write(depth + 1)
-
-        table.add(bounds, meanwhile=overtake)
-        reached.update({one: max(reached.get(one, 0), last + 1) for one, (_, last) in bounds.items()})
-
-    for _ in range(15):
-        write(0)
-    assert table.manifest.newest().positions == reached
-    assert table.has_once(reached)
+    overtake_at_random(table, seed)
 
 
 def test_a_commit_is_read_as_it_was_written_and_anything_else_is_refused() -> None:

@@ -11,9 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from muster import TopicPartition
 from muster.net.security import Security
 from pyspark_muster import reader as reader_module
+from pyspark_muster.control import DRAINED
 from pyspark_muster.errors import DataLoss
 from pyspark_muster.options import Options
-from pyspark_muster.reader import DRAINED, GroupReader, NoAssignment
+from pyspark_muster.reader import GroupReader, NoAssignment
 from pyspark_muster.tasks import RangePartition, ReadSettings
 from tests.spark.conftest import GroupOf
 from tests.spark.fake_group import TOPIC, FakeGroup

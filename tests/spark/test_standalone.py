@@ -10,9 +10,9 @@ from muster import CannotConnect, ErrorCode, Refused, TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST
 from protocol.messages.topics import MetadataReply, MetadataTopicReply
 from pyspark_muster.batch import BatchOptions
+from pyspark_muster.control import DRAINED
 from pyspark_muster.errors import DataLoss, NoSuchTopic, OptionError
 from pyspark_muster.outage import OutageTooLong
-from pyspark_muster.reader import DRAINED
 from pyspark_muster.source import SCHEMA, DefaultSource
 from pyspark_muster.standalone import reader as reader_module
 from pyspark_muster.standalone.offsets import from_json, to_json

@@ -16,6 +16,7 @@ from pyspark_muster.outage import Outage, OutageTooLong, is_outage
 from pyspark_muster.progress import lags, reports
 from pyspark_muster.reader import NoAssignment, StatefulQuery
 from pyspark_muster.tasks import ReadSettings
+from tests.client.test_range_reader import Cluster, transactions
 from tests.spark.conftest import GroupOf
 from tests.spark.fake_group import TOPIC, FakeGroup, FakeMember
 from tests.spark.fake_spark import FakeQuery, Sink, settle
@@ -338,6 +339,20 @@ def test_a_task_raises_what_is_lost_unless_data_may_be_lost(monkeypatch: pytest.
     with pytest.raises(OffsetOutOfRange):
         list(reading.read_range(ReadSettings("b:1"), TOPIC, 0, 3, 10))
     assert list(reading.read_range(ReadSettings("b:1", fail_on_data_loss=False), TOPIC, 0, 3, 10)) == []
+
+
+@pytest.mark.parametrize(
+    ("isolation_level", "offsets"),
+    [("read_committed", [3, 4, 6, 7, 8, 11]), ("read_uncommitted", [0, 1, 2, 3, 4, 6, 7, 8, 11])],
+)
+def test_a_task_leaves_out_records_of_aborted_transactions_unless_it_wants_all(
+    monkeypatch: pytest.MonkeyPatch, isolation_level: str, offsets: list[int]
+) -> None:
+    cluster = Cluster(transactions())
+    monkeypatch.setattr(reading, "_cluster", lambda _settings: cluster)
+    settings = ReadSettings("b:1", isolation_level=isolation_level)
+    batches = reading.read_range(settings, TOPIC, 0, 0, cluster.log.end)
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == offsets
 
 
 def test_a_worker_freezes_what_its_first_two_tasks_have_imported_and_no_other_process_does(
