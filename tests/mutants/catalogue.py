@@ -3,7 +3,7 @@
 Change the code that one of them changes, and `test_catalogue.py` says so.
 """
 
-from tests.mutants import of_balanced, of_logs, of_members, of_offsets, of_owners
+from tests.mutants import of_balanced, of_consumer_groups, of_logs, of_members, of_offsets, of_owners
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -12,4 +12,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_logs.MUTANTS,
     *of_owners.MUTANTS,
     *of_balanced.MUTANTS,
+    *of_consumer_groups.MUTANTS,
 )

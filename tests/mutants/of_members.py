@@ -88,8 +88,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/runtime/shard.py",
-                "            if classic.phase is not None:\n",
-                "            if classic.phase is not None and "
+                "            if (phase := classic.phase) is not None and phase.is_satisfied():\n",
+                "            if (phase := classic.phase) is not None and phase.is_satisfied() and "
                 'type(event).__name__ not in ("Leave", "SessionOverdue"):\n',
             ),
         ),

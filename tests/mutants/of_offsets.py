@@ -14,8 +14,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/runtime/outbox.py",
-                "        if position <= self._durable:\n",
-                "        if position >= 0:\n",
+                "        if position <= self._durable:\n            self.ready",
+                "        if position >= 0:\n            self.ready",
             ),
         ),
         Worlds(),

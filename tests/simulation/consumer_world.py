@@ -33,7 +33,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.seeds import run_seeds, seeds_parser
 
 _BOTH_WAYS = MigrationPolicy.BIDIRECTIONAL
-_FAULTS = tuple(kind for kind in FAULTS if kind != "reorder")
+_FAULTS = (*(kind for kind in FAULTS if kind != "reorder"), "hold")
 
 
 class ConsumerWorld(NativeWorld[Any]):
@@ -72,6 +72,9 @@ class ConsumerWorld(NativeWorld[Any]):
         )
 
     # --- the people ---
+
+    def group_of(self, name: str) -> str | None:
+        return GROUP
 
     def make_member(self, name: str, instance_id: str | None, random: Random) -> ConsumerSim | ClassicSim:
         if random.random() < self._classic:

@@ -73,6 +73,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("clock jumps forward", "clock", "clock jumps forward"),
     Fault("clock jumps back", "clock", "clock jumps back"),
     Fault("commit of very many partitions", "huge commit", "huge commits"),
+    Fault("group held", "hold", "notes: group held"),
+    Fault("rebalance held", "hold", "notes: hold over"),
     Fault("transaction committed", "ledger", "committed transactions"),
     Fault("transaction aborted", "ledger", "aborted transactions"),
     Fault("offset kept from readers of stable ones", "ledger", "unstable offsets"),

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coordinator.groups.hold import LONGEST_MS
 from coordinator.node.events import Call
+from protocol.messages.groups import HoldGroup
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.simulation.configs import draw_limits
 from tests.simulation.network import Link
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Mishap = Callable[["World", Decision, Random], None]
-HUGE_COMMIT_CALL = 2
+HUGE_COMMIT_CALL, HOLD_CALL = 2, 3
 WRITEBACK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 HUGE_GROUP = "huge"
 
@@ -205,6 +207,14 @@ def _huge_commit(world: "World", decision: Decision, random: Random) -> None:
     world.daemon.step(Call(HUGE_COMMIT_CALL, OffsetCommit(HUGE_GROUP, (OffsetCommitTopic("alpha", partitions),))))
 
 
+def _hold(world: "World", decision: Decision, random: Random) -> None:
+    group_id = world.group_of(decision.who)
+    if group_id is not None:
+        until_members = random.choice((0, 1, 2, 4))
+        request = HoldGroup(group_id, min(world.stretch(decision.amount), LONGEST_MS), until_members)
+        world.daemon.step(Call(HOLD_CALL, request))
+
+
 # --- the daemon, its clock and its disk ---
 
 
@@ -320,6 +330,7 @@ MISHAPS: Mapping[str, Mishap] = {
     "lost sync": _lost_sync,
     "flip": _flip,
     "clock": _clock,
+    "hold": _hold,
 }
 
 

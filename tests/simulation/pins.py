@@ -22,7 +22,8 @@ PINS = {
     "power failure inside a swap of compaction": 1030,
     "power failure inside a start": 1009,
     "power failure inside a clean stop": 1009,
-    "bit flip in a snapshot or a spare": 1006,
+    "bit flip that damages": 1001,
+    "bit flip in a snapshot or a spare": 1016,
     "clock jumps back": 1001,
 }
 """By the fault's name; the others have `FIRST`."""

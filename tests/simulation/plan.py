@@ -100,6 +100,8 @@ KINDS: dict[str, Kind] = {
     "flip": Kind("a bit flips in a file while the machine is off", 0.7),
     "clock": Kind("the wall clock jumps by {s}", 1, _jump),
     "huge commit": Kind("one request commits {amount} partitions", 0.3, _one_of(1_000, 5_000, 30_000)),
+    # People.
+    "hold": Kind("the group of {who} is held for {s}", 3, _one_of(0, 1_000, 5_000, 20_000), of_member=True),
 }
 UPSTREAM: dict[str, Kind] = {
     # Between a node and the brokers it stands beside.
@@ -129,6 +131,7 @@ UPSTREAM: dict[str, Kind] = {
 ABOUT = KINDS | UPSTREAM
 AMBIENT = ("weather", "ledger")
 OF_FILES = ("still", "lost write", "lost sync")
+LATER = (*OF_FILES, "hold")
 FAULTS = tuple(kind for kind in KINDS if kind not in (*AMBIENT, "member"))
 
 
@@ -169,8 +172,8 @@ class Plan(msgspec.Struct, frozen=True):
 def draw(seed: int, pace: Pace = BRISK, on: Iterable[str] | None = None) -> Plan:
     """Draw the decisions of the seed; with `on`, these faults and no others."""
     random = Random(f"plan-{seed}")
-    of_files = Random(f"files-{seed}")  # of their own: other faults of a seed are what they were
-    drawn = tuple(kind for kind in FAULTS if (of_files if kind in OF_FILES else random).random() < 0.55)
+    later = Random(f"files-{seed}")  # of their own: other faults of a seed are what they were
+    drawn = tuple(kind for kind in FAULTS if (later if kind in LATER else random).random() < 0.55)
     chosen = drawn if on is None else tuple(on)
     found: list[tuple[int, str, str, int]] = [(0, kind, "", 0) for kind in AMBIENT]
     names = [f"m{index + 1}" for index in range(random.randrange(2, 6) * pace.members // 9)]

@@ -11,7 +11,7 @@ from typing import Any
 from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.handlers.budget import BYTES_A_STEP, READS_A_STEP
+from coordinator.core.budget import BYTES_A_STEP, READS_A_STEP
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
 from coordinator.node.events import Event, Lost, Received, Woke

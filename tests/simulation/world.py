@@ -183,6 +183,11 @@ class World:
         member = self.members.get(name)
         return member if member is not None and member.running else None
 
+    def group_of(self, name: str) -> str | None:
+        """The group of the member of that name, if there was one."""
+        member = self.members.get(name)
+        return None if member is None else member.settings.group_id
+
     def traits(self, name: str, group_id: str | None = None) -> Traits:
         """Return the traits that the seed gives a member of this name."""
         group_id = group_id or Random(f"{self.seed} group {name}").choice(self.plan.pace.groups)

@@ -4,6 +4,7 @@
     a: sync [a=A b=B]         as leader, these assignments; a client's name stands for its member id
     a: heartbeat | a: leave [MEMBER | #INSTANCE | MEMBER#INSTANCE ...]
     a: commit t-0=10 [retention=1s] ... | a: fetch t-0 ... | a: fetch all | a: delete-offsets t-0 ...
+    a: hold 90s [members=6] | a: release
     a: describe [GROUP ...] | a: list [states=S,..] [types=T,..] | a: delete-groups [GROUP ...] | a: notes
     a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
     a: hangs up | a: reconnects

@@ -11,6 +11,7 @@ from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
+    HoldGroup,
     JoinGroup,
     JoinProtocol,
     LeaveGroup,
@@ -228,6 +229,14 @@ def _notes(script: Names, client: Client, options: Options, given: Options, rest
     return ListNotes(options["group"])
 
 
+def _hold(script: Names, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    return HoldGroup(options["group"], milliseconds(rest[0]), int(given.get("members", 0)))
+
+
+def _release(script: Names, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    return HoldGroup(options["group"], 0)
+
+
 SENT: dict[str, Callable[[Names, Client, Options, Options, list[str]], Message]] = {
     "join": _join,
     "sync": _sync,
@@ -240,4 +249,6 @@ SENT: dict[str, Callable[[Names, Client, Options, Options, list[str]], Message]]
     "list": _list,
     "delete-groups": _delete_groups,
     "notes": _notes,
+    "hold": _hold,
+    "release": _release,
 }

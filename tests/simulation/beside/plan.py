@@ -3,7 +3,7 @@
 from random import Random
 
 from tests.simulation.beside.watch import MOVED
-from tests.simulation.plan import OF_FILES, UPSTREAM, Decision, Pace, Plan, draw
+from tests.simulation.plan import LATER, UPSTREAM, Decision, Pace, Plan, draw
 
 BESIDE = Pace(40_000, 0.6, 6, ("orders", "orders", "delays", MOVED), is_slow=False)
 NODE_FAULTS = (
@@ -22,7 +22,7 @@ def draw_beside(seed: int, on: tuple[str, ...] | None = None) -> Plan:
         on = (
             *(kind for kind in NODE_FAULTS if random.random() < 0.3),
             *(kind for kind in UPSTREAM_FAULTS if random.random() < 0.5),
-            *(kind for kind in OF_FILES if of_files.random() < 0.3),
+            *(kind for kind in LATER if of_files.random() < 0.3),
         )
     plan = draw(seed, BESIDE, on)
     return plan.with_decisions(sorted((*plan.decisions, *_old(random)), key=lambda one: one.at_ms))

@@ -18,9 +18,9 @@ import msgspec
 
 from coordinator.config.config import Config
 from coordinator.config.keys import RebalanceProtocols, UpstreamOffsets
+from coordinator.core.budget import BYTES_A_STEP
 from coordinator.gateway.session import session
 from coordinator.groups.classic.state import ClassicGroup
-from coordinator.handlers.budget import BYTES_A_STEP
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers

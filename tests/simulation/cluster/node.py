@@ -2,10 +2,10 @@
 and a clock that drifts. Requests go through the world, which loses, delays and repeats them."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.effects import (
@@ -87,7 +87,6 @@ class SimNode:
         self.frozen_until_ms = 0
         self.freezes_with_effects_ms = 0
         """Time for which it will stand still when it next has requests to send."""
-        self.lease = Lease(settings)
         self._world = world
         self._rate = 1 + random.choice((-0.02, -0.005, 0, 0.005, 0.02))
         self._boot_ms = random.randrange(10**9)
@@ -96,13 +95,27 @@ class SimNode:
         self.member = ""
         self._joins = 0
         self._heard = 0  # number of the newest heartbeat answered
-        self.shards = [ShardState(make(index, settings, self.lease, self.clock)) for index in range(shards)]
         self._given: set[int] = set()
-        if follows := random.random() < 0.5:
-            for state in self.shards:
-                state.core.happen(FollowingWanted(follows), self.clock)
+        self.shards = self._make_shards(shards, settings, make)
+        if random.random() < 0.5:
+            for shard in range(shards):
+                self._happen(shard, FollowingWanted(True))
         world.after(random.randrange(HEARTBEAT_MS), self._heartbeat)
         world.after(random.randrange(100), self._tick)
+
+    @staticmethod
+    def number_in(key: bytes, value: bytes | None) -> dict[str, int]:
+        """Return what a record says."""
+        return {} if value is None else {key.decode(): int(value)}
+
+    def _make_shards(
+        self,
+        shards: int,
+        settings: ClusterLogSettings,
+        make: Callable[[int, ClusterLogSettings, Lease, BootMoment], ClusterShard],
+    ) -> Sequence[Any]:
+        self._lease = Lease(settings)
+        return [ShardState(make(index, settings, self._lease, self.clock)) for index in range(shards)]
 
     @property
     def clock(self) -> BootMoment:
@@ -133,11 +146,14 @@ class SimNode:
 
     def _tick(self) -> None:
         def tick() -> None:
-            for state in self.shards:
-                self._take_effects(state)
+            self._look()
             self._world.after(50, self._tick)
 
         self.when_awake(tick)
+
+    def _look(self) -> None:
+        for state in self.shards:
+            self._take_effects(state)
 
     # --- the nodes' group ---
 
@@ -161,28 +177,34 @@ class SimNode:
         if answer is None:
             self._world.mark("members that heard they were evicted")
             self.member, self._heard, self._given = "", 0, set()
-            self.lease.end()
-            for state in self.shards:
-                self._happen(state, OwnershipLost())
+            self._end_lease()
+            for shard in range(len(self.shards)):
+                self._happen(shard, OwnershipLost())
             return
         self._heard = number
-        self.lease.heartbeat_succeeded(sent_boot_ms)
+        self._renew_lease(sent_boot_ms)
         owned, revoked = answer
         for shard in owned - self._given:
             self._given.add(shard)
-            self._happen(self.shards[shard], OwnershipGiven())
+            self._happen(shard, OwnershipGiven())
         for shard in revoked:
             if shard in self._given:
                 self._given.discard(shard)
-                self._happen(self.shards[shard], OwnershipRevoked())
+                self._happen(shard, OwnershipRevoked())
             else:
                 self._world.send_released(self, member, shard)
+
+    def _renew_lease(self, sent_boot_ms: int) -> None:
+        self._lease.heartbeat_succeeded(sent_boot_ms)
+
+    def _end_lease(self) -> None:
+        self._lease.end()
 
     def stop(self) -> None:
         """Stop as planned: hand everything over, leave, end."""
         self.is_leaving = True
-        for state in self.shards:
-            self._happen(state, OwnershipRevoked())
+        for shard in range(len(self.shards)):
+            self._happen(shard, OwnershipRevoked())
         self._end_when_idle()
 
     def _end_when_idle(self) -> None:
@@ -226,12 +248,13 @@ class SimNode:
 
     # --- the shards ---
 
-    def _happen(self, state: ShardState, event: ShardEvent) -> None:
+    def _happen(self, shard: int, event: ShardEvent) -> None:
+        state: ShardState = self.shards[shard]
         state.core.happen(event, self.clock)
         self._take_effects(state)
 
     def answered(self, shard: int, event: ShardEvent) -> None:
-        self.when_awake(lambda: self._happen(self.shards[shard], event))
+        self.when_awake(lambda: self._happen(shard, event))
 
     def _take_effects(self, state: ShardState) -> None:
         requests = []
@@ -240,6 +263,9 @@ class SimNode:
                 requests.append(effect)
             else:
                 self._apply(state, effect)
+        self._send(requests)
+
+    def _send(self, requests: Sequence[ShardEffect]) -> None:
         if requests and self.freezes_with_effects_ms:
             # The process has decided, and stands still before it sends.
             self.freeze(self.freezes_with_effects_ms)
@@ -287,8 +313,11 @@ class SimNode:
                 self._drop(state)
             case ShardHandedOver():
                 self._drop(state)
-                if self.member and not self.is_leaving:
-                    self._world.send_released(self, self.member, shard)
+                self._handed_over(shard)
+
+    def _handed_over(self, shard: int) -> None:
+        if self.member and not self.is_leaving:
+            self._world.send_released(self, self.member, shard)
 
     def _drop(self, state: ShardState) -> None:
         held, state.held = state.held, deque()

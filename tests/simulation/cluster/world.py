@@ -50,6 +50,8 @@ class ClusterWorld:
     """One seed. `core` is the shard's class: tests give one with a rule taken out, and the names of faults (`FAULTS`)
     by which it should be found; without names, the seed draws them."""
 
+    make_node: type[SimNode] = SimNode
+
     def __init__(self, seed: int, core: Core = ClusterShard, faults: Sequence[str] = ()) -> None:
         self.seed = seed
         self.now_ms = 0
@@ -311,7 +313,7 @@ class ClusterWorld:
 
     def _start_node(self) -> None:
         name = f"node{next(self._names)}"
-        self._nodes.append(SimNode(name, self, self._random, SHARDS, SETTINGS, self._core))
+        self._nodes.append(self.make_node(name, self, self._random, SHARDS, SETTINGS, self._core))
 
     def _somebody(self) -> SimNode | None:
         alive = [one for one in self._nodes if one.is_alive]
@@ -456,8 +458,7 @@ class ClusterWorld:
         tail, found = ShardTail(), dict[str, int]()
         _, data, _ = partition.fetch(0, 10**9)
         for key, value in tail.take(data):
-            if value is not None:
-                found[key.decode()] = int(value)
+            found |= self.make_node.number_in(key, value)
         for name, known in self._acknowledged[shard].items():
             most = max(number for _, number in known)
             if found.get(name, 0) < most:

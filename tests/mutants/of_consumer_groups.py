@@ -1,0 +1,506 @@
+"""Server-driven consumer groups: the rules of docs/spec/consumer-group-protocol.md, each taken out once."""
+
+from tests.mutants.mutant import Edit, Mutant, Test
+
+_CONSUMER = "coordinator/groups/consumer"
+_CLASSIC = f"{_CONSUMER}/classic_members"
+_APPLYING = f"{_CONSUMER}/applying.py"
+_DELAYED = f"{_CONSUMER}/delayed.py"
+_DOWNGRADE = f"{_CLASSIC}/downgrade.py"
+_GUARDS = f"{_CONSUMER}/guards.py"
+_HEARTBEATS = f"{_CONSUMER}/heartbeats.py"
+_MEMBERS = f"{_CONSUMER}/members.py"
+_OFFSETS = f"{_CONSUMER}/offsets.py"
+_RECONCILIATION = f"{_CONSUMER}/reconciliation.py"
+_REGEXES = f"{_CONSUMER}/regexes.py"
+_REMOVAL = f"{_CONSUMER}/removal.py"
+_STATE = f"{_CONSUMER}/state.py"
+_STAYING = f"{_CLASSIC}/staying.py"
+_TARGET = f"{_CONSUMER}/target.py"
+_UPGRADE = "coordinator/runtime/kinds/conversions.py"
+
+_JOINING_TESTS = "tests/groups/consumer/test_joining.py"
+_RECONCILING_TESTS = "tests/groups/consumer/test_reconciling.py"
+_STATIC_TESTS = "tests/groups/consumer/test_static_members.py"
+_OFFSETS_TESTS = "tests/groups/consumer/test_offsets.py"
+_REGEX_TESTS = "tests/groups/consumer/test_regexes.py"
+_REPLAY_TESTS = "tests/groups/consumer/test_replay.py"
+_SLICES_TESTS = "tests/groups/consumer/test_slices.py"
+_PARTS_TESTS = "tests/groups/consumer/test_parts.py"
+_NODE_TESTS = "tests/node/test_consumer_groups.py"
+_CLASSIC_TESTS = "tests/node/test_classic_members.py"
+_CONVERSION_TESTS = "tests/node/test_conversions.py"
+
+_WORLDS = Test(
+    "tests/simulation/test_consumers.py"
+    "::test_no_partition_has_two_owners_and_every_member_converges_when_faults_have_stopped[0]"
+)
+
+
+def _rule(name: str, story: str, edit: Edit, check: Test | str) -> Mutant:
+    return Mutant(name, story, (edit,), check if isinstance(check, Test) else Test(check))
+
+
+MUTANTS = (
+    # --- invariants (1.4) and reconciliation (4) ---
+    _rule(
+        "given-before-it-is-free",
+        "A partition is given to its new owner before the old one has acknowledged that it is revoked",
+        Edit(
+            _RECONCILIATION,
+            "        given = [number for number in sorted(wanted) if goal.is_free(topic_id, number)]\n",
+            "        given = sorted(wanted)\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_scenario_24_nothing_is_given_before_it_is_released",
+    ),
+    _rule(
+        "given-before-it-is-free-in-worlds",
+        "The same, as clients see it: two of them read one partition",
+        Edit(
+            _RECONCILIATION,
+            "        given = [number for number in sorted(wanted) if goal.is_free(topic_id, number)]\n",
+            "        given = sorted(wanted)\n",
+        ),
+        _WORLDS,
+    ),
+    _rule(
+        "to-be-revoked-counts-as-free",
+        "What a member still has to revoke is free already",
+        Edit(
+            _STATE,
+            "        for partitions in (self.assigned, self.pending):\n",
+            "        for partitions in (self.assigned,):\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_scenario_32_a_member_that_revokes_still_holds_what_it_has_to_revoke",
+    ),
+    _rule(
+        "silence-is-an-acknowledgement",
+        "A heartbeat that does not say what its member owns acknowledges a revocation",
+        Edit(
+            _RECONCILIATION,
+            "    return owned is not None and not _overlaps(current.pending, owned)\n",
+            "    return owned is None or not _overlaps(current.pending, owned)\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_scenarios_23_and_83_the_timeline_and_its_records",
+    ),
+    _rule(
+        "revocation-not-waited-for",
+        "A member whose first heartbeat at a new target does not say what it owns has given up what it must",
+        Edit(
+            _RECONCILIATION,
+            "    if revoked and (owned is None or _overlaps(revoked, owned)):\n",
+            "    if revoked and owned is not None and _overlaps(revoked, owned):\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_scenarios_23_and_83_the_timeline_and_its_records",
+    ),
+    _rule(
+        "dropped-topic-kept",
+        "A topic that a member no longer subscribes to stays with it until the next target",
+        Edit(
+            _RECONCILIATION,
+            "    dropped = {topic_id: epochs for topic_id, epochs in current.assigned.items() "
+            "if not goal.is_wanted(topic_id)}\n    if not dropped:\n",
+            "    dropped = {topic_id: epochs for topic_id, epochs in current.assigned.items() "
+            "if not goal.is_wanted(topic_id)}\n    if len(dropped) < 1_000:\n",
+        ),
+        f"{_PARTS_TESTS}::test_a_dropped_topic_is_trimmed_whatever_the_target",
+    ),
+    _rule(
+        "newcomer-is-not-told-twice",
+        "A full heartbeat is not answered with the assignment that its reply may have lost",
+        Edit(_HEARTBEATS, "        or _is_full(event.request)\n", ""),
+        f"{_JOINING_TESTS}::test_scenario_10_the_assignment_is_repeated_to_a_full_request_alone",
+    ),
+    # --- epochs (2.5, 3.1) ---
+    _rule(
+        "newer-epochs-accepted",
+        "A heartbeat may name an epoch that the group has never had",
+        Edit(
+            _GUARDS,
+            "    if request.member_epoch == current.epoch:\n",
+            "    if request.member_epoch >= current.epoch:\n",
+        ),
+        f"{_JOINING_TESTS}::test_scenario_18_wrong_epochs",
+    ),
+    _rule(
+        "lost-reply-fences",
+        "A member whose reply was lost is fenced, for it knows the epoch before",
+        Edit(
+            _GUARDS,
+            "        is_accepted = is_previous and _owns_only(current.assigned, request)\n",
+            "        is_accepted = False\n",
+        ),
+        f"{_JOINING_TESTS}::test_scenario_19_the_epoch_before_is_accepted_if_the_reply_was_lost",
+    ),
+    _rule(
+        "old-epoch-with-any-claims",
+        "A member of the epoch before may claim partitions that it was not assigned",
+        Edit(
+            _GUARDS,
+            "        is_accepted = is_previous and _owns_only(current.assigned, request)\n",
+            "        is_accepted = is_previous\n",
+        ),
+        f"{_JOINING_TESTS}::test_scenario_19_the_epoch_before_is_accepted_if_the_reply_was_lost",
+    ),
+    _rule(
+        "epoch-does-not-survive-leaving",
+        "A member that leaves moves no epoch, and its partitions have no owner",
+        Edit(_REMOVAL, "    out.records += epoch_records(group, hash_of(group, after))\n", ""),
+        _WORLDS,
+    ),
+    _rule(
+        "epoch-goes-back-with-the-protocol",
+        "An upgraded group begins with epoch 1 and not with the generation that it had: epochs go back",
+        Edit(
+            _UPGRADE,
+            "    for last in _records(planned, generation_id, read):\n",
+            "    for last in _records(planned, 1, read):\n",
+        ),
+        f"{_CONVERSION_TESTS}::test_there_and_back_under_commits",
+    ),
+    _rule(
+        "new-partitions-unnoticed",
+        "Partitions that are added to a subscribed topic move no epoch",
+        Edit(
+            _MEMBERS,
+            "        if digest == group.metadata_hash:\n",
+            "        if digest:\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_partitions_are_added_to_a_subscribed_topic",
+    ),
+    # --- targets (3.2 to 3.4) ---
+    _rule(
+        "interval-left-out",
+        "A target is computed for every join, however soon after the last",
+        Edit(_TARGET, "    return not _wait_ms(group, moment)\n", "    return True\n"),
+        f"{_RECONCILING_TESTS}::test_scenario_33_one_computation_an_interval",
+    ),
+    _rule(
+        "clock-set-back-stops-targets",
+        "A clock that was set back delays the next target until it is where it was",
+        Edit(
+            _TARGET,
+            "last_ms != 0 and last_ms <= moment.wall_ms < last_ms + interval_ms\n",
+            "last_ms != 0 and moment.wall_ms < last_ms + interval_ms\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_a_clock_that_is_set_back_delays_no_computation",
+    ),
+    _rule(
+        "gains-before-losses",
+        "Targets in slices are written as they come: a crash in between gives a partition to two members",
+        Edit(_TARGET, "    for next_target in (_without_gains, _whole):\n", "    for next_target in (_whole,):\n"),
+        f"{_SLICES_TESTS}::test_targets_are_disjoint_after_a_crash_between_two_parts",
+    ),
+    _rule(
+        "late-joiner-forgotten",
+        "Who joins while a target is computed is in no target until something else happens",
+        Edit(
+            _TARGET,
+            "    if group.epoch > event.epoch:\n        out.follow_ups.append(TargetBehind(group.group_id))\n",
+            "",
+        ),
+        f"{_SLICES_TESTS}::test_a_member_that_joins_meanwhile_is_in_the_next_target",
+    ),
+    _rule(
+        "votes-not-counted",
+        "The first assignor of the configuration is used, whatever members ask for",
+        Edit(
+            _TARGET,
+            "    return max(assignors, key=lambda name: votes[name])\n",
+            "    return assignors[0]\n",
+        ),
+        f"{_PARTS_TESTS}::test_scenario_41_the_assignor_with_most_votes",
+    ),
+    # --- sessions, fencing, timers (8) ---
+    _rule(
+        "fenced-member-stays",
+        "A member whose session is over is noted, and stays with its partitions",
+        Edit(
+            _REMOVAL,
+            '    if member is not None:\n        detail = f"no heartbeat for',
+            '    if member is not None and member.is_classic:\n        detail = f"no heartbeat for',
+        ),
+        f"{_NODE_TESTS}::test_scenario_22_a_silent_member_is_fenced",
+    ),
+    _rule(
+        "idle-heartbeats-keep-nobody",
+        "A heartbeat that says nothing new begins no new session",
+        Edit(
+            _HEARTBEATS,
+            "        restart_session(group, member, out)\n        reply = ConsumerGroupHeartbeatReply(\n",
+            "        reply = ConsumerGroupHeartbeatReply(\n",
+        ),
+        _WORLDS,
+    ),
+    _rule(
+        "unrevoked-timer-left-out",
+        "A member that never gives up what it must is waited for as long as it beats",
+        Edit(
+            _DELAYED,
+            "    if current.state == ReconciliationState.UNREVOKED_PARTITIONS:\n        out.watch(",
+            "    if current.state == ReconciliationState.UNKNOWN:\n        out.watch(",
+        ),
+        f"{_RECONCILING_TESTS}::test_scenario_29_a_member_that_does_not_revoke_is_fenced",
+    ),
+    _rule(
+        "timer-of-another-epoch",
+        "The time to revoke fences a member that has revoked and taken its next step meanwhile",
+        Edit(
+            _REMOVAL,
+            "    if member is not None and member.current.epoch == event.epoch:\n",
+            "    if member is not None:\n",
+        ),
+        f"{_RECONCILING_TESTS}::test_scenario_30_a_timer_of_an_earlier_epoch_has_no_effect",
+    ),
+    _rule(
+        "no-sessions-after-a-restart",
+        "Members that are known from the log alone are never missed",
+        Edit(
+            _APPLYING,
+            "        restart_session(group, member, out)\n        time_revocation(",
+            "        time_revocation(",
+        ),
+        f"{_REPLAY_TESTS}::test_scenario_84_sessions_begin_anew_after_a_restart",
+    ),
+    _rule(
+        "no-revocation-timer-after-a-restart",
+        "Nobody is timed after a restart who had partitions to revoke before",
+        Edit(
+            _APPLYING,
+            "        time_revocation(group, member.member_id, member.current, "
+            "member.subscription.rebalance_timeout_ms, out)\n\n\ndef unload",
+            "\n\ndef unload",
+        ),
+        f"{_REPLAY_TESTS}::test_scenario_84_a_restart_in_the_middle_of_a_revocation",
+    ),
+    _rule(
+        "fence-not-tried-again",
+        "A fence that the disk had no room for is never tried again",
+        Edit(
+            _APPLYING,
+            "        member.session = DelayedSession(group, member)\n        out.watch(member.session)\n",
+            "",
+        ),
+        f"{_PARTS_TESTS}::test_an_append_that_fails_is_answered_and_a_fence_is_tried_again",
+    ),
+    # --- static members (7) ---
+    _rule(
+        "live-instance-replaced",
+        "A second process with the instance id of a live member takes its place",
+        Edit(
+            _GUARDS,
+            "    return holder.is_away or holder.is_classic\n",
+            "    return bool(holder.member_id)\n",
+        ),
+        f"{_STATIC_TESTS}::test_scenario_52_a_live_instance_is_not_replaced",
+    ),
+    _rule(
+        "away-without-partitions",
+        "A static member that leaves for a while has nothing when it is back",
+        Edit(
+            _REMOVAL,
+            "member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)",
+            "member.current.previous_epoch, member.current.state, {}, NONE_ASSIGNED)",
+        ),
+        f"{_STATIC_TESTS}::test_scenario_51_another_member_comes_back_for_the_instance",
+    ),
+    _rule(
+        "away-keeps-what-it-must-revoke",
+        "What a static member had to revoke waits for it while it is away",
+        Edit(
+            _REMOVAL,
+            "member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)",
+            "member.current.previous_epoch, member.current.state, assigned, member.current.pending)",
+        ),
+        f"{_STATIC_TESTS}::test_scenario_56_pending_revocations_of_one_who_is_away_are_free_at_once",
+    ),
+    _rule(
+        "no-room-for-a-static-member",
+        "A group of the consumer protocol that is full refuses a static member in the place of itself",
+        Edit(
+            _GUARDS,
+            "    if holder is not None and is_replaceable(holder):\n        return None\n    return Refusal(\n",
+            "    if holder is not None and not is_replaceable(holder):\n        return None\n    return Refusal(\n",
+        ),
+        f"{_JOINING_TESTS}::test_scenario_17_a_static_member_comes_back_to_a_full_group",
+    ),
+    # --- regular expressions (6) ---
+    _rule(
+        "patterns-matched-at-each-heartbeat",
+        "Patterns are matched again and again, and not once in ten seconds",
+        Edit(
+            _REGEXES,
+            "    if group.resolved and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:\n",
+            "    if group.resolved and last_ms <= moment.wall_ms < last_ms:\n",
+        ),
+        f"{_REGEX_TESTS}::test_scenario_46_a_new_pattern_waits_ten_seconds",
+    ),
+    _rule(
+        "new-topic-not-matched",
+        "A topic that is made after a pattern was resolved is matched with the next refresh alone",
+        Edit(_REGEXES, "        or group.regexes_version != group.topics.version\n", ""),
+        f"{_REGEX_TESTS}::test_scenario_47_a_new_topic_that_matches",
+    ),
+    # --- offsets (10) ---
+    _rule(
+        "stale-commits-stored",
+        "A commit with an older epoch is stored though another member has had the partition since",
+        Edit(
+            _OFFSETS,
+            "    if epoch > current.epoch or not _held_since(group, current, request, is_storable):\n",
+            "    if epoch > current.epoch:\n",
+        ),
+        f"{_OFFSETS_TESTS}::test_scenario_58_member_epochs_of_a_commit",
+    ),
+    _rule(
+        "older-epochs-stale",
+        "A commit of what a member has held all the time is refused when its epoch has moved",
+        Edit(
+            _OFFSETS,
+            "    if epoch > current.epoch or not _held_since(group, current, request, is_storable):\n",
+            "    if epoch != current.epoch:\n",
+        ),
+        f"{_OFFSETS_TESTS}::test_scenario_58_member_epochs_of_a_commit",
+    ),
+    _rule(
+        "last-commit-refused",
+        "What a member has to revoke cannot be committed any more",
+        Edit(
+            _OFFSETS,
+            "held = {**current.pending.get(known.topic_id, {}), **current.assigned.get(known.topic_id, {})}\n",
+            "held = {**current.assigned.get(known.topic_id, {})}\n",
+        ),
+        f"{_OFFSETS_TESTS}::test_scenario_59_a_partition_to_be_revoked_is_committed_with_its_epoch",
+    ),
+    _rule(
+        "fetches-of-any-epoch",
+        "Offsets are told to a member of an older epoch, who does not own what it asks for",
+        Edit(
+            _OFFSETS,
+            "    return _NONE if request.member_epoch == member.current.epoch else _stale(member)\n",
+            "    return _NONE if request.member_epoch <= member.current.epoch else _stale(member)\n",
+        ),
+        f"{_OFFSETS_TESTS}::test_scenario_62_fetches",
+    ),
+    # --- classic members (12) ---
+    _rule(
+        "classic-member-not-told",
+        "A classic member that waits for partitions is never told to join again when they are free",
+        Edit(
+            _STAYING,
+            "    return current.state is _WAITING and has_all_free(group, member)\n",
+            "    return current.state is _WAITING and not group.members\n",
+        ),
+        f"{_CLASSIC_TESTS}::test_scenario_67_a_classic_member_gets_what_the_other_gives_up",
+    ),
+    _rule(
+        "rejoin-timer-left-out",
+        "A classic member that is told to join again, and only beats, is waited for without end",
+        Edit(
+            _STAYING,
+            "    time_rejoin(group, member, out)\n    out.reply_at_once(event.ref, HeartbeatReply(",
+            "    out.reply_at_once(event.ref, HeartbeatReply(",
+        ),
+        f"{_CLASSIC_TESTS}::test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard",
+    ),
+    _rule(
+        "sync-timer-left-out",
+        "A classic member that has joined and never syncs is waited for without end",
+        Edit(f"{_CLASSIC}/joining.py", "    time_first_sync(group, member, out)\n", ""),
+        f"{_CLASSIC_TESTS}::test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard",
+    ),
+    _rule(
+        "former-member-keeps-its-partitions",
+        "A classic member that was removed joins anew with what it owned, which others have by now",
+        Edit(
+            f"{_CLASSIC}/guards.py",
+            "    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID) if subscription.owned_partitions else None\n",
+            "    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID) if subscription is None else None\n",
+        ),
+        f"{_CLASSIC_TESTS}::test_a_member_that_was_removed_joins_only_without_what_it_owned",
+    ),
+    # --- conversions (13) ---
+    _rule(
+        "upgrade-whatever-the-policy",
+        "A classic group is upgraded although its migration policy forbids it",
+        Edit(
+            _UPGRADE,
+            "    if not settings.migration_policy.allows_upgrade:\n",
+            "    if not settings.migration_policy:\n",
+        ),
+        f"{_CONVERSION_TESTS}::test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is",
+    ),
+    _rule(
+        "upgrade-loses-data-of-an-assignor",
+        "A group whose assignor has data of its own is upgraded, and the data is lost",
+        Edit(_UPGRADE, "        if one.has_data_of_assignor:\n", "        if not one.assignment:\n"),
+        f"{_CONVERSION_TESTS}::test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is",
+    ),
+    _rule(
+        "upgrade-with-two-owners",
+        "A group whose assignor gives a partition to two members is upgraded: it has two owners",
+        Edit(
+            _UPGRADE,
+            "            if (other := holders.setdefault(place, member.member_id)) != member.member_id:\n",
+            "            if not (other := holders.setdefault(place, member.member_id)):\n",
+        ),
+        f"{_CONVERSION_TESTS}::test_an_upgrade_takes_only_partitions_that_exist_and_that_one_member_has",
+    ),
+    _rule(
+        "upgrade-before-all-have-joined",
+        "A group that has just become classic goes over again before its members gave up what others are assigned",
+        Edit(
+            _UPGRADE,
+            "    if classic.stored is not None and classic.stored.state_timestamp_ms == HOLDS_MORE_MS:\n",
+            "    if classic.stored is not None and not classic.stored.state_timestamp_ms:\n",
+        ),
+        f"{_CONVERSION_TESTS}::test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned",
+    ),
+    _rule(
+        "upgrade-of-what-was",
+        "A large group is upgraded as it was when that began: members that came or left meanwhile do not count",
+        Edit(
+            _UPGRADE,
+            "    if isinstance(planned, _Plan) and not planned.is_of(group):\n",
+            "    if isinstance(planned, _Plan) and not planned.read:\n",
+        ),
+        "tests/node/test_large_conversions.py::test_a_group_that_changes_meanwhile_is_planned_anew",
+    ),
+    _rule(
+        "upgrade-without-sessions",
+        "Classic members of a group that was upgraded are never missed",
+        Edit(
+            _STAYING,
+            "            member.connection, member.principal = connection, principal\n"
+            "            restart_session(group, member, out)\n",
+            "            member.connection, member.principal = connection, principal\n",
+        ),
+        _WORLDS,
+    ),
+    _rule(
+        "downgrade-whatever-the-policy",
+        "A group whose last consumer leaves becomes a classic one although its policy forbids it",
+        Edit(_DOWNGRADE, "        group.settings.migration_policy.allows_downgrade\n        and ", "        "),
+        f"{_CONVERSION_TESTS}::test_scenario_78_a_policy_without_downgrades_keeps_the_group",
+    ),
+    _rule(
+        "downgrade-with-consumers",
+        "A group becomes a classic one while it has members that do not speak the classic protocol",
+        Edit(
+            _DOWNGRADE,
+            "        and of_group == len(group.members) - group.classic_members\n",
+            "",
+        ),
+        _WORLDS,
+    ),
+    _rule(
+        "downgrade-forgets-who-holds-more",
+        "The record of a downgrade does not say that members still hold what others are assigned",
+        Edit(
+            _DOWNGRADE,
+            "    return HOLDS_MORE_MS if is_held_by_others else REBALANCE_AFTER_LOAD_MS\n",
+            "    return REBALANCE_AFTER_LOAD_MS\n",
+        ),
+        f"{_CONVERSION_TESTS}::test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned",
+    ),
+)
