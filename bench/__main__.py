@@ -23,6 +23,7 @@ from bench import (
     loading,
     noticing,
     polling,
+    reader_memory,
     rebalances,
     requests,
     restart,
@@ -51,6 +52,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "kafka": kafka.measure,
     "consumer_groups": consumer_groups.measure,
     "spark": spark.measure,
+    "reader_memory": reader_memory.measure,
 }
 
 OF_OTHERS = frozenset({"consumer_groups", "front", "kafka", "spark"})

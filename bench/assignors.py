@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bench.report import Options, Sheet, Value, median
-from coordinator.groups.consumer.assignors.registry import ASSIGNORS
-from coordinator.groups.consumer.assignors.spec import Computation, SubscribedMember, Targets
 from coordinator.runtime.slices import SLICE_US
+from membership.server_assignors.registry import ASSIGNORS
+from membership.server_assignors.spec import Computation, SubscribedMember, Targets
 
 
 class Topic(NamedTuple):

@@ -7,7 +7,8 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from bench.alone import CONNECTIONS, Rig, requests_of
+from bench.alone import requests_of
+from bench.node_rig import CONNECTIONS, Rig
 from bench.processes import scratch
 from bench.report import Options, Sheet, Value
 from protocol.messages.groups import JoinGroupReply

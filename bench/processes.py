@@ -151,6 +151,22 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def descendants() -> dict[int, list[str]]:
+    """Return the processes below this one, each with the fields of its `stat` from its state on."""
+    found: dict[int, list[str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                found[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+    return {process: fields for process, fields in found.items() if _descends(process, found)}
+
+
+def _descends(process: int, known: Mapping[int, list[str]]) -> bool:
+    while process in known and (parent := int(known[process][1])) != os.getpid():
+        process = parent
+    return process in known
+
+
 @contextlib.contextmanager
 def scratch(*, in_memory: bool = False) -> Iterator[Path]:
     """A folder for a daemon's data, gone afterwards. In memory, a sync costs nothing."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import builds
 from bench.builds import NotHere
-from bench.processes import Daemon, scratch
+from bench.processes import Daemon, descendants, scratch
 from bench.report import Options, Sheet, Value, median
 from muster import Producer
 
@@ -207,20 +207,5 @@ class Comparison:
 
 def _cpu_s() -> float:
     """Processor time of this process's descendants, those that have ended with them, as far as their parents live."""
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            used[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return sum(seconds for process, seconds in used.items() if _descends(process, parents))
-
-
-def _descends(process: int, parents: Mapping[int, int]) -> bool:
-    while process in parents and parents[process] != os.getpid():
-        process = parents[process]
-    return process in parents
+    ticks = sum(sum(map(int, fields[11:15])) for fields in descendants().values())
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -20,9 +20,16 @@ from coordinator.node.events import Call, Event, Flushed, JobDone, Opened, Recei
 from coordinator.node.node import Node
 from partition_log.disk.disk import OsDisk
 from partition_log.store.log_store import LogStore, StoreLimits
-from protocol.consumer_protocol import Subscription, encode_subscription
+from protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.messages.groups import (
     DeleteGroups,
     DeleteGroupsReply,
@@ -53,11 +60,15 @@ GROUPS, DELETED = 100_000, 10_000
 MEMBERS, TOPICS = 5_000, 50
 OFFSETS, OFFSETS_A_TOPIC = 200_000, 5_000
 STATIC_MEMBERS, RESTARTS = 10_000, 20
+CONVERTED = (100, 1_000, 5_000)
+"""Members of groups that change their protocol."""
 GOAL_MS = 20.0
 _QUICK = 10
 """A quick run has so many times less of everything."""
 _TEN_MINUTES_MS = 600_000
 _SESSION_MS = 1_800_000
+_BATCH_BYTES = 1 << 23
+"""Size that a batch may have: a group that changes its protocol is one."""
 
 M = TypeVar("M", bound=Message)
 
@@ -75,7 +86,7 @@ class Rig:
 
     def __init__(self, folder: Path) -> None:
         self._disk = OsDisk()
-        self.store = LogStore(self._disk, str(folder / "data"), StoreLimits())
+        self.store = LogStore(self._disk, str(folder / "data"), StoreLimits(max_batch_bytes=_BATCH_BYTES))
         self.store.open()
         self._now_ms = 0
         self._replied: dict[int, Message] = {}
@@ -84,6 +95,7 @@ class Rig:
             offsets_topic_num_partitions=50,
             group_initial_rebalance_delay_ms=1_000,
             group_max_metadata_bytes=1 << 28,
+            offsets_topic_max_message_bytes=_BATCH_BYTES,
         )
         self.node = Node(config, self.store, RandomIds(), {}, self._moment())
         self.rest()
@@ -163,7 +175,7 @@ def _all(took: Sequence[float]) -> Took:
 def measure(options: Options) -> list[Sheet]:
     by = _QUICK if options.quick else 1
     rows: list[tuple[Value, ...]] = []
-    for part in (_many_groups, _alike, _different, _many_offsets, _static_restarts):
+    for part in (_many_groups, _alike, _different, _many_offsets, _static_restarts, _conversions):
         rounds = [_run(part, by) for _ in range(options.rounds)]
         for name in rounds[0]:
             columns = [median(column) for column in zip(*(one[name] for one in rounds), strict=True)]
@@ -284,6 +296,30 @@ def _static_restarts(rig: Rig, by: int) -> dict[str, Took]:
     return {name: Took(max(one.longest_ms for one in took), 1, median([one.all_ms for one in took]))}
 
 
+def _conversions(rig: Rig, by: int) -> dict[str, Took]:
+    """A member of the other protocol joins a classic group, and leaves it again. Each member has a partition."""
+    found = {}
+    for members in [count // by for count in CONVERTED]:
+        group_id, topic = f"g-{members}", f"t-{members}"
+        _make_topic(rig, topic, members)
+        offer = JoinProtocol("range", encode_subscription(Subscription((topic,))))
+        shares = [encode_assignment(Assignment((TopicPartitions(topic, (number,)),))) for number in range(members)]
+        _gather(rig, group_id, [offer] * members, shares)
+        before = rig.store.position
+        joining = ConsumerGroupHeartbeat(group_id, "new", 0, None, None, _SESSION_MS, (topic,), topic_partitions=())
+        joined, upgrading = rig.ask(joining, ConsumerGroupHeartbeatReply)
+        assert not joined.error_code, joined
+        log_bytes = rig.store.position - before
+        rig.wait(1)  # a target in slices
+        left, downgrading = rig.ask(ConsumerGroupHeartbeat(group_id, "new", -1), ConsumerGroupHeartbeatReply)
+        assert not left.error_code, left
+        (listed,) = [one for one in rig.ask(ListGroups(), ListGroupsReply)[0].groups if one.group_id == group_id]
+        assert listed.group_type == "classic", listed
+        found[f"upgrade, {members:,} classic members ({log_bytes:,} bytes of log)"] = upgrading
+        found[f"downgrade, {members:,} classic members"] = downgrading
+    return found
+
+
 # --- what is there before ---
 
 
@@ -307,8 +343,15 @@ def _joining(group_id: str, offer: JoinProtocol, instance_id: str | None = None)
     )
 
 
-def _gather(rig: Rig, group_id: str, offers: Sequence[JoinProtocol], *, is_static: bool = False) -> JoinGroupReply:
-    """Let a group become Stable. What its leader was told."""
+def _gather(
+    rig: Rig,
+    group_id: str,
+    offers: Sequence[JoinProtocol],
+    shares: Sequence[bytes] = (),
+    *,
+    is_static: bool = False,
+) -> JoinGroupReply:
+    """Let a group become Stable, with these assignments or some. What its leader was told."""
     calls = [
         rig.begin(_joining(group_id, offer, f"instance-{number}" if is_static else None))
         for number, offer in enumerate(offers)
@@ -316,7 +359,8 @@ def _gather(rig: Rig, group_id: str, offers: Sequence[JoinProtocol], *, is_stati
     rig.wait(3_000)
     joined = [rig.answer(call, JoinGroupReply) for call in calls]
     leader = next(one for one in joined if one.member_id == one.leader)
-    given = tuple([SyncGroupAssignment(one.member_id, bytes(200)) for one in joined])
+    shares = shares or [bytes(200)] * len(joined)
+    given = tuple([SyncGroupAssignment(one.member_id, share) for one, share in zip(joined, shares, strict=True)])
     message = SyncGroup(group_id, leader.generation_id, leader.member_id, None, "consumer", "range", given)
     synced, _ = rig.ask(message, SyncGroupReply)
     assert not synced.error_code, synced

@@ -87,6 +87,21 @@ class Judge:
         finally:
             consumer.close()
 
+    def until_type(self, group: str, wanted: str, timeout_s: float) -> None:
+        """Returns once the group is listed with this type, `classic` or `consumer`. Raises Failed."""
+        ends = time.monotonic() + timeout_s
+        while (found := self._type(group)) != wanted:
+            if time.monotonic() > ends:
+                raise Failed(f"the group's type is {found or 'told to nobody'}, and not {wanted}")
+            time.sleep(0.2)
+
+    def _type(self, group: str) -> str:
+        try:
+            listed = self._admin.list_consumer_groups().result(_TIMEOUT_S)
+        except KafkaException as error:
+            raise Failed(f"the harness could not list groups: {error}") from error
+        return next((one.type.name.lower() for one in listed.valid if one.group_id == group), "")
+
     def commit(self, group: str, topic: str, offsets: Sequence[int]) -> None:
         """One after the other, for partition 0."""
         consumer = self._consumer(group)

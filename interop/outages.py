@@ -11,71 +11,30 @@ import argparse
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench import builds
 from interop.beside import Watch
 from interop.kafka_cluster import Cluster, kafka_cluster
+from interop.load import Load
 from interop.outage_member import LIBRARIES, NATIVE
 from interop.server import Musterd
+from interop.verdict import add_keep, judged
 from tests.edges.musterd import free_port
 
 TOPIC, GROUP, PARTITIONS, BROKERS = "orders", "billing", 12, 3
-_VALUE = bytes(1024)
 _PATIENCE_S = 120.0
 _DOWN_S = 30.0
 """Longer than any session of the members."""
 _EASE_S = 10.0
 """Between one thing and the next."""
-
-
-class Load:
-    """Produces until it is told to stop; `acknowledged` are places of records."""
-
-    def __init__(self, bootstrap: str, per_second: int) -> None:
-        self.acknowledged: set[tuple[int, int]] = set()
-        self.refused: list[str] = []
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "message.timeout.ms": 300_000,
-                "linger.ms": 5,
-                "log_level": 0,
-            }
-        )
-        self._every_s = 1 / per_second
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load")
-        self._thread.start()
-
-    def _run(self) -> None:
-        number, begun = 0, time.monotonic()
-        while not self._ends.is_set():
-            self._producer.produce(TOPIC, _VALUE, key=b"%d" % number, on_delivery=self._delivered)
-            number += 1
-            self._producer.poll(max(0.0, begun + number * self._every_s - time.monotonic()))
-
-    def _delivered(self, error: object, message: object) -> None:
-        if error is not None:
-            self.refused.append(str(error))
-        else:
-            self.acknowledged.add((message.partition(), message.offset()))  # type: ignore[attr-defined]
-
-    def stop(self) -> None:
-        self._ends.set()
-        self._thread.join()
-        left = self._producer.flush(_PATIENCE_S)
-        if left:
-            self.refused.append(f"{left} records were never answered")
 
 
 class Clerk:
@@ -260,7 +219,7 @@ def run(work: Path, per_second: int, away_s: float) -> list[str]:
         natives = (f"outage_member {library} " for library in NATIVE)
         at_brokers = ("-m coordinator", "kafka.Kafka", "-m interop.outages", "interop/outages", *natives)
         watches = [stack.enter_context(Watch(broker.port, *at_brokers)) for broker in cluster.brokers]
-        load = Load(front.bootstrap, per_second)
+        load = Load(front.bootstrap, TOPIC, per_second, value=bytes(1024))
         clerk = Clerk(front.bootstrap)
         readers = _members(front.bootstrap, front.native, work)
         story = Story(cluster, front, readers, load)
@@ -289,7 +248,7 @@ def _counted(load: Load, clerk: Clerk, committed: int, readers: list[Reader]) ->
     failed = []
     read = [place for reader in readers for place in reader.read()]
     seen = set(read)
-    if lost := load.acknowledged - seen:
+    if lost := load.acknowledged.keys() - seen:
         failed.append(f"{len(lost)} records that were acknowledged were never read, say {min(lost)}")
     ends: dict[int, int] = {}
     for partition, offset in seen:
@@ -309,19 +268,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m interop.outages", description="Muster beside Kafka, under load.")
     parser.add_argument("--per-second", type=int, default=300, help="records of 1 KiB")
     parser.add_argument("--away", type=float, default=60.0, help="seconds for which the whole cluster says nothing")
-    parser.add_argument("--keep", type=Path, help="a folder for what all of them leave and say")
+    add_keep(parser)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="muster-outages-") as scratch:
-        work = options.keep or Path(scratch)
-        try:
-            failed = run(work, options.per_second, options.away)
-        except builds.NotHere as why:
-            print(f"not here: {why}")
-            return 0
-    for one in failed:
-        print(f"FAILED {one}")
-    print(f"{len(failed)} failed" if failed else "all of it held")
-    return 1 if failed else 0
+    return judged(options.keep, lambda work: run(work, options.per_second, options.away))
 
 
 if __name__ == "__main__":

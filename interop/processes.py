@@ -27,6 +27,8 @@ class Record(NamedTuple):
     partition: int
     offset: int
     value: str
+    seen_at: float = 0.0
+    """Time at which its line was read here, by the monotonic clock."""
 
 
 class Program(NamedTuple):
@@ -160,7 +162,7 @@ class Member:
             case "assigned":
                 self.history.append(frozenset(event["partitions"]))
             case "record":
-                self.records.append(Record(event["partition"], event["offset"], event["value"]))
+                self.records.append(Record(event["partition"], event["offset"], event["value"], time.monotonic()))
             case "committed":
                 self.committed = True
 

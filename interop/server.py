@@ -1,5 +1,6 @@
 """The server under test: a musterd of our own, which can be killed and started again, or one that runs already."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,8 +40,16 @@ class Musterd(Server):
 
     def crash(self) -> None:
         """SIGKILL; returns once it serves again, at the same address over the same data."""
-        self._process.kill()
+        self.end()
+        self.start()
+
+    def start(self) -> None:
+        """Start it again after its end, at the same address over the same data."""
         self._process = self._start(self.bootstrap, self.native)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        self._process.process.send_signal(number)
 
     @property
     def native(self) -> str:

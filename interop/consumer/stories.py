@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from interop.compare import pair
+from interop.consumer.rolling import CLASSIC, CONSUMER, Rolling
 from interop.processes import Failed, Member, Program, crowd
 from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Stage, commit_resume, grow_and_shrink, told
 from protocol.errors import ErrorCode
@@ -63,6 +64,26 @@ def _mixed(stage: Stage, actors: Actors) -> str:
 
 def _grow(actors: Actors, programs: Sequence[Program]) -> int:
     return grow_and_shrink(actors, COOPERATIVE, [partial(actors.member, program=program) for program in programs])
+
+
+def _upgrade(stage: Stage, actors: Actors) -> str:
+    return _rolling(stage, actors, [stage.program] * 3, kills=False)
+
+
+def _upgrade_killed(stage: Stage, actors: Actors) -> str:
+    """The first, which leads the classic group, and the last are another client's."""
+    shorten_sessions(stage)
+    seen = _rolling(stage, actors, [stage.companion, stage.program, stage.companion], kills=True)
+    return f"with {stage.companion.client.name}: {seen}"
+
+
+def _rolling(stage: Stage, actors: Actors, programs: Sequence[Program], *, kills: bool) -> str:
+    classic = Actors(stage, actors.crowd, settle_s=actors.settle_s)
+    joins = {
+        CLASSIC: lambda program: classic.member("--commit", assignor=COOPERATIVE, program=program),
+        CONSUMER: lambda program: actors.member("--commit", program=program),
+    }
+    return Rolling(stage, actors, joins, programs, kills=kills).play()
 
 
 def _range(stage: Stage, actors: Actors) -> str:
@@ -131,6 +152,10 @@ _STORIES: Mapping[str, Callable[[Stage, Actors], str]] = {
     "static": _static,
     "resume": commit_resume,
     "mixed": _mixed,
+    "upgrade": _upgrade,
+    "upgrade-killed": _upgrade_killed,
     "admin": _admin,
 }
 STORIES = tuple(_STORIES)
+WITH_COMPANION = frozenset({"mixed", "upgrade-killed"})
+"""Stories with members of another client."""

@@ -4,8 +4,11 @@ from collections import Counter
 
 from interop import catalogue, franz_go
 from interop.builds import CLIENTS as FOLDERS
-from interop.consumer.__main__ import CLIENTS, COMPANIONS
 from interop.consumer.page import table
+from interop.consumer.playing import CLIENTS, COMPANIONS, failures
+from interop.consumer.rolling import first_seen, longest_wait
+from interop.consumer.stories import STORIES, WITH_COMPANION
+from interop.processes import Record
 from interop.table import Result, Verdict
 
 SAID = """round 1 of 2: passed in 11 s
@@ -48,6 +51,20 @@ def test_the_table_has_a_column_a_server_and_says_what_is_alike_once() -> None:
         "* java, range, Kafka: as it was",
         "* java, range, musterd: FAILED: a\\|b",
     ]
+    assert failures(found) == ["java, range: a|b"]
+    assert failures({("java", "range"): {"kafka": apart, "muster": alike}}) == [], "what Kafka refuses fails nothing"
+
+
+def test_a_record_that_is_read_again_counts_from_when_it_was_read_first() -> None:
+    again = [Record(0, 7, "x", seen_at=9.0)], [Record(0, 7, "x", seen_at=4.0), Record(1, 0, "y", seen_at=5.0)]
+    seen = first_seen(again)
+    assert seen == {(0, 7): 4.0, (1, 0): 5.0}
+    assert longest_wait({(0, 7): 3.5, (1, 0): 2.0}, seen) == 3.0
+    assert longest_wait({}, seen) == 0.0
+
+
+def test_stories_of_two_clients_are_stories() -> None:
+    assert set(STORIES) >= WITH_COMPANION
 
 
 def test_every_client_is_there_and_has_a_companion_of_another_kind() -> None:

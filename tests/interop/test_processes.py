@@ -29,7 +29,7 @@ def test_what_a_member_says_is_known_and_what_is_no_event_is_passed_over(tmp_pat
         member = members.start(_program(tmp_path, OBEDIENT), [])
         members.wait(lambda: bool(member.records), "a record", 20)
         assert member.owned == {0, 1} and member.history == [{0, 1}]
-        assert member.records == [(1, 4, "x")]
+        assert [one[:3] for one in member.records] == [(1, 4, "x")]
         member.stop()
         assert member.ended
 

@@ -10,6 +10,7 @@ import pytest
 from interop import __main__ as whole
 from interop import beside
 from interop.catalogue import Client
+from interop.consumer import playing
 from interop.ours.parts import Choice
 from interop.server import Server
 from interop.table import Result, Row, Verdict
@@ -19,10 +20,16 @@ CLIENT = Client("x", "1", "C", "./x", capabilities=("configs",))
 
 class Ran:
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, ours: list[str], in_front: tuple[str, ...] = ()
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        verdict: Verdict,
+        ours: list[str],
+        in_front: tuple[str, ...] = (),
+        balanced: tuple[str, ...] = (),
     ) -> None:
         self.ours: list[tuple[Choice, bool]] = []
         self.in_front: list[beside.Choice] = []
+        self.balanced: list[tuple[playing.Choice, bool]] = []
 
         @contextmanager
         def serving(bootstrap: str | None, _work: Path) -> Iterator[Server]:
@@ -36,7 +43,12 @@ class Ran:
             self.in_front.append(choice)
             return list(in_front)
 
+        def run_balanced(choice: playing.Choice, _work: Path, *, write: bool) -> list[str]:
+            self.balanced.append((choice, write))
+            return list(balanced)
+
         monkeypatch.setattr(beside, "run", run_in_front)
+        monkeypatch.setattr(playing, "run", run_balanced)
         monkeypatch.setattr(whole, "serving", serving)
         monkeypatch.setattr(whole, "row", lambda *_: Row(CLIENT, (Result("configs", verdict),)))
         monkeypatch.setattr(whole, "run", run)
@@ -52,6 +64,7 @@ def test_all_clients_are_followed_by_all_that_is_tried_with_our_own(monkeypatch:
     assert ran() == 0
     assert ran.ours == [(Choice(), False)]
     assert ran.in_front == [beside.Choice()]
+    assert ran.balanced == [(playing.Choice(), False)]
 
 
 @pytest.mark.parametrize("arguments", [("kcat",), ("--only", "configs"), ("--bootstrap", "elsewhere:1")])
@@ -60,12 +73,14 @@ def test_a_choice_is_all_that_is_run(monkeypatch: pytest.MonkeyPatch, arguments:
     assert ran(*arguments) == 0
     assert ran.ours == []
     assert ran.in_front == []
+    assert ran.balanced == []
 
 
 def test_a_failure_in_any_part_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Ran(monkeypatch, Verdict.FAILED, [])() == 1
     assert Ran(monkeypatch, Verdict.PASSED, ["mixed with java: lost"])() == 1
     assert Ran(monkeypatch, Verdict.PASSED, [], ("connected to the broker itself: java",))() == 1
+    assert Ran(monkeypatch, Verdict.PASSED, [], (), ("java, upgrade: not in time",))() == 1
 
 
 def test_a_client_nobody_has_is_a_mistake_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ type arguments struct {
 	protocol, pattern       string
 	count, partitions       int
 	limit                   int
-	idempotent              bool
+	idempotent, commits     bool
 	session                 time.Duration
 }
 
@@ -68,6 +68,7 @@ func parsed(words []string) arguments {
 	flags.IntVar(&given.partitions, "partitions", 1, "")
 	flags.IntVar(&given.limit, "limit", 0, "")
 	flags.BoolVar(&given.idempotent, "idempotent", false, "")
+	flags.BoolVar(&given.commits, "commit", false, "commit what was read before partitions are given back")
 	session := flags.Int("session-timeout-ms", 10000, "")
 	_ = flags.Parse(words) // ExitOnError
 	given.session = time.Duration(*session) * time.Millisecond

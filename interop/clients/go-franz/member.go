@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,6 +17,14 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 	}
 	lost := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 		seen.owns(nil, partitions[given.topic])
+	}
+	revoked := func(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
+		if given.commits {
+			if err := client.CommitUncommittedOffsets(ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "committing:", err)
+			}
+		}
+		lost(ctx, client, partitions)
 	}
 	topics := []kgo.Opt{kgo.ConsumeTopics(given.topic)}
 	if given.pattern != "" {
@@ -32,7 +41,7 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 			seen.owns(partitions[given.topic], nil)
 		}),
-		kgo.OnPartitionsRevoked(lost),
+		kgo.OnPartitionsRevoked(revoked),
 		kgo.OnPartitionsLost(lost),
 	}
 	options = append(options, topics...)
@@ -58,6 +67,9 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 func consume(ctx context.Context, client *kgo.Client, given arguments, seen *seen) error {
 	for {
 		fetches := client.PollFetches(ctx)
+		fetches.EachRecord(func(record *kgo.Record) {
+			seen.record(record.Partition, record.Offset, record.Value)
+		})
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -67,9 +79,6 @@ func consume(ctx context.Context, client *kgo.Client, given arguments, seen *see
 				return fmt.Errorf("fetching partition %d: %w", failed.Partition, failed.Err)
 			}
 		}
-		fetches.EachRecord(func(record *kgo.Record) {
-			seen.record(record.Partition, record.Offset, record.Value)
-		})
 		select {
 		case <-seen.full:
 			return commit(client, given, seen)
