@@ -36,6 +36,8 @@ class Daemon:
         self.open: frozenset[str] = frozenset()
         """Listeners that the first line named."""
         self.process: subprocess.Popen[str] | None = None
+        self.source = Path(__file__).parents[2]
+        """The tree whose daemon it is."""
 
     @property
     def bootstrap(self) -> str:
@@ -49,7 +51,7 @@ class Daemon:
         for setting in self.settings:
             command += ["--set", setting]
         # The command runs beside its data, not in the source tree: it must be found there too.
-        path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+        path = os.pathsep.join(filter(None, (str(self.source), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path}
         log = (self.folder.parent / f"{self.folder.name}.log").open("a")
         with log:

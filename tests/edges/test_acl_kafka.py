@@ -1,12 +1,9 @@
 """In front of an Apache Kafka with ACLs: what its brokers refuse a principal, Muster refuses too. Skipped where its
 jars have not been fetched (`python -m bench kafka` does) or there is no Java."""
 
-import base64
 import socket
-import subprocess
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,40 +14,37 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
+    Producer,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+import muster
 from bench import builds
 from bench.processes import free_ports
+from interop.secure_kafka import SecureKafka, secure_kafka
+from muster import AuthenticationFailed, Refused
+from muster.blocking.cluster import ClusterClient
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import DeleteGroups, DescribeGroups, Heartbeat, JoinGroup, JoinProtocol
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.edges.logins import security
 from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.test_tls_beside import readiness
-from tests.edges.test_tls_kafka import until_there
+from tests.node.test_access_rules import DENIALS, denial
 
 pytestmark = pytest.mark.xdist_group("kafka with acls")  # one broker for all
-_START_S = 60.0
-_PROPERTIES = """
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=INTERNAL://127.0.0.1:{internal},SASL_PLAINTEXT://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=INTERNAL
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
-listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
-    user_muster="geheim" user_alice="wunder" user_bob="bauer" user_carol="lied";
-listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=\
-    org.apache.kafka.common.security.scram.ScramLoginModule required;
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
-log.dirs={folder}/data
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=3
-"""
 _SCRAM = "SCRAM-SHA-256=[name=alice,password=wunder]"
 PASSWORDS = {"alice": "wunder", "bob": "bauer", "carol": "lied"}
 READ, DELETE, DESCRIBE = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE
@@ -58,54 +52,14 @@ GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 WAGES = TopicPartition("wages", 0, 3)
 
 
-class Kafka:
-    """One broker. Its internal listener, at `admin`, asks for no login and permits everything."""
-
-    def __init__(self, admin_port: int, port: int) -> None:
-        self.port = port
-        self.admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{admin_port}", "log_level": 0})
-
-    def grant(self, who: str, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-        acls = [_acl(who, kind, name, one) for one in operations]
-        for done in self.admin.create_acls(acls).values():
-            done.result(10)
-
-    def revoke(self, who: str, kind: ResourceType, name: str, operation: AclOperation) -> None:
-        rule = AclBindingFilter(
-            kind, name, ResourcePatternType.LITERAL, f"User:{who}", "*", operation, AclPermissionType.ALLOW
-        )
-        for done in self.admin.delete_acls([rule]).values():
-            assert done.result(10)
-
-
-def _acl(who: str, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{who}", "*", operation, AclPermissionType.ALLOW)
-
-
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    try:
-        java, jars = builds.java(), builds.kafka_jars(may_fetch=False)
-    except builds.NotHere as missing:
-        pytest.skip(str(missing))
-    home = tmp_path_factory.mktemp("kafka")
-    names = ("internal", "sasl", "controller")
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    (home / "server.properties").write_text(_PROPERTIES.format(folder=home, **ports))
-    run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}", "-cp", f"{jars}/*"]
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
-    format_it = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", "server.properties"]
-    done = subprocess.run(
-        [*run, *format_it, "--add-scram", _SCRAM], cwd=home, capture_output=True, timeout=_START_S, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*run, "-Xms512m", "-Xmx512m", "kafka.Kafka", "server.properties"], cwd=home, stdout=log, stderr=log
-        )
-    try:
-        until_there(ports["internal"])
-        cluster = Kafka(ports["internal"], ports["sasl"])
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    with ExitStack() as stack:
+        try:
+            users = {"muster": "geheim", **PASSWORDS}
+            cluster = stack.enter_context(secure_kafka(tmp_path_factory.mktemp("kafka"), users, scram=_SCRAM))
+        except builds.NotHere as missing:
+            pytest.skip(str(missing))
         for made in cluster.admin.create_topics([NewTopic("wages", 2, 1), NewTopic("orders", 2, 1)]).values():
             made.result(10)
         cluster.grant("muster", ResourceType.BROKER, "kafka-cluster", DESCRIBE)
@@ -115,13 +69,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
             cluster.grant(who, TOPIC, "wages", READ)
         cluster.grant("alice", GROUP, "payroll", READ, DELETE)
         yield cluster
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
-def in_front(kafka: Kafka, path: Path, *settings: str) -> Iterator[Daemon]:
+def in_front(kafka: SecureKafka, path: Path, *settings: str) -> Iterator[Daemon]:
     plan = (
         f"upstream.servers=127.0.0.1:{kafka.port}",
         f"upstream.listener.ports={free_port()}",
@@ -135,7 +86,7 @@ def in_front(kafka: Kafka, path: Path, *settings: str) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def front(kafka: Kafka, tmp_path: Path) -> Iterator[Daemon]:
+def front(kafka: SecureKafka, tmp_path: Path) -> Iterator[Daemon]:
     with in_front(kafka, tmp_path) as one:
         yield one
 
@@ -210,7 +161,7 @@ def delete(admin: AdminClient, group: str = "payroll") -> object:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_who_may_not_read_a_group_neither_joins_commits_fetches_describes_nor_deletes(
-    kafka: Kafka, front: Daemon, mechanism: str
+    kafka: SecureKafka, front: Daemon, mechanism: str
 ) -> None:
     refused = "GROUP_AUTHORIZATION_FAILED"
     assert how_joining_ends(member(front, "alice", mechanism=mechanism)) == ""
@@ -230,7 +181,7 @@ def test_who_may_not_read_a_group_neither_joins_commits_fetches_describes_nor_de
     assert kafka.admin.list_consumer_groups().result(10).valid == [], "Kafka has not heard of the group"
 
 
-def test_a_group_that_the_coordinator_balances_is_under_the_same_rules(kafka: Kafka, tmp_path: Path) -> None:
+def test_a_group_that_the_coordinator_balances_is_under_the_same_rules(kafka: SecureKafka, tmp_path: Path) -> None:
     group_refused, topic_refused = "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"
     kafka.grant("alice", GROUP, "driven", READ, DELETE)
     with in_front(kafka, tmp_path, "group.coordinator.rebalance.protocols=classic,consumer") as front:
@@ -246,7 +197,7 @@ def test_a_group_that_the_coordinator_balances_is_under_the_same_rules(kafka: Ka
         assert kafka.admin.list_consumer_groups().result(10).valid == [], "Kafka has not heard of the group"
 
 
-def test_each_operation_is_granted_by_itself(kafka: Kafka, front: Daemon) -> None:
+def test_each_operation_is_granted_by_itself(kafka: SecureKafka, front: Daemon) -> None:
     kafka.grant("carol", GROUP, "shown", DESCRIBE)
     carol = AdminClient(settings(front, "carol"))
     assert error_of(lambda: describe(carol, "shown")) == ""
@@ -262,7 +213,7 @@ def test_each_operation_is_granted_by_itself(kafka: Kafka, front: Daemon) -> Non
     assert error_of(lambda: alter(last, group="shown")) == "GROUP_AUTHORIZATION_FAILED"
 
 
-def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: Kafka, tmp_path: Path) -> None:
+def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: SecureKafka, tmp_path: Path) -> None:
     ports = free_ports(2)
     path = tmp_path / "front"
     plan = (
@@ -275,23 +226,22 @@ def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: Kafka, tmp_path:
     daemon.port, daemon.http_port = ports
     daemon.start()
     try:
-        assert daemon.open == {"kafka"}
-        for port in ports:
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(("127.0.0.1", port), timeout=5)
+        assert daemon.open == {"kafka", "native"}, "native clients log in at the brokers"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", ports[1]), timeout=5)
         log = (tmp_path / "front.log").read_text()
-        assert log.count("a listener stays closed: the cluster has ACLs") == 2
+        assert log.count("a listener stays closed: the cluster has ACLs") == 1
         assert "upstream.unguarded.listeners" in log
         assert "a listener is closed" not in log, "it was never open"
         daemon.stop()
         # Nor while the cluster is not reached.
         daemon.settings = (f"upstream.servers=127.0.0.1:{free_port()}", *plan[1:])
         daemon.start()
-        assert daemon.open == {"kafka"}
+        assert daemon.open == {"kafka", "native"}
         daemon.stop()
         daemon.settings = (*plan, "upstream.unguarded.listeners=http")
         daemon.start()
-        assert daemon.open == {"kafka", "http"}
+        assert daemon.open == {"kafka", "native", "http"}
         assert readiness(daemon)["reachable"] is True
         daemon.stop()
         daemon.settings = (*plan, "upstream.unguarded.listeners=native,http")
@@ -299,3 +249,76 @@ def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: Kafka, tmp_path:
         assert daemon.open == {"kafka", "native", "http"}
     finally:
         daemon.kill()
+
+
+# ------------------------------------------------------------------------------------------- over the native protocol
+
+
+def natively(front: Daemon, who: str, mechanism: str = "PLAIN") -> ClusterClient:
+    return ClusterClient(front.bootstrap, security=security(mechanism, who, PASSWORDS[who]))
+
+
+def denied(client: ClusterClient, message: Message) -> ErrorCode:
+    """The denial of a request, of the whole or of a part; NONE if there is none."""
+    try:
+        return denial(client.ask(message))
+    except Refused as refused:
+        return refused.error_code if refused.error_code in DENIALS else ErrorCode.NONE
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_native_client_logs_in_at_the_broker_and_may_do_what_its_principal_may(
+    kafka: SecureKafka, front: Daemon, mechanism: str
+) -> None:
+    refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    commit = OffsetCommit("payroll", (OffsetCommitTopic("wages", (OffsetCommitPartition(0, 3),)),))
+    requests = (
+        JoinGroup("payroll", 60_000, protocol_type="consumer", protocols=(JoinProtocol("range", b"x"),)),
+        Heartbeat("payroll", 1, "m"),
+        commit,
+        OffsetFetch((OffsetFetchGroup("payroll", None),)),
+        DescribeGroups(("payroll",)),
+        DeleteGroups(("payroll",)),
+    )
+    with natively(front, "alice", mechanism) as alice, natively(front, "bob") as bob:
+        assert denied(alice, commit) is ErrorCode.NONE
+        assert [denied(bob, one) for one in requests] == [refused] * len(requests)
+        assert [denied(alice, one) for one in requests] == [ErrorCode.NONE] * len(requests)
+        stolen = CreateTopics((CreatableTopic("stolen", 1),))
+        assert denied(alice, stolen) is ErrorCode.TOPIC_AUTHORIZATION_FAILED, "it is asked in her name, not in Muster's"
+    assert kafka.admin.list_consumer_groups().result(10).valid == [], "Kafka has not heard of the group"
+
+
+def test_a_native_consumer_reads_while_it_may_and_hears_when_it_may_no_longer(
+    kafka: SecureKafka, tmp_path: Path
+) -> None:
+    kafka.grant("carol", GROUP, "native", READ)
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{kafka.admin_port}"})
+    for _ in range(20):
+        producer.produce("wages", b"x")
+    assert producer.flush(30) == 0
+    with in_front(kafka, tmp_path) as front:
+        mine = security("PLAIN", "carol", PASSWORDS["carol"])
+        consumer = muster.Consumer(front.bootstrap, "native", security=mine, auto_offset_reset="earliest")
+        with consumer:
+            consumer.subscribe(["wages"])
+            seen: list[object] = []
+
+            def has_read_all() -> bool:
+                seen.extend(consumer.poll(0.5))
+                return len(seen) >= 20
+
+            assert within(60, has_read_all)
+            consumer.commit()
+        kafka.revoke("carol", GROUP, "native", READ)
+        another = natively(front, "carol")
+        with another:
+            assert denied(another, Heartbeat("native", 1, "m")) is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("who", [None, "mallory"])
+def test_who_has_no_login_or_a_wrong_one_is_not_served_natively(front: Daemon, who: str | None) -> None:
+    wrong = None if who is None else security("PLAIN", who, "guessed")
+    with pytest.raises(AuthenticationFailed), ClusterClient(front.bootstrap, security=wrong) as one:
+        one.ask(DescribeGroups(("payroll",)))
+    assert "guessed" not in (front.folder.parent / f"{front.folder.name}.log").read_text()

@@ -1,41 +1,22 @@
 """The console in a browser, before a real daemon whose groups move: Debian's Chromium, driven by Playwright."""
 
 import re
-import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from muster import Consumer
+from tests.edges.chromium import GROUP, NEEDS_CHROMIUM, PHONE, SERIOUS, go, launched, opened
 from tests.edges.console_stage import Reader, dead_member, keep_writing, make_topics
 from tests.edges.musterd import Daemon, running
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-LIMIT_MS = 120_000
-"""For a machine under load; a condition that holds ends the wait."""
-PHONE = {"width": 390, "height": 844}
-SERIOUS = ("serious", "critical")
-GROUP = "/console/group?id="
-
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -61,29 +42,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=LIMIT_MS)
+    with launched() as browser:
         yield browser
-        browser.close()
-
-
-@contextmanager
-def opened(browser: Browser, daemon: Daemon, **more: Any) -> Iterator[Page]:
-    """Open a page of a context of its own; a message of the browser about an error fails the test."""
-    context: BrowserContext = browser.new_context(base_url=f"http://127.0.0.1:{daemon.http_port}", **more)
-    context.set_default_timeout(LIMIT_MS)
-    expect.set_options(timeout=LIMIT_MS)
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    yield page
-    context.close()
-    assert [error for error in errors if not re.search("status of 40[49]", error)] == []
-
-
-def go(page: Page, path: str) -> None:
-    page.goto(path, wait_until="domcontentloaded")
 
 
 def test_the_list_leads_to_the_group_that_needs_somebody(browser: Browser, daemon: Daemon) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.io.service_manager import ServiceManager
+from tests.accounts.identity_provider import AUDIENCE, key_set, rsa_key
 from tests.edges.musterd import Daemon
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +74,19 @@ def test_a_check_serves_nothing_and_says_what_is_wrong(tmp_path: Path) -> None:
         assert (code, told) == (2, f"musterd: audit.log.location = {path}: {why}\n")
     assert check("--data-dir", str(folder), "--set", f"audit.log.location={tmp_path}/audit.log")[0] == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_check_reads_the_file_of_an_identity_providers_keys(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    oauth = ("--set", "sasl.enabled.mechanisms=OAUTHBEARER", "--set", "sasl.oauthbearer.expected.audience=" + AUDIENCE)
+    url = ("--set", f"sasl.oauthbearer.jwks.endpoint.url=file://{keys}")
+    code, _out, told = check(*oauth, *url)
+    assert (code, told.rpartition(": ")[2]) == (2, "No such file or directory\n")
+    keys.write_text("{}")
+    code, _out, told = check(*oauth, *url)
+    assert (code, told.rpartition(": ")[2]) == (2, "it is no JSON Web Key Set\n")
+    keys.write_bytes(key_set(rsa_key()))
+    assert check(*oauth, *url)[0] == 0
 
 
 def test_the_configuration_of_the_kubernetes_manifest_can_be_served(tmp_path: Path) -> None:

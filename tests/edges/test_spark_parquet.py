@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from muster import Producer
 from pyspark_muster.sinks import ParquetSink, read_parquet
 from tests.edges.musterd import running
+from tests.edges.streaming import started
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 
 def rows(spark: SparkSession, first: int, end: int) -> DataFrame:
@@ -56,7 +57,7 @@ def test_a_query_that_dies_between_the_table_and_sparks_log_repeats_nothing(
             writer = (
                 stream.load().writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / checkpoint))
             )
-            query = writer.trigger(availableNow=True).start()
+            query = started(writer.trigger(availableNow=True).start)
             assert query.awaitTermination(60)
 
         with pytest.raises(Exception, match="killed after the table's commit"):

@@ -13,8 +13,9 @@ from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.certificates import Folder
 from tests.edges.musterd import Daemon, running
+from tests.edges.streaming import started
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 PASSWORD = "rabbit-hole"
 
@@ -59,13 +60,9 @@ def test_a_query_reads_over_tls_and_no_plan_has_the_password(
         **{f"muster.{name}": value for name, value in security.items()},
     )
     frame = stream.load()
-    query = (
-        frame.writeStream.format("memory")
-        .queryName("secured")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
+    writer = frame.writeStream.format("memory").queryName("secured")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    query = started(writer.start)
     assert query.awaitTermination(90)
     assert query.exception() is None
     assert {int(row.value) for row in spark.table("secured").collect()} == set(range(100))

@@ -7,9 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.edges.musterd import Daemon, running
+from tests.edges.streaming import started
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_batch_and_a_stream_write_what_they_are_given(spark: SparkSession, dae
     copied = stream.option("topics", "flights").option("includeHeaders", "true").load()
     copy = copied.writeStream.format("muster").option("bootstrap", daemon.bootstrap).option("topic", "copies")
     copy = copy.option("checkpointLocation", str(tmp_path / "checkpoint")).queryName("copy")
-    copy.trigger(availableNow=True).start().awaitTermination(60)
+    started(copy.trigger(availableNow=True).start).awaitTermination(60)
     assert read(spark, daemon, "copies") == expected
 
 

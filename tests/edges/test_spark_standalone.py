@@ -7,9 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from muster import Producer
 from tests.edges.musterd import Daemon, running
+from tests.edges.streaming import started
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 
 def write(daemon: Daemon, values: range) -> None:
@@ -28,7 +29,7 @@ def test_a_stream_without_a_group_reads_on_from_its_checkpoint(spark: SparkSessi
         stream = spark.readStream.format("muster").option("bootstrap", daemon.bootstrap)
         stream = stream.option("subscribe", "flights").option("startingOffsets", '{"flights": {"0": -2, "1": 1}}')
         writer = stream.load().writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
+        query = started(writer.trigger(availableNow=True).start)
         assert query.awaitTermination(60)
         assert query.exception() is None
 

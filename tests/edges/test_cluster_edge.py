@@ -1,0 +1,210 @@
+"""Nodes at a cluster of brokers, whole: topics, the proof, the nodes' group, shards that are claimed and written."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from coordinator.cluster_log.effects import AskProducerId
+from coordinator.cluster_log.events import ProducerIdAnswered
+from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.cluster_node.effects import ShardRequest
+from coordinator.cluster_node.events import ShardChanged
+from coordinator.cluster_node.nodes import NodeView
+from coordinator.config.config import ConfigError
+from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
+from coordinator.gateway.cluster.nodes_group import Follows
+from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
+from coordinator.node.effects import Effect
+from coordinator.node.events import Event
+from interop.log_node import LogNode
+from protocol.messages.groups import Heartbeat, JoinGroup
+from protocol.messages.topics import CreateTopics
+from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
+from tests.edges.test_cluster_log_requests import link_to
+
+SHARDS = 4
+SETTINGS = ClusterLogSettings(session_ms=30_000)
+LEAVES_WITHIN_S = 8.0
+_PATIENCE_S = 90
+
+
+class Staged:
+    """A node and its edge, and what the node said."""
+
+    def __init__(self, kafka: FakeKafka, node_id: int) -> None:
+        self.said: list[str] = []
+        self.node = LogNode(SHARDS, SETTINGS, self.said.append)
+        plan = ClusterPlan(node_id, SHARDS, 3, "__muster_nodes", 100, Follows.ALL, SETTINGS, LEAVES_WITHIN_S)
+        self.edge = ClusterEdge(self.node, plan, link_to(kafka))
+        self.view = NodeView(node_id, {"kafka": ("127.0.0.1", node_id)})
+
+    @property
+    def serves(self) -> set[int]:
+        return {shard.core.index for shard in self.node.shards if shard.core.is_serving}
+
+    def numbers(self) -> list[int]:
+        return [shard.number for shard in self.node.shards]
+
+
+@contextlib.asynccontextmanager
+async def nodes(kafka: FakeKafka, *ids: int) -> AsyncIterator[list[Staged]]:
+    made = [Staged(kafka, node_id) for node_id in ids]
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            for one in made:
+                await one.edge.start(one.view)
+        yield made
+    finally:
+        for one in made:
+            await one.edge.stop()
+            one.node.stop()
+
+
+async def _soon(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(_PATIENCE_S):
+        await until(holds)
+
+
+async def test_a_node_makes_the_topics_proves_the_brokers_and_serves_every_shard() -> None:
+    async with fake_kafka(brokers=3) as kafka, nodes(kafka, 1) as (one,):
+        await _soon(lambda: len(one.serves) == SHARDS and min(one.numbers()) > 3)
+        ((_, _, asked),) = kafka.all_asked(CreateTopics)
+        assert isinstance(asked, CreateTopics)
+        assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in asked.topics] == [
+            (OFFSETS_LOG_TOPIC, SHARDS, 3),
+            (PROOF_TOPIC, 1, 3),
+        ]
+        assert not [line for line in one.said if line.startswith("problem")]
+
+
+async def test_a_second_node_gets_its_share_and_gives_it_back_when_it_leaves() -> None:
+    async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1, 2) as (one, two):
+        await _soon(lambda: len(two.serves) == SHARDS // 2 and len(one.serves) == SHARDS // 2)
+        await _soon(lambda: min(two.node.shards[shard].number for shard in two.serves) > 5)
+        theirs = two.serves
+        await two.edge.leave()
+        assert not two.serves
+        told = [two.node.shards[shard].number for shard in sorted(theirs)]
+        await _soon(lambda: len(one.serves) == SHARDS)
+        assert all(one.node.shards[shard].number >= told[at] for at, shard in enumerate(sorted(theirs)))
+        assert "lost" not in {line.split()[0] for line in one.said + two.said}
+
+
+async def test_nodes_keep_their_shards_when_the_coordinator_and_leaders_move() -> None:
+    async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1, 2) as (one, two):
+        await _soon(lambda: len(one.serves) == len(two.serves) == SHARDS // 2)
+        kafka.coordinator = 2
+        for index in range(SHARDS):
+            kafka.leaders[OFFSETS_LOG_TOPIC, index] = 2
+        asked = len(kafka.asked)
+        numbers = [max(pair) for pair in zip(one.numbers(), two.numbers(), strict=True)]
+
+        def go_on() -> bool:
+            beats = {broker for broker, _, message in kafka.asked[asked:] if isinstance(message, Heartbeat)}
+            now = [max(pair) for pair in zip(one.numbers(), two.numbers(), strict=True)]
+            return 2 in beats and all(after > before + 3 for after, before in zip(now, numbers, strict=True))
+
+        await _soon(go_on)
+        assert not [message for _, _, message in kafka.asked[asked:] if isinstance(message, JoinGroup)]
+        assert "lost" not in {line.split()[0] for line in one.said + two.said}
+
+
+async def test_a_broker_that_stands_still_holds_up_its_own_shards_alone() -> None:
+    async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1) as (one,):
+        await _soon(lambda: len(one.serves) == SHARDS and min(one.numbers()) > 3)
+        kafka.silent.add(2)
+        still = [
+            index for (topic, index), broker in kafka.leaders.items() if topic == OFFSETS_LOG_TOPIC and broker == 2
+        ]
+        before = one.numbers()
+        await _soon(lambda: all(one.numbers()[index] > before[index] + 20 for index in set(range(SHARDS)) - set(still)))
+        assert all(one.numbers()[index] <= before[index] + 1 for index in still)
+        kafka.silent.clear()
+        await _soon(lambda: all(one.numbers()[index] > before[index] + 3 for index in still))
+        assert "lost" not in {line.split()[0] for line in one.said}
+
+
+async def test_a_node_whose_last_write_is_not_answered_gives_up_leaving_after_a_while_and_once() -> None:
+    async with fake_kafka() as kafka, nodes(kafka, 1) as (one,):
+        await _soon(lambda: len(one.serves) == SHARDS)
+        kafka.slow.add((OFFSETS_LOG_TOPIC, 0))
+        sent: list[bytes] = []
+
+        def is_stuck() -> bool:
+            sent[:] = [part.records for part in kafka.writes_to(OFFSETS_LOG_TOPIC, 0)]
+            return sent[-1:] == sent[-2:-1]
+
+        await _soon(is_stuck)
+        await one.edge.leave()
+        assert [shard.core.index for shard in one.node.shards if shard.core.claim is not None] == [0]
+        begun = asyncio.get_running_loop().time()
+        await one.edge.stop()
+        assert asyncio.get_running_loop().time() - begun < LEAVES_WITHIN_S
+
+
+async def test_what_is_unsafe_is_said_once_and_told_the_node() -> None:
+    async with fake_kafka() as kafka:
+        with capture_logs() as logs:
+            async with nodes(kafka, 1) as (one,):
+                await _soon(lambda: any(line.startswith("problem") for line in one.said))
+        (problem,) = [line for line in one.said if line.startswith("problem")]
+        assert "the cluster has one broker" in problem
+        assert len([entry for entry in logs if "not safe" in entry["event"]]) == 1
+
+
+async def test_a_request_of_a_shard_comes_back_as_an_event_of_that_shard() -> None:
+    async with fake_kafka() as kafka:
+        kafka.make_topic(OFFSETS_LOG_TOPIC, SHARDS)
+        heard: list[Event] = []
+        carried: dict[type[Effect], Callable[[Any], None]] = {}
+
+        class Heard:
+            def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
+                carried[kind] = how
+
+            def happen(self, event: Event) -> None:
+                heard.append(event)
+
+        edge = ClusterEdge(Heard(), ClusterPlan(1, SHARDS, 3, "nodes", 100, Follows.ALL, SETTINGS), link_to(kafka))
+        carried[ShardRequest](ShardRequest(AskProducerId(2, 17)))
+        assert not heard  # a node is never stepped in the middle of a step
+        await _soon(lambda: bool(heard))
+        (event,) = heard
+        assert isinstance(event, ShardChanged) and event.shard == 2
+        assert isinstance(event.event, ProducerIdAnswered) and event.event.number == 17
+        await edge.stop()
+
+
+async def test_a_cluster_that_does_not_fence_is_refused_with_a_sentence() -> None:
+    async with fake_kafka(brokers=3) as kafka:
+        kafka.fences = False
+        with pytest.raises(ConfigError, match=r"do not fence a former owner.*offsets\.log=local"):
+            async with nodes(kafka, 1):
+                pass
+
+
+async def test_a_topic_of_another_size_is_refused_with_a_sentence() -> None:
+    async with fake_kafka(brokers=3) as kafka:
+        kafka.make_topic(OFFSETS_LOG_TOPIC, SHARDS + 1, **{"cleanup.policy": "compact"})
+        with pytest.raises(ConfigError, match=r"has 5 partitions, and offsets\.topic\.num\.partitions is 4"):
+            async with nodes(kafka, 1):
+                pass
+
+
+async def test_a_start_waits_for_a_cluster_that_cannot_be_reached_and_says_so() -> None:
+    async with fake_kafka(brokers=1) as kafka:
+        kafka.silent.add(1)
+        one = Staged(kafka, 1)
+        with capture_logs() as logs:
+            starting = asyncio.ensure_future(one.edge.start(one.view))
+            await _soon(lambda: any("cannot be reached" in entry["event"] for entry in logs))
+            kafka.silent.clear()
+            async with asyncio.timeout(_PATIENCE_S):
+                await starting
+        await _soon(lambda: len(one.serves) == SHARDS)
+        await one.edge.stop()
+        one.node.stop()
