@@ -21,7 +21,7 @@ export COMPILED
 LIBRARIES := $(if $(COMPILED),compiled)
 
 .NOTPARALLEL:
-.PHONY: help setup run demo compiled pure test quick check lint simulate fuzz explore bench crash torture owners mutants interop differential franzgo balanced outages faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing mutants interop differential franzgo balanced outages nodes faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,7 +44,7 @@ pure: ## remove what was compiled in place
 test: $(ALL) $(LIBRARIES) ## lint and every test, with a third of long enumerations; ARGS="-k NAME" chooses; COMPILED=1
 	@$(BIN)/python -m tests.suite $(ARGS)
 
-quick: $(ALL) $(LIBRARIES) ## ruff, import contracts and every test without real processes and Spark
+quick: $(ALL) $(LIBRARIES) ## ruff, import contracts, tests without processes, Spark and worlds, a tenth of enumerations
 	@$(BIN)/python -m tests.suite --quick $(ARGS)
 
 check: $(ALL) ## what CI runs: make test with all of the enumerations; then tests of the compiled hot path
@@ -85,6 +85,9 @@ torture: $(ALL) ## KILLS=N times kill -9 with segments so small that any phase i
 owners: $(ALL) ## kill readers by grants and their daemon over a million records: one owner a partition
 	$(BIN)/python -m bench.owners $(ARGS)
 
+sharing: $(ALL) ## two Spark queries and two services in one group: scaled, drained, killed, held; each record once
+	$(BIN)/python -m bench.sharing $(ARGS)
+
 mutants: $(ALL) ## put deliberate bugs into copies of the code: each must be found
 	$(BIN)/python -m tests.mutants $(ARGS)
 
@@ -102,6 +105,10 @@ balanced: $(ALL) ## other clients with group.protocol=consumer at an Apache Kafk
 
 outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)
+
+nodes: $(ALL) ## three musterd over the log of three Apache Kafka brokers, killed, stopped and asleep; 10 minutes
+	$(BIN)/python -m interop.shared_log
+	$(BIN)/python -m interop.nodes $(ARGS)
 
 faults: $(ALL) ## disks and networks that fail for real: loop devices, namespaces; 6 minutes, root; ARGS="freezes" chooses
 	$(BIN)/python -m bench.faults $(ARGS)

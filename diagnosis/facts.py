@@ -22,6 +22,8 @@ _UNKNOWN_IF_NEGATIVE: Final = frozenset(
         "generation_id",
         "target_epoch",
         "revoking_ms",
+        "hold_left_ms",
+        "reported_ago_ms",
     }
 )
 """Fields whose messages have -1 where nothing is known."""

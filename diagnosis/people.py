@@ -8,7 +8,13 @@ from protocol.messages.groups import DescribedGroup, DescribedMember
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 _NAMED = 3
 """Members named in one sentence."""
-_PHASES: Mapping[str, str] = {"delay": "waits for more members", "join": "join", "sync": "sync", "revoke": "revocation"}
+_PHASES: Mapping[str, str] = {
+    "delay": "waits for more members",
+    "hold": "a rebalance is held",
+    "join": "join",
+    "sync": "sync",
+    "revoke": "revocation",
+}
 
 
 def duration(ms: int) -> str:
@@ -55,6 +61,22 @@ def phase(group: DescribedGroup) -> str | None:
     whose = "" if limit is None else f" by the rebalance timeout of {client_of(limit)}"
     left = f", at most {duration(group.phase_left_ms)} more{whose}"
     return f"{_PHASES[group.phase]} for {duration(group.phase_ms)}{left}"
+
+
+def hold(group: DescribedGroup) -> str | None:
+    """Say what ends the hold on the group; None if it is not held."""
+    if group.hold_left_ms < 0:
+        return None
+    time_left = f"{duration(group.hold_left_ms)} more"
+    if not group.hold_until_members:
+        return time_left
+    return f"{time_left}, or until {group.hold_until_members} members have come; {group.hold_joined} have"
+
+
+def standstill(group: DescribedGroup) -> list[tuple[str, str]]:
+    """Say what the group waits for, each with its title; nothing if it waits for nothing."""
+    said = {"Phase": phase(group), "Waiting for": waiting_for(group), "Held": hold(group)}
+    return [(title, sentence) for title, sentence in said.items() if sentence]
 
 
 def waiting_for(group: DescribedGroup) -> str | None:
