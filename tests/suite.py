@@ -30,7 +30,7 @@ LINT = {
 MYPY = ["nice", str(BIN / "mypy")]  # tests have deadlines, and it has none
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
-LEFT_OUT = ("simulation", "spark")
+LEFT_OUT = ("interop", "simulation", "spark")
 """Folders besides the edges that a quick run has no time for."""
 EDGES = [*PYTEST, "-n", str(2 * CORES), "--no-loadscope-reorder", "tests/edges"]  # its conftest puts slow ones first
 FOLDERS = [

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import structlog
@@ -54,7 +54,8 @@ WATCH_EVERY_S = 10.0
 _LIMITS = HttpLimits()
 
 OPENAPI: Final = HttpRoute("/openapi.json", object, "This document.", {"type": "object"})
-DOCUMENT: Final = web.AppKey("DOCUMENT", dict)
+DOCUMENT: Final[web.AppKey[Callable[[], Json]]] = web.AppKey("DOCUMENT")
+"""Makes the OpenAPI document, or returns the one made before: it takes longer than the rest of the application."""
 _METRICS_ROUTE: Final = HttpRoute("/metrics", object, "Metrics for Prometheus.", {"type": "string"}, media="text/plain")
 _SHORT = frozenset(route.path for route in (*BALANCED_ROUTES, *ORDERS))
 """Pages whose refusals say `err` and `msg` as well (docs/spec/client-balanced-groups.md#15.3)."""
@@ -117,7 +118,8 @@ def make_app(
     app.cleanup_ctx.append(_compiling(console))
     events = EventPages(queries, feed, is_still_in=None if entrance is None else entrance.is_still_in)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
-    described = app[DOCUMENT] = document(routes, __version__, wants_logins=entrance is not None)
+    described: Callable[[], Json] = cache(partial(document, routes, __version__, wants_logins=entrance is not None))
+    app[DOCUMENT] = described
     app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
     for route, handler in (*rows, (OPENAPI, _openapi(described))):
         app.router.add_route(route.method, route.path, _checked(route, handler))
@@ -309,9 +311,9 @@ def _posted(pages: SurgeryPages, route: HttpRoute) -> Handler:
     return handle
 
 
-def _openapi(described: Json) -> Handler:
+def _openapi(described: Callable[[], Json]) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        return answer_json(described)
+        return answer_json(described())
 
     return handle
 

@@ -18,7 +18,7 @@ async def _nobody(message: Message) -> Message:
 @cache
 def described() -> dict[str, Any]:
     """Return the document, in which an object has no field that is not described."""
-    found: dict[str, Any] = _strict(make_app(_nobody)[DOCUMENT])
+    found: dict[str, Any] = _strict(make_app(_nobody)[DOCUMENT]())
     return found
 
 

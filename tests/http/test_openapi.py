@@ -28,7 +28,7 @@ async def test_the_document_is_valid_and_names_each_operation_once(
     operations = [one for path in document["paths"].values() for one in path.values()]
     assert len({one["operationId"] for one in operations}) == len(operations)
     assert all(one["summary"].endswith(".") for one in operations)
-    with_logins = make_app(coordinator.ask, authenticator=Calls(lambda _event: None))[DOCUMENT]
+    with_logins = make_app(coordinator.ask, authenticator=Calls(lambda _event: None))[DOCUMENT]()
     validate(with_logins)
     assert "401" in with_logins["paths"]["/v1/groups"]["get"]["responses"]
     assert {"post"} == with_logins["paths"]["/console/login"].keys()
