@@ -18,5 +18,9 @@ class Drained(Exception):
         )
 
 
+class NoSuchGroup(Exception):
+    """Raised if a group that is named does not exist."""
+
+
 class NoSuchTopic(Exception):
     """Raised if a topic does not exist, or none matches the pattern."""

@@ -26,6 +26,9 @@ from pyspark_muster.options import Options
 from pyspark_muster.reader import GroupReader
 from pyspark_muster.standalone.reader import StandaloneReader
 from pyspark_muster.synonyms import in_our_names
+from pyspark_muster.tables.columns import ddl
+from pyspark_muster.tables.options import TableOptions, names_table
+from pyspark_muster.tables.reader import TableReader
 from pyspark_muster.writing.options import SinkOptions
 from pyspark_muster.writing.writer import TopicStreamWriter, TopicWriter
 
@@ -46,25 +49,32 @@ WITH_HEADERS = StructType([*SCHEMA.fields, StructField("headers", ArrayType(_HEA
 
 
 class MusterDataSource(DataSource):
-    """`format("muster")`. A wrong option of a source fails at `load()`, before anything connects: with a group the
-    options are those of a stream, without those of a batch or of a stream without one. A sink's fail before the first
-    row is written.
+    """`format("muster")`, of records or of a table. A wrong option of a source fails at `load()`, before anything
+    connects: with a group the options are those of a stream, without those of a batch or of a stream without one. A
+    sink's fail before the first row is written.
     """
 
     @classmethod
     def name(cls) -> str:
         return "muster"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
+        if names_table(self.options):
+            return ddl(self._table_options().table)
         options = self._group_options() if self._has_group() else self._options_without_group().shared
         return WITH_HEADERS if options.include_headers else SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        if names_table(self.options):
+            table = self._table_options().table
+            raise OptionError(f"the option 'table' is {table!r}: a table is a batch, use `spark.read`")
         if self._has_group():
             return GroupReader(self._group_options())
         return StandaloneReader(self._batch_options(is_stream=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if names_table(self.options):
+            return TableReader(self._table_options())
         return BatchReader(self._batch_options(is_stream=False))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -75,6 +85,9 @@ class MusterDataSource(DataSource):
 
     def _has_group(self) -> bool:
         return any(name.lower() == "group" for name in in_our_names(self.options, latest=False))
+
+    def _table_options(self) -> TableOptions:
+        return TableOptions.parse(self.options, os.environ)
 
     def _group_options(self) -> Options:
         return Options.parse(in_our_names(self.options, latest=True), os.environ)

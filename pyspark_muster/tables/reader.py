@@ -1,0 +1,65 @@
+"""`spark.read.format("muster").option("table", ...)`: lists the groups on the driver, asks for rows on executors."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from muster.cli.asking import list_groups
+from protocol.messages.groups import ListedGroup
+from pyspark_muster.errors import NoSuchGroup
+from pyspark_muster.tables.options import TableOptions
+from pyspark_muster.tables.rows import UNLISTED, commit_rows, group_rows, note_rows
+
+GROUPS_A_TASK: Final = 250
+
+
+class TablePartition(InputPartition):
+    """Rows of some groups."""
+
+    def __init__(self, options: TableOptions, groups: Sequence[ListedGroup], read_at_ms: int) -> None:
+        super().__init__(f"{options.table} of {len(groups)} groups")
+        self.options = options
+        self.groups = tuple(groups)
+        self.read_at_ms = read_at_ms
+
+
+class TableReader(DataSourceReader):
+    """Reads a table once."""
+
+    def __init__(self, options: TableOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks. Raises `NoSuchGroup`, the client's errors."""
+        with self._options.connect() as cluster:
+            listed = list_groups(cluster)
+        return plan_tasks(self._options, listed, int(time.time() * 1_000))
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        assert isinstance(partition, TablePartition)
+        options, groups = partition.options, partition.groups
+        with options.connect() as cluster:
+            match options.table:
+                case "commits":
+                    yield from commit_rows(cluster, groups, partition.read_at_ms, is_native=options.is_native)
+                case "groups":
+                    yield from group_rows(cluster, groups, partition.read_at_ms)
+                case "notes":
+                    yield from note_rows(cluster, groups, options.since_ms)
+
+
+def plan_tasks(options: TableOptions, listed: Sequence[ListedGroup], read_at_ms: int) -> list[InputPartition]:
+    """Return the tasks for the listed groups, or those of them that are wanted. The notes of a group outlive it, so a
+    named one is asked for, listed or not. Raises `NoSuchGroup`.
+    """
+    wanted = list(listed)
+    if options.groups:
+        known = {group.group_id: group for group in listed}
+        missing = [group_id for group_id in options.groups if group_id not in known]
+        if missing and options.table != "notes":
+            raise NoSuchGroup(f"the option 'groups' names {', '.join(map(repr, missing))}: there is no such group")
+        wanted = [known.get(group_id) or ListedGroup(group_id, "", UNLISTED) for group_id in options.groups]
+    starts = range(0, len(wanted), GROUPS_A_TASK)
+    return [TablePartition(options, wanted[at : at + GROUPS_A_TASK], read_at_ms) for at in starts]
