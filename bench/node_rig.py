@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from coordinator.clock import Moment
 from coordinator.config.config import Config
@@ -39,19 +39,20 @@ M = TypeVar("M", bound=Message)
 class Rig:
     """A node with a group, its only member and a connection of Kafka's protocol for each number."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self._disk = OsDisk()
         store = LogStore(self._disk, str(folder / "data"), StoreLimits())
         store.open()
         self._now_ms = self._call = self._answered = 0
         self._replied: dict[int, Message] = {}
-        self.node = Node(Config(group_initial_rebalance_delay_ms=0), store, RandomIds(), {}, self._moment())
+        config = Config(group_initial_rebalance_delay_ms=0, **settings)
+        self.node = Node(config, store, RandomIds(), {}, self._moment())
         while not self.node.is_loaded:
             self._step(Woke())
         self._ask(CreateTopics((CreatableTopic(TOPIC, _PARTITIONS),)), CreateTopicsReply)
-        self.members = [self.join(number) for number in range(CONNECTIONS)]
         for number in range(CONNECTIONS):
             self.open(number)
+        self.members = [self.join(number) for number in range(CONNECTIONS)]
 
     def _moment(self) -> Moment:
         return Moment(self._now_ms, 1_700_000_000_000 + self._now_ms)
@@ -83,6 +84,10 @@ class Rig:
         assert isinstance(reply, kind), reply
         return reply
 
+    def ask_of(self, number: int, message: Message, kind: type[M]) -> M:
+        """Ask for the member of that number: from inside the process."""
+        return self._ask(message, kind)
+
     def open(self, number: int) -> None:
         """Open a connection of Kafka's protocol."""
         self._step(Opened(number, "kafka", f"127.0.{number >> 8 & 255}.{number & 255}", peer_port=40_000 + number))
@@ -105,10 +110,10 @@ class Rig:
         """Make a group with one member."""
         group_id, offer = f"group-{number:04}", JoinProtocol("range", b"")
         join = JoinGroup(group_id, SESSION_MS, "", "consumer", (offer,), SESSION_MS, wants_member_id_first=False)
-        joined = self._ask(join, JoinGroupReply)
+        joined = self.ask_of(number, join, JoinGroupReply)
         given = (SyncGroupAssignment(joined.member_id, b"all"),)
         sync = SyncGroup(group_id, joined.generation_id, joined.member_id, None, "consumer", "range", given)
-        assert not self._ask(sync, SyncGroupReply).error_code
+        assert not self.ask_of(number, sync, SyncGroupReply).error_code
         return group_id, joined
 
     def round(self, frames: Sequence[bytearray]) -> float:

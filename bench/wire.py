@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import msgpack
 
+from bench.scram import MECHANISM, SaltedLogin
+
 
 class Refusal(Exception):
     """The server answered with an error."""
@@ -57,6 +59,12 @@ class Wire:
 
     def call(self, method: str, **params: Any) -> Any:
         return self.answer(self.send(method, **params))
+
+    def log_in(self, username: str, salted_password: bytes, nonce: str) -> None:
+        """Log in by SCRAM. Raises `Refusal`."""
+        login = SaltedLogin(username, salted_password, nonce)
+        challenge = self.call("Login", mechanism=MECHANISM, auth_bytes=login.first())
+        self.call("Login", mechanism=MECHANISM, auth_bytes=login.final(challenge["auth_bytes"]))
 
     def drain(self, seconds: float) -> None:
         """Take in what comes within this time, notifications above all."""
