@@ -1,4 +1,4 @@
-"""What logins and access rules cost: `python -m bench logins`.
+"""Cost of logins and access rules: `python -m bench logins`.
 
 The node alone serves the same requests without logins, with them, and with them and 10,000 ACLs: one round of each by
 turns, so that what else the machine does meets all three. Then a daemon is asked for 1,000 logins a second, and
@@ -115,7 +115,7 @@ def measure(options: Options) -> list[Sheet]:
     return [_alone(options), _stormed(options)]
 
 
-# -------------------------------------------------------------------------------------------------------- the node alone
+# ------------------------------------------------------------------------------------------------------- the node alone
 
 
 def _alone(options: Options) -> Sheet:

@@ -49,10 +49,12 @@ class MemberOwnership:
 
     def __init__(self, core: Core, serving: Serving) -> None:
         self._core = core
+        handlers = serving.handlers
         serving.handlers = {
             message: self._guarded(handler) if message in _ID_FIELDS else handler
-            for message, handler in serving.handlers.items()
+            for message, handler in handlers.items()
         }
+        serving.handlers[OffsetCommit] = self._commits(handlers[OffsetCommit], serving.handlers[OffsetCommit])
 
     def _guarded(self, handler: Handler) -> Handler:
         def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
@@ -70,14 +72,33 @@ class MemberOwnership:
 
         return serve
 
+    @staticmethod
+    def _commits(handler: Handler, guarded: Handler) -> Handler:
+        """Return a handler that serves a commit of a member that joined on this very connection, as nearly all have,
+        without looking further."""
+
+        def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
+            found = core.directory.get(message.group_id)
+            connection = core.connections.get(ref.connection)
+            if (
+                found is not None
+                and connection is not None
+                and found.kind is GroupKind.CLASSIC
+                and message.group_instance_id is None
+                and (member := found.classic.members.get(message.member_id)) is not None
+                and member.client is not None
+                and member.client is connection.client
+            ):
+                handler(core, ref, message, moment)
+            else:
+                guarded(core, ref, message, moment)
+
+        return serve
+
     def _refusal(self, connection: Connection, message: Any) -> ErrorCode:
         group = self._core.directory.get(message.group_id)
         if group is None:
             return ErrorCode.NONE
-        if type(message) is OffsetCommit and message.group_instance_id is None and group.kind is GroupKind.CLASSIC:
-            member = group.classic.members.get(message.member_id)
-            if member is None or (member.client is not None and member.client is connection.client):
-                return ErrorCode.NONE  # it joined on this very connection, as nearly all
         if not isinstance(message, LeaveGroup):
             instance_id = getattr(message, _INSTANCE_FIELDS.get(type(message), ""), None)
             return _code(group, connection, getattr(message, _ID_FIELDS[type(message)]), instance_id)
