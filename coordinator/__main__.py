@@ -108,6 +108,10 @@ def main() -> None:
 
 def _tool(name: str) -> Callable[[Sequence[str]], int]:
     """Return a command that reads a data folder."""
+    if sys.argv[1:3] == ["log", "move"]:
+        from coordinator.gateway.io.move import move_command
+
+        return lambda arguments: move_command.main(arguments[1:])
     from coordinator.tools import backup, log_command
 
     return backup.main if name == "backup" else log_command.main

@@ -86,6 +86,11 @@ class ClusterShard:
         """True while appends are taken and reads answered."""
         return self.claim is not None and not self._is_leaving
 
+    @property
+    def end(self) -> int:
+        """Offset behind what was acknowledged; the claim's own end before anything was."""
+        return self._expected
+
     def append(self, pairs: Sequence[Pair], now: BootMoment) -> int | None:
         """Append records; return the position at which they are durable, or None where the shard is not served."""
         self._see(now)

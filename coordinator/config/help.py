@@ -15,6 +15,7 @@ usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off]
                [--advertised KIND=HOST:PORT]... [--open-to-network] [--upstream HOST:PORT[,HOST:PORT]...]
                [--config FILE] [--set KEY=VALUE]... [--check] [--help] [--version]
        musterd log verify|dump DATA_FOLDER ...     reads a data folder, changes nothing (--help says more)
+       musterd log move cluster|local [--execute] ...  moves groups to a cluster's own log, or back (--help says more)
        musterd backup DATA_FOLDER TARGET           copies a data folder, in use or not, and verifies the copy
 
 Coordinates groups of stream readers: membership, partition ownership, durable offsets.

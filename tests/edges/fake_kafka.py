@@ -33,7 +33,7 @@ from protocol.messages.data import (
     ProduceReply,
     ProduceTopicReply,
 )
-from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from protocol.messages.groups import DescribeGroups, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, FindCoordinator, FindCoordinatorReply
 from protocol.messages.node import FoundCoordinator as Found
 from protocol.messages.topics import (
@@ -55,7 +55,7 @@ from tests.simulation.cluster.partition import Partition
 _DAY_MS = 86_400_000
 _SERVED: tuple[type[Message], ...] = (
     *(ApiVersions, Metadata, CreateTopics, DescribeConfigs, FindCoordinator, InitProducerId, Produce, Fetch),
-    *(JoinGroup, SyncGroup, Heartbeat, LeaveGroup),
+    *(JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups),
 )
 Place = tuple[str, int]
 

@@ -1,0 +1,160 @@
+"""EDGE: the cluster's side of a move: what its log has, claims of all shards at once, and whether a node lives."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from coordinator.cluster_log.events import ShardEvent
+from coordinator.cluster_log.log_move import LogSurvey, MovePhase, Records, ShardMove
+from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, BootMoment, ClusterLogSettings
+from coordinator.gateway.io.broker_client import RequestFailed
+from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.cluster.log_requests import LogRequests
+from coordinator.gateway.io.cluster.member import boot_ms
+from coordinator.gateway.io.move.data_folder import MoveRefused
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply
+from protocol.record_batch import CorruptBatch
+
+_PAUSE_S = 0.2
+
+
+class ClusterSide:
+    """Log of the cluster, by shards. `patience_s`: time without any progress, after which a move is given up."""
+
+    def __init__(self, link: ClusterLink, settings: ClusterLogSettings, patience_s: float = 60.0) -> None:
+        self._link = link
+        self._settings = settings
+        self._patience_s = patience_s
+        self._requests = LogRequests(link, OFFSETS_LOG_TOPIC, self._answer)
+        self._answered: list[tuple[int, ShardEvent]] = []
+        self._woken = asyncio.Event()
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self._requests.stop()
+        await self._link.stop()
+
+    # --- what there is ---
+
+    async def partitions(self) -> int:
+        """Return the number of shards in the cluster's log, 0 if it has no such topic. Raises RequestFailed."""
+        (topic,) = (await self._link.metadata(OFFSETS_LOG_TOPIC)).topics
+        if topic.error_code not in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}:
+            raise RequestFailed(f"topic {OFFSETS_LOG_TOPIC}: {topic.error_code.name}")
+        return len(topic.partitions)
+
+    async def check_unused(self, group: str) -> None:
+        """Raises MoveRefused while the nodes' group has members, RequestFailed if it cannot be told."""
+        until_s = time.monotonic() + self._patience_s
+        while True:
+            error = await self._members_of(group)
+            if error is ErrorCode.NONE:
+                return
+            if not error.retriable or time.monotonic() > until_s:
+                raise RequestFailed(f"who is in the group {group} is not told: {error.name}")
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _members_of(self, group: str) -> ErrorCode:
+        found = await self._link.ask(FindCoordinator((group,)), FindCoordinatorReply)
+        coordinator = found.coordinators[0]
+        if coordinator.error_code is not ErrorCode.NONE:
+            return coordinator.error_code
+        address = coordinator.host, coordinator.port
+        reply = await self._link.ask_at(address, DescribeGroups((group,), absent_is_error=False), DescribeGroupsReply)
+        described = reply.groups[0]
+        if described.members:
+            raise MoveRefused(
+                f"the group {group} has {len(described.members)} members: stop every node first; one that was killed "
+                "counts until its session has ended"
+            )
+        is_absent = described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.NONE if is_absent else described.error_code
+
+    async def survey(self, shards: int) -> list[Records]:
+        """Return the records of each shard, without a claim. Raises MoveRefused."""
+        surveys = [LogSurvey(index, self._settings) for index in range(shards)]
+        await self._run(surveys, lambda: [one for one in surveys if not one.is_done])
+        return [one.records for one in surveys]
+
+    # --- moves ---
+
+    async def write(self, wanted: Sequence[Mapping[bytes, bytes]]) -> int:
+        """Claim each shard, write what it lacks of these records, and read it back. Return how many were written.
+        Raises MoveRefused."""
+        moves = [ShardMove(index, self._settings, _now(), records) for index, records in enumerate(wanted)]
+        await self._settle(moves)
+        return sum(one.written for one in moves)
+
+    async def take(self, shards: int) -> list[ShardMove]:
+        """Claim each shard and read it. Raises MoveRefused."""
+        moves = [ShardMove(index, self._settings, _now(), None) for index in range(shards)]
+        await self._settle(moves)
+        return moves
+
+    async def confirm(self, moves: Sequence[ShardMove]) -> None:
+        """See to it that no shard was claimed since `take`. Raises MoveRefused."""
+        for one in moves:
+            one.confirm(_now())
+        await self._settle(moves)
+
+    async def _settle(self, moves: Sequence[ShardMove]) -> None:
+        def unsettled() -> list[ShardMove]:
+            for one in moves:
+                if one.phase is MovePhase.FAILED:
+                    raise MoveRefused(f"shard {one.index}: {one.reason}")
+            return [one for one in moves if not one.is_settled]
+
+        try:
+            await self._run(moves, unsettled)
+        except TimeoutError:
+            (stuck, *_) = unsettled()
+            raise MoveRefused(
+                f"shard {stuck.index} is still {stuck.phase.value}: {stuck.problem or 'no broker answers'}"
+            ) from None
+
+    async def _run(
+        self, parts: Sequence[LogSurvey] | Sequence[ShardMove], left: Callable[[], Sequence[LogSurvey | ShardMove]]
+    ) -> None:
+        """Carry requests and answers until nothing is left. Raises MoveRefused, and TimeoutError after so long without
+        progress."""
+        progress, since_s = len(parts), time.monotonic()
+        self._answered.clear()
+        while True:
+            for part in parts:
+                for request in part.take_effects(_now()):
+                    self._requests.send(request)
+            open_ = left()
+            if not open_:
+                return
+            if len(open_) < progress:
+                progress, since_s = len(open_), time.monotonic()
+            if time.monotonic() - since_s > self._patience_s:
+                raise TimeoutError("no broker answers")
+            due_ms = min(part.next_deadline_ms for part in open_)
+            self._woken.clear()
+            if not self._answered:
+                await _wait(self._woken, min(max(due_ms - boot_ms(), 1), 1_000) / 1_000)
+            answered, self._answered = self._answered, []
+            for shard, event in answered:
+                try:
+                    parts[shard].happen(event, _now())
+                except CorruptBatch as damaged:
+                    raise MoveRefused(f"shard {shard} in the cluster cannot be read: {damaged}") from None
+
+    def _answer(self, shard: int, event: ShardEvent) -> None:
+        self._answered.append((shard, event))
+        self._woken.set()
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def _now() -> BootMoment:
+    return BootMoment(boot_ms(), time.time_ns() // 1_000_000)
