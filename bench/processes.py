@@ -44,8 +44,9 @@ class ServerProcess:
         self.addresses: dict[str, tuple[str, int]] = {}
         for word in line.split()[1:]:
             kind, _, address = word.partition("=")
-            host, _, port = address.rpartition(":")
-            self.addresses[kind] = (host, int(port))
+            host, is_address, port = address.rpartition(":")
+            if is_address:  # `tls=kafka` is none
+                self.addresses[kind] = (host, int(port))
         self.native = self.addresses["native"]
 
     def __enter__(self) -> Self:

@@ -53,6 +53,10 @@ class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compressions: tuple[str, ...] = ("none",)
     capabilities: tuple[str, ...] = ()
     driven: tuple[str, ...] = ()
+    mechanisms: tuple[str, ...] = ()
+    """Mechanisms of SASL by which its `member` logs in."""
+    reauthenticates: bool = True
+    """Whether it logs in again on its connection before a login ends (KIP-368), or else connects anew."""
 
     def offers(self, capability: str) -> bool:
         return capability in self.capabilities or capability in self.driven

@@ -1,7 +1,7 @@
 """Requests of the harness itself, through confluent-kafka: to prepare a story, and to check its results."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -15,11 +15,10 @@ _TIMEOUT_S = 15.0
 class Judge:
     """A client we know, on the server under test. Every call raises Failed when the server does not answer it."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: Mapping[str, str] | None = None) -> None:
         self.bootstrap = bootstrap
-        self._admin = AdminClient(
-            {"bootstrap.servers": bootstrap, "log_level": 0}
-        )  # a server that is killed is no news
+        self._server = {"bootstrap.servers": bootstrap, **(security or {})}
+        self._admin = AdminClient({**self._server, "log_level": 0})  # a server that is killed is no news
 
     def create(self, topic: str, partitions: int) -> None:
         """Returns once the topic is there and every partition has its leader."""
@@ -35,7 +34,15 @@ class Judge:
 
     def produce(self, topic: str, records: Sequence[tuple[int, str]]) -> None:
         """Writes (partition, value) pairs; returns once all are acknowledged."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        self.send(self.producer(), topic, records)
+
+    def producer(self) -> Producer:
+        """Return a producer that can be used again."""
+        return Producer({**self._server, "acks": "all"})
+
+    @staticmethod
+    def send(producer: Producer, topic: str, records: Sequence[tuple[int, str]]) -> None:
+        """Write (partition, value) pairs, and return once all are acknowledged."""
         errors: list[object] = []
         for partition, value in records:
             producer.produce(
@@ -127,7 +134,7 @@ class Judge:
     def _consumer(self, group: str) -> Consumer:
         return Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self._server,
                 "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

@@ -1,10 +1,13 @@
 """For programs written in Python: arguments in, one line out, as the README asks of every program."""
 
 import argparse
+import base64
 import json
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -47,3 +50,34 @@ def until(holds: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None
     while not holds():
         check(time.monotonic() < ends, f"{what}: not within {timeout_s:.0f} s")
         time.sleep(0.2)
+
+
+TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+OAUTHBEARER = "OAUTHBEARER"
+
+
+def security(path: str | None) -> dict[str, str]:
+    """Return the settings of a file with a `key=value` on each line, by librdkafka's names; none without a file."""
+    lines = Path(path).read_text().splitlines() if path else []
+    return {key: value for key, _, value in (line.partition("=") for line in lines)}
+
+
+def fetch_token(settings: Mapping[str, str]) -> str:
+    """Return a token of the identity provider, for clients that leave that to the application."""
+    name = f"{settings['sasl.username']}:{settings['sasl.password']}"
+    headers = {"Authorization": f"Basic {base64.b64encode(name.encode()).decode()}"}
+    request = urllib.request.Request(settings[TOKEN_ENDPOINT], b"grant_type=client_credentials", headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return str(json.load(answer)["access_token"])
+
+
+def python_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a login by the names of aiokafka and kafka-python, without those of TLS and tokens."""
+    names = {
+        "security.protocol": "security_protocol",
+        "sasl.mechanism": "sasl_mechanism",
+        "sasl.username": "sasl_plain_username",
+        "sasl.password": "sasl_plain_password",
+    }
+    is_by_token = given.get("sasl.mechanism") == OAUTHBEARER
+    return {name: given[key] for key, name in names.items() if key in given and not (is_by_token and "plain" in name)}

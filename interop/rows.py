@@ -61,7 +61,7 @@ def staged(built: Program, companion: Program, server: Server, what: str, work: 
     word = f"{built.folder.name}-{what}-{secrets.token_hex(3)}".replace("_", "-")
     logs = work / "logs" / word
     logs.mkdir(parents=True)
-    return Stage(built, companion, server, Judge(server.bootstrap), f"t-{word}", f"g-{word}", logs)
+    return Stage(built, companion, server, Judge(server.bootstrap, server.security), f"t-{word}", f"g-{word}", logs)
 
 
 def tried(capability: str, story: Callable[[], str]) -> Result:

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,9 @@ from bench.processes import ServerProcess
 
 class Server:
     """Someone else's server: an address, and nothing we may do to it."""
+
+    security: Mapping[str, str] = {}
+    """Settings with which the harness itself logs in, by librdkafka's names."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -26,6 +29,9 @@ class Server:
 
 class Musterd(Server):
     """A fresh musterd with its data in a folder, at one address for as long as it lives."""
+
+    http = "off"
+    """Address of the HTTP listener."""
 
     def __init__(self, folder: Path, *settings: str) -> None:
         self._folder = folder
@@ -58,6 +64,11 @@ class Musterd(Server):
         return f"{host}:{port}"
 
     @property
+    def http_port(self) -> int:
+        """Port of the HTTP listener, where there is one."""
+        return self._process.addresses["http"][1]
+
+    @property
     def cpu_s(self) -> float:
         """Seconds of processor it has used since it was started last."""
         return self._process.cpu_s()
@@ -86,7 +97,7 @@ class Musterd(Server):
             address,
             *self._settings,
         ]
-        command += ["--native", native, "--http", "off", "--set", "group.initial.rebalance.delay.ms=200"]
+        command += ["--native", native, "--http", self.http, "--set", "group.initial.rebalance.delay.ms=200"]
         return ServerProcess(["sh", "-c", 'exec "$@" 2>>"$0"', str(self._folder / "musterd.log"), *command])
 
 

@@ -11,6 +11,7 @@ from interop import __main__ as whole
 from interop import beside
 from interop.catalogue import Client
 from interop.consumer import playing
+from interop.logins import playing as logins
 from interop.ours.parts import Choice
 from interop.server import Server
 from interop.table import Result, Row, Verdict
@@ -26,10 +27,12 @@ class Ran:
         ours: list[str],
         in_front: tuple[str, ...] = (),
         balanced: tuple[str, ...] = (),
+        refused: tuple[str, ...] = (),
     ) -> None:
         self.ours: list[tuple[Choice, bool]] = []
         self.in_front: list[beside.Choice] = []
         self.balanced: list[tuple[playing.Choice, bool]] = []
+        self.logins: list[tuple[logins.Choice, bool]] = []
 
         @contextmanager
         def serving(bootstrap: str | None, _work: Path) -> Iterator[Server]:
@@ -47,7 +50,12 @@ class Ran:
             self.balanced.append((choice, write))
             return list(balanced)
 
+        def run_logins(choice: logins.Choice, _work: Path, *, write: bool) -> list[str]:
+            self.logins.append((choice, write))
+            return list(refused)
+
         monkeypatch.setattr(beside, "run", run_in_front)
+        monkeypatch.setattr(logins, "run", run_logins)
         monkeypatch.setattr(playing, "run", run_balanced)
         monkeypatch.setattr(whole, "serving", serving)
         monkeypatch.setattr(whole, "row", lambda *_: Row(CLIENT, (Result("configs", verdict),)))
@@ -65,6 +73,7 @@ def test_all_clients_are_followed_by_all_that_is_tried_with_our_own(monkeypatch:
     assert ran.ours == [(Choice(), False)]
     assert ran.in_front == [beside.Choice()]
     assert ran.balanced == [(playing.Choice(), False)]
+    assert ran.logins == [(logins.Choice(), False)]
 
 
 @pytest.mark.parametrize("arguments", [("kcat",), ("--only", "configs"), ("--bootstrap", "elsewhere:1")])
@@ -74,6 +83,7 @@ def test_a_choice_is_all_that_is_run(monkeypatch: pytest.MonkeyPatch, arguments:
     assert ran.ours == []
     assert ran.in_front == []
     assert ran.balanced == []
+    assert ran.logins == []
 
 
 def test_a_failure_in_any_part_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +91,7 @@ def test_a_failure_in_any_part_is_told_to_the_shell(monkeypatch: pytest.MonkeyPa
     assert Ran(monkeypatch, Verdict.PASSED, ["mixed with java: lost"])() == 1
     assert Ran(monkeypatch, Verdict.PASSED, [], ("connected to the broker itself: java",))() == 1
     assert Ran(monkeypatch, Verdict.PASSED, [], (), ("java, upgrade: not in time",))() == 1
+    assert Ran(monkeypatch, Verdict.PASSED, [], (), (), ("java SASL_SSL PLAIN, joins: not in time",))() == 1
 
 
 def test_a_client_nobody_has_is_a_mistake_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from interop.consumer.librdkafka import consumer_groups
-from interop.program import answer
+from interop.program import OAUTHBEARER, answer, security
 
 _ADMIN = "admin_consumer_groups"
 
@@ -25,7 +25,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", choices=("produce", "member"))
-    for name in ("bootstrap", "topic", "group", "assignor", "instance", "protocol", "pattern"):
+    for name in ("bootstrap", "topic", "group", "assignor", "instance", "protocol", "pattern", "security"):
         parser.add_argument(f"--{name}")
     for name in ("count", "partitions", "limit", "session-timeout-ms"):
         parser.add_argument(f"--{name}", type=int)
@@ -33,6 +33,16 @@ def _options() -> argparse.Namespace:
     for name in ("idempotent", "commit"):
         parser.add_argument(f"--{name}", action="store_true")
     return parser.parse_args()
+
+
+def _security(path: str | None) -> dict[str, str]:
+    """Return the settings of the file, with librdkafka's own way to a token."""
+    settings = security(path)
+    if settings.get("sasl.mechanism") == OAUTHBEARER:
+        settings["sasl.oauthbearer.method"] = "oidc"
+        settings["sasl.oauthbearer.client.id"] = settings.pop("sasl.username")
+        settings["sasl.oauthbearer.client.secret"] = settings.pop("sasl.password")
+    return settings
 
 
 def _produce(options: argparse.Namespace) -> int:
@@ -76,6 +86,7 @@ class _Member:
             "group.id": options.group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            **_security(options.security),
         }
         if is_balanced:
             settings["group.protocol"] = "consumer"

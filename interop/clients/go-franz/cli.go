@@ -22,6 +22,7 @@ type arguments struct {
 	compression, assignor   string
 	instance                string
 	protocol, pattern       string
+	security                string
 	count, partitions       int
 	limit                   int
 	idempotent, commits     bool
@@ -64,6 +65,7 @@ func parsed(words []string) arguments {
 	flags.StringVar(&given.instance, "instance", "", "")
 	flags.StringVar(&given.protocol, "protocol", "classic", "")
 	flags.StringVar(&given.pattern, "pattern", "", "a regular expression in place of the topic")
+	flags.StringVar(&given.security, "security", "", "a file with key=value lines of a login")
 	flags.IntVar(&given.count, "count", 0, "")
 	flags.IntVar(&given.partitions, "partitions", 1, "")
 	flags.IntVar(&given.limit, "limit", 0, "")

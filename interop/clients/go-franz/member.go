@@ -45,6 +45,11 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 		kgo.OnPartitionsLost(lost),
 	}
 	options = append(options, topics...)
+	secured, err := security(given)
+	if err != nil {
+		return err
+	}
+	options = append(options, secured...)
 	if given.protocol == "consumer" {
 		balancer = kgo.StickyBalancer()
 		if given.assignor == "range" {

@@ -36,6 +36,9 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 	if err != nil {
 		return err
 	}
+	if err := secure(config, given.security); err != nil {
+		return err
+	}
 	strategy := sarama.NewBalanceStrategyRange()
 	if given.assignor == "cooperative-sticky" {
 		strategy = sarama.NewBalanceStrategyCooperativeSticky()

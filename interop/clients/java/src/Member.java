@@ -64,7 +64,7 @@ final class Member implements ConsumerRebalanceListener {
     }
 
     static KafkaConsumer<String, String> consumer(Main.Options options) {
-        Map<String, Object> settings = new HashMap<>();
+        Map<String, Object> settings = Security.settings(options);
         settings.put("bootstrap.servers", options.get("bootstrap"));
         settings.put("group.id", options.get("group"));
         settings.put("enable.auto.commit", false);

@@ -1,0 +1,1 @@
+"""Logins of other people's clients, by every mechanism, with and without TLS."""
