@@ -284,8 +284,9 @@ class Logins:
         except LoginRejected as failed:
             self._fail(state, str(failed), moment)
             return
-        if state.sasl.refusal:  # it counts, whether the client hears of it or not
+        if state.sasl.refusal:  # it counts and is told, whether the client ends the login or not (aiokafka does not)
             self._failed.add(state.connection.peer_host, moment.monotonic_ms)
+            self._tell(state.ref, state.connection.peer_host, state.sasl.username, state.sasl.refusal, moment)
         self._answer(state, answer, moment)
 
     # ------------------------------------------------------------------------------------------------------------- ends
@@ -330,9 +331,10 @@ class Logins:
     def _refuse(self, state: _State, ref: RequestRef, reply: Message | None, why: str, moment: Moment) -> None:
         """Answer after the delay, counted from the request, and close the connection. Without a reply it is only
         closed: clients try again, where they give up after a refusal."""
-        user = "" if state.sasl is None else state.sasl.username
-        state.stage, state.sasl = Stage.FAILED, None
-        self.refuse_later(ref, reply, state.connection.peer_host, user, why, state.received_ms, moment)
+        sasl, state.stage, state.sasl = state.sasl, Stage.FAILED, None
+        if sasl is None or not sasl.refusal:  # of a token it was told when that was checked
+            self._tell(ref, state.connection.peer_host, "" if sasl is None else sasl.username, why, moment)
+        self._answer_later(ref, reply, state.received_ms, moment)
 
     def is_limited(self, host: str, moment: Moment) -> bool:
         """Return whether logins from the address are not looked at now."""
@@ -348,13 +350,20 @@ class Logins:
     def refuse_later(
         self, ref: RequestRef, reply: Message | None, host: str, user: str, why: str, received_ms: int, moment: Moment
     ) -> None:
-        """Answer a failed login after the delay, which counts from its request."""
+        """Tell of a failed login, and answer it after the delay, which counts from its request."""
+        self._tell(ref, host, user, why, moment)
+        self._answer_later(ref, reply, received_ms, moment)
+
+    def _tell(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
+        """Count a failed login, and tell the log and the audit log."""
         self._core.count("logins_failed")
         about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
         self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
             shown = f" as {user[:200]!r}" if user else ""
             self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
+
+    def _answer_later(self, ref: RequestRef, reply: Message | None, received_ms: int, moment: Moment) -> None:
         deadline_ms = max(received_ms + self._delay_ms, moment.monotonic_ms)
         due = LoginRefusalDue(ref.connection, ref, reply)
         self._core.purgatory.try_complete_else_watch(DelayedLoginRefusal(due, deadline_ms))

@@ -119,6 +119,23 @@ def test_a_client_that_does_not_end_a_refused_login_is_limited_all_the_same(desk
     assert not show(Peer(desk, 1_000), of_alice()) and not desk.checks
 
 
+def test_a_refused_token_is_told_once_whether_the_client_ends_its_login_or_not(desk: AuditedDesk) -> None:
+    peer = Peer(desk, 1)
+    show(peer, "no.token")
+    desk.end_check()
+    (line,) = desk.told()
+    assert line["event"] == "login failed" and line["why"]
+    assert desk.node.core.counters["logins_failed"] == 1
+    peer.heard()
+    assert not peer.ask((ListGroups(), 4)) and "before the login is done" in desk.closed[1]
+    ending = Peer(desk, 2)
+    show(ending, "no.token")
+    desk.end_check()
+    ending.ask((SaslAuthenticate(b"\x01"), 2))
+    desk.wait(DELAY_MS)
+    assert desk.node.core.counters["logins_failed"] == 2
+
+
 def test_after_a_refusal_another_token_does_not_help(desk: AuditedDesk) -> None:
     peer = Peer(desk, 1)
     show(peer, "no.token")
