@@ -6,7 +6,7 @@ rebalances, where a member sends two requests; `load.py` is for what is sent all
 
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgpack
@@ -24,13 +24,14 @@ _METADATA = bytes(32)
 class CrowdMember:
     """`synced` is the generation whose assignment it has."""
 
-    __slots__ = ("asked", "generation_id", "group", "line", "member_id", "rejoins", "synced", "unpacker")
+    __slots__ = ("asked", "assignment", "generation_id", "group", "line", "member_id", "rejoins", "synced", "unpacker")
 
     def __init__(self, line: Line, group: "CrowdGroup") -> None:
         self.line = line
         self.group = group
         self.member_id = ""
         self.generation_id = -1
+        self.assignment = b""
         self.synced = -1
         self.asked: int | None = None
         self.rejoins = False
@@ -43,6 +44,8 @@ class CrowdGroup:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.members: list[CrowdMember] = []
+        self.decided: set[bytes] = set()
+        """Assignments that the leader decided on."""
         self.generation_id = -1
         self.synced = 0
         self.last_join_sent = 0.0
@@ -56,8 +59,18 @@ class CrowdGroup:
 class Crowd:
     """All members of all groups on one server."""
 
-    def __init__(self, address: tuple[str, int], session_timeout_ms: int = 300_000) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        session_timeout_ms: int = 300_000,
+        *,
+        protocol_of: Callable[[str], bytes] = lambda group_id: _METADATA,
+        assigned: Callable[[str, int], bytes] = lambda group_id, place: _ASSIGNMENT,
+    ) -> None:
+        """`protocol_of` says what the members of a group offer, `assigned` what the leader gives to each place of the
+        group."""
         self.address = address
+        self._protocol_of, self._assigned = protocol_of, assigned
         self.session_timeout_ms = session_timeout_ms
         self.members: list[CrowdMember] = []
         self.groups: dict[str, CrowdGroup] = {}
@@ -123,7 +136,7 @@ class Crowd:
             "rebalance_timeout_ms": 60_000,
             "member_id": member.member_id,
             "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": _METADATA}],
+            "protocols": [{"name": "range", "metadata": self._protocol_of(member.group.group_id)}],
             "wants_member_id_first": False,
         }
         member.rejoins = False
@@ -166,9 +179,15 @@ class Crowd:
             self._again(member, error)
             return
         member.member_id, member.generation_id = joined["member_id"], joined["generation_id"]
-        assignments = [{"member_id": other["member_id"], "assignment": _ASSIGNMENT} for other in joined["members"]]
+        group_id = member.group.group_id
+        assignments = [
+            {"member_id": other["member_id"], "assignment": self._assigned(group_id, place)}
+            for place, other in enumerate(joined["members"])
+        ]
+        if assignments:
+            member.group.decided = {one["assignment"] for one in assignments}
         params = {
-            "group_id": member.group.group_id,
+            "group_id": group_id,
             "generation_id": member.generation_id,
             "member_id": member.member_id,
             "assignments": assignments,
@@ -180,9 +199,10 @@ class Crowd:
         if error is not None:
             self._again(member, error)
             return
-        if synced["assignment"] != _ASSIGNMENT:
-            raise UnexpectedReply("a member's assignment is not what its leader decided")
         group = member.group
+        if synced["assignment"] not in group.decided:
+            raise UnexpectedReply("a member's assignment is not what its leader decided")
+        member.assignment = synced["assignment"]
         if member.generation_id > group.generation_id:
             group.generation_id, group.synced = member.generation_id, 0
         if member.generation_id == group.generation_id and member.synced != member.generation_id:
