@@ -56,7 +56,7 @@ class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mechanisms: tuple[str, ...] = ()
     """Mechanisms of SASL by which its `member` logs in."""
     reauthenticates: bool = True
-    """Whether it logs in again on its connection before a login ends (KIP-368), or else connects anew."""
+    """False for a client that connects anew when a login ends, and does not renew it before (KIP-368)."""
 
     def offers(self, capability: str) -> bool:
         return capability in self.capabilities or capability in self.driven
