@@ -17,7 +17,8 @@ _SESSION_MS = 20_000
 _LIFETIMES, _ROUNDS = 3, 24
 """Lives of a login during which records are read, and rounds of them."""
 _REFUSALS = re.compile(
-    r"SASL[ _]authentication[ _](?:failed|error)|SaslAuthentication(?:FailedError|Failed|Exception)|invalid_token",
+    r"SASL[ _]authentication[ _](?:failed|error)|SaslAuthentication(?:FailedError|Failed|Exception)|invalid_token"
+    r"|unable to initialize sasl",
     re.IGNORECASE,
 )
 """Words of which a client says some when it is refused."""

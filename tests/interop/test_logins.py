@@ -58,6 +58,7 @@ def test_a_record_that_is_lost_or_read_twice_or_late_fails(read_instead: list[tu
         "ERROR: Abort ([Error 58] SaslAuthenticationFailedError: x)",
         "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed",
         "unable to dial: SASL_AUTHENTICATION_FAILED: SASL Authentication failed.",
+        "[ERROR] unable to initialize sasl; broker: seed_0, err: unexpected data in oauth response",
         'kafka: client has run out of brokers: {"status":"invalid_token"}',
     ],
 )

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -21,7 +22,9 @@ func security(given arguments) ([]kgo.Opt, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []kgo.Opt{kgo.SASL(mechanism)}
+	// Without a logger a refused member waits in silence: polls tell of no login.
+	warnings := kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil))
+	options := []kgo.Opt{kgo.SASL(mechanism), warnings}
 	if login.tls != nil {
 		options = append(options, kgo.DialTLSConfig(login.tls))
 	}
