@@ -30,7 +30,17 @@ from tests.mutants.mutant import Check, Edit, Mutant, Worlds
 from tests.mutants.scenario import ROOT
 from tests.mutants.table import printed, rules
 
-COPIED = ("coordinator", "membership", "muster", "partition_log", "protocol", "purgatory", "pyspark_muster", "tests")
+COPIED = (
+    "bench",
+    "coordinator",
+    "membership",
+    "muster",
+    "partition_log",
+    "protocol",
+    "purgatory",
+    "pyspark_muster",
+    "tests",
+)
 LIMIT_S = 180
 AT_A_TIME = 2
 

@@ -1,9 +1,10 @@
-"""All deliberate bugs: of the write rule (logs, offsets) and the state tables (members, owners, balanced groups).
+"""All deliberate bugs: of the write rule (logs, offsets) and the state tables (members, owners, balanced groups),
+and of accounts.
 
 Change the code that one of them changes, and `test_catalogue.py` says so.
 """
 
-from tests.mutants import of_balanced, of_consumer_groups, of_logs, of_members, of_offsets, of_owners
+from tests.mutants import of_accounts, of_balanced, of_consumer_groups, of_logs, of_members, of_offsets, of_owners
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -13,4 +14,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_owners.MUTANTS,
     *of_balanced.MUTANTS,
     *of_consumer_groups.MUTANTS,
+    *of_accounts.MUTANTS,
 )

@@ -53,7 +53,9 @@ class Heartbeats:
         """End of the step before this one: a heartbeat that arrived since cannot have been read."""
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None:
-        """A request has just left on the link; only heartbeats are kept."""
+        """A request has just left on the link; only heartbeats are kept, and of them those that wait for no login."""
+        if link.to_daemon.waits:
+            return
         if isinstance(message, Heartbeat):
             member_id, epoch = message.member_id, message.generation_id
         elif isinstance(message, MemberHeartbeat):

@@ -55,9 +55,12 @@ class Ledger:
 
     def next(self, node: AnyNode) -> Call:
         """One more request."""
-        self._call += 1
         ask = self._random.choice((self._pend, self._pend, self._pend, self._commit, self._end, self._end, self._fetch))
-        message, heard = ask(node)
+        return self.call(*ask(node))
+
+    def call(self, message: Message, heard: Callable[[Any], None]) -> Call:
+        """A request from inside, and what takes its answer; nothing does if the process ends before."""
+        self._call += 1
         self._waiting[self._call] = heard
         return Call(self._call, message)
 

@@ -21,16 +21,39 @@ _DELAYS_MS = (0, 0, 1, 1, 2, 5, 20, 0)
 class Pipe:
     """One direction of a connection."""
 
-    __slots__ = ("_clock", "_deliver", "_last_ms", "_random", "open")
+    __slots__ = ("_clock", "_deliver", "_last_ms", "_random", "_waiting", "open")
 
     def __init__(self, clock: Clock, random: Random | None, deliver: Callable[[bytes], None]) -> None:
         """Without a random source, bytes arrive whole and at once."""
         self._clock, self._random, self._deliver = clock, random, deliver
         self._last_ms = 0
+        self._waiting: list[bytes] | None = None
         self.open = True
+
+    @property
+    def waits(self) -> bool:
+        """Return true while what is sent waits for a login."""
+        return self._waiting is not None
+
+    def wait(self) -> None:
+        """Keep what is sent from now on, until it may go."""
+        self._waiting = []
+
+    def go_on(self) -> None:
+        """Send what has waited."""
+        waiting, self._waiting = self._waiting, None
+        for data in waiting or ():
+            self.send(data)
 
     def send(self, data: bytes) -> None:
         """Whole or in pieces, now or later; but in order."""
+        if self._waiting is None:
+            self.send_now(data)
+        else:
+            self._waiting.append(data)
+
+    def send_now(self, data: bytes) -> None:
+        """Send ahead of what waits."""
         random = self._random
         if random is None:
             self._post(data, 0)

@@ -173,8 +173,12 @@ class World:
             lost_by_client,
         )
         daemon.links[number] = link
-        daemon.step(Opened(number, who.dialect.name, "10.0.0.1", broker))
+        daemon.step(Opened(number, who.dialect.name, self.host_of(who), broker))
         return link
+
+    def host_of(self, who: Caller) -> str:
+        """Return the address that the client comes from."""
+        return "10.0.0.1"
 
     # --- the people ---
 

@@ -1,0 +1,319 @@
+"""Users of a world that are no members: an administrator, a guest whose access comes and goes, a user without any, and
+travellers who only log in."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from bench.scram import ITERATIONS, NUMBER, SALT, salted
+from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.scram import ScramMechanism, credential_of
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.acls import (
+    AclBindingFilter,
+    AclCreation,
+    AclOperation,
+    AlterUserScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+    ScramDeletion,
+    ScramUpsertion,
+)
+from protocol.messages.groups import DeleteGroups, JoinGroup, JoinProtocol, LeaveGroup, LeavingMember
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from protocol.native.client import NativeAnswer
+from tests.simulation.accounts.known import Known, key_of
+from tests.simulation.errors import Broken
+from tests.simulation.faults import Seen
+from tests.simulation.network import Clock, Link
+from tests.simulation.wires import NATIVE
+
+FORBIDDEN_OFFSET = 10**9
+GUESTS, FORBIDDEN = "guests", "forbidden"
+_PATIENCE_MS = 20_000
+_USERS, _RULES = 4, 6
+_DENIALS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+LITERAL, ALLOW = AclPatternType.LITERAL, AclPermission.ALLOW
+GUEST_RULE = Acl(AclResourceType.GROUP, GUESTS, LITERAL, "User:guest", "*", AclOperation.READ, ALLOW)
+
+
+class Told(Protocol):
+    """The world, as its people know it."""
+
+    known: Known
+    seen: Seen
+
+    @property
+    def is_quiet(self) -> bool: ...
+
+    def open_link(self, who: Any, received: Callable[[bytes], None], lost: Callable[[], None]) -> Link | None: ...
+
+    def members_of(self, random: Random) -> tuple[str, str]:
+        """Return a group and the id of a member of it."""
+
+
+class Credential(NamedTuple):
+    """A user and what stands for its salted password."""
+
+    user: str
+    secret: bytes
+
+    @property
+    def stored_key(self) -> bytes:
+        return credential_of(ScramMechanism.SCRAM_SHA_256, SALT, self.secret, ITERATIONS).stored_key
+
+    @property
+    def upsertion(self) -> ScramUpsertion:
+        return ScramUpsertion(self.user, NUMBER, ITERATIONS, SALT, self.secret)
+
+
+def credential(user: str, version: int = 0) -> Credential:
+    return Credential(user, salted(f"{user} {version}"))
+
+
+def creation(acl: Acl) -> AclCreation:
+    kind, name, pattern, principal, host, operation, permission = acl
+    return AclCreation(kind, name, principal, host, operation, permission, pattern)
+
+
+def _removal(acl: Acl) -> AclBindingFilter:
+    kind, name, pattern, principal, host, operation, permission = acl
+    return AclBindingFilter(kind, name, pattern, principal, host, operation, permission)
+
+
+def codes_of(value: Any) -> Iterator[ErrorCode]:
+    """Yield all error codes of a reply, nested ones too."""
+    if isinstance(value, dict):
+        if "error_code" in value:
+            yield ErrorCode(value["error_code"])
+        for inner in value.values():
+            yield from codes_of(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from codes_of(inner)
+
+
+class Person(ABC):
+    """A native client that asks one thing after the other, `every_ms` or so."""
+
+    dialect = NATIVE
+
+    def __init__(self, credential: Credential, host: str, world: Told, clock: Clock, random: Random) -> None:
+        self.credential, self.host = credential, host
+        self.link: Link | None = None
+        self._world, self._clock, self._random = world, clock, random
+        self._client = NATIVE.connect(credential.user)
+        self._heard: Callable[[Any], None] | None = None
+        self._asked = 0
+        self.is_in = False
+        self._later()
+
+    def _later(self) -> None:
+        self._clock.after(self._random.randrange(100, 1_500), self._act)
+
+    def _act(self) -> None:
+        if not self._world.is_quiet:
+            self._later()
+            if self._heard is None:
+                self.act()
+
+    @abstractmethod
+    def act(self) -> None:
+        """Ask for something."""
+
+    def login_ended(self, is_in: bool) -> None:
+        """Called after each login."""
+        self.is_in = is_in
+
+    def connect(self) -> bool:
+        """Return whether there is a connection, or can be one."""
+        if self.link is None:
+            self._client = NATIVE.connect(self.credential.user)
+            self.link = self._world.open_link(self, self._received, self.lost)
+        return self.link is not None
+
+    def ask(self, message: Message, heard: Callable[[Any], None]) -> None:
+        """Send the request. `heard` takes the reply, or None if nobody will know it."""
+        if self.link is None and not self.connect():
+            return
+        assert self.link is not None
+        self._heard = heard
+        self._asked += 1
+        number = self._asked
+        self.link.to_daemon.send(self._client.encode_request(message)[1])
+        self._clock.after(_PATIENCE_MS, lambda: self.hang_up() if number == self._asked and self._heard else None)
+
+    def _received(self, data: bytes) -> None:
+        for item in self._client.receive_data(data):
+            if isinstance(item, NativeAnswer) and self._heard is not None:
+                heard, self._heard = self._heard, None
+                heard(item.reply)
+
+    def hang_up(self) -> None:
+        if self.link is not None:
+            self.link.close_by_client()
+            self.lost()
+
+    def lost(self) -> None:
+        self.link = None
+        heard, self._heard = self._heard, None
+        if heard is not None:
+            heard(None)
+
+
+class Administrator(Person):
+    """Makes users, changes their passwords, deletes them; grants and revokes."""
+
+    def act(self) -> None:
+        if self._random.random() < 0.4:
+            self._change_user(f"user-{self._random.randrange(_USERS)}")
+        else:
+            guest = self._random.random() < 0.4
+            self._change_rule(GUEST_RULE if guest else _rule(self._random.randrange(_RULES)))
+
+    def _change_user(self, user: str) -> None:
+        known, key = self._world.known, ("user", user)
+        if not known.is_certain(key):
+            return
+        if known.value(key) is not None and self._random.random() < 0.3:
+            self._change(key, None, AlterUserScramCredentials((ScramDeletion(user, NUMBER),)), "users deleted")
+            return
+        chosen = credential(user, known.changes(key) + 1)
+        self._change(key, chosen.stored_key, AlterUserScramCredentials((), (chosen.upsertion,)), "passwords set")
+
+    def _change_rule(self, acl: Acl) -> None:
+        known, key = self._world.known, key_of(acl)
+        if not known.is_certain(key):
+            return
+        if known.value(key):
+            self._change(key, None, DeleteAcls((_removal(acl),)), "ACLs revoked")
+        else:
+            self._change(key, True, CreateAcls((creation(acl),)), "ACLs granted")
+
+    def _change(self, key: Any, value: Any, message: Message, mark: str) -> None:
+        if not self.connect():
+            return
+        known, seen = self._world.known, self._world.seen
+        before = known.value(key)
+        known.asked(key, value)
+
+        def heard(reply: Any) -> None:
+            if reply is None:
+                known.unanswered(key)
+                seen.add("changes of accounts without an answer")
+            elif any(codes_of(msgspec.to_builtins(reply))):
+                known.answered(key, before)
+                seen.add("changes of accounts refused")
+            else:
+                known.answered(key, value)
+                seen.add(mark)
+
+        self.ask(message, heard)
+
+
+def _rule(number: int) -> Acl:
+    pattern = AclPatternType.PREFIXED if number % 2 else LITERAL
+    permission = AclPermission.DENY if number % 3 == 0 else ALLOW
+    return Acl(AclResourceType.TOPIC, f"team-{number}", pattern, "User:guest", "*", AclOperation.WRITE, permission)
+
+
+class Guest(Person):
+    """Commits to a group that it may read now and then."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._offset = 0
+        self.refused: set[int] = set()
+
+    def act(self) -> None:
+        known, key = self._world.known, key_of(GUEST_RULE)
+        self._offset += 1
+        offset, changes, is_certain = self._offset, known.changes(key), known.is_certain(key)
+
+        def heard(reply: Any) -> None:
+            if reply is None:
+                return
+            is_refused = ErrorCode.GROUP_AUTHORIZATION_FAILED in codes_of(msgspec.to_builtins(reply))
+            if is_refused:
+                self.refused.add(offset)
+            if is_certain and changes == known.changes(key) and is_refused is (known.value(key) is True):
+                raise Broken(f"a commit is {'refused' if is_refused else 'taken'}, and the ACL is {known.value(key)}")
+            self._world.seen.add("commits without an ACL" if is_refused else "commits with an ACL")
+
+        self.ask(_commit(GUESTS, offset), heard)
+
+
+class Intruder(Person):
+    """Has a password and no ACL: nothing that it asks for may have an effect."""
+
+    def act(self) -> None:
+        group_id, member_id = self._world.members_of(self._random)
+        protocols = (JoinProtocol("range", b""),)
+        evil = Acl(AclResourceType.GROUP, "*", LITERAL, "User:intruder", "*", AclOperation.ALL, ALLOW)
+        message = self._random.choice(
+            (
+                _commit(group_id, FORBIDDEN_OFFSET),
+                LeaveGroup(group_id, (LeavingMember(member_id),)),
+                DeleteGroups((group_id,)),
+                JoinGroup(group_id, 6_000, "", "consumer", protocols, 6_000, wants_member_id_first=False),
+                CreateTopics((CreatableTopic(FORBIDDEN, 1),)),
+                CreateAcls((creation(evil),)),
+                AlterUserScramCredentials((), (credential("admin", 666).upsertion,)),
+            )
+        )
+
+        def heard(reply: Any) -> None:
+            if reply is None:
+                return
+            if _DENIALS.isdisjoint(codes_of(msgspec.to_builtins(reply))):
+                raise Broken(f"{message} of a user without an ACL is answered {reply}")
+            self._world.seen.add("requests without an ACL")
+
+        self.ask(message, heard)
+
+
+def _commit(group_id: str, offset: int) -> OffsetCommit:
+    return OffsetCommit(group_id, (OffsetCommitTopic("alpha", (OffsetCommitPartition(0, offset),)),))
+
+
+class Traveller(Person):
+    """Logs in as one of the users and hangs up: `is_right` by the password that was acknowledged, else by another."""
+
+    def __init__(self, *given: Any, is_right: bool) -> None:
+        super().__init__(*given)
+        self._is_right = is_right
+        self._begun: tuple[Any, int] | None = None
+
+    def act(self) -> None:
+        self.hang_up()
+        self._begun = None
+        known, user = self._world.known, f"user-{self._random.randrange(_USERS)}"
+        key = "user", user
+        if not known.is_certain(key) or known.value(key) is None:
+            return
+        changes = known.changes(key)
+        versions = (credential(user, number) for number in range(changes, -1, -1))
+        right = next(one for one in versions if one.stored_key == known.value(key))
+        self.credential = right if self._is_right else credential(user, changes + 666)
+        self._begun = key, changes
+        self.connect()
+
+    def login_ended(self, is_in: bool) -> None:
+        super().login_ended(is_in)
+        begun, self._begun = self._begun, None
+        if begun is None or self._world.known.changes(begun[0]) != begun[1]:
+            return
+        if is_in is not self._is_right:
+            raise Broken(f"{begun[0]} is {'let in' if is_in else 'refused'} with a password that is {self._is_right}")
+        self._world.seen.add("logins with the right password" if is_in else "logins with a wrong password")
