@@ -63,6 +63,7 @@ ifeq ($(ARGS),)
 	$(BIN)/python -m tests.client.streams.connector_histories --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.balanced_world --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.beside_world --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.accounts_world --seeds $(SEEDS)
 endif
 
 fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and for a whole node

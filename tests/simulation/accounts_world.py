@@ -175,7 +175,7 @@ class AccountsWorld(World):
         guest = core.shard_of(GUESTS).offsets.get(GUESTS, "alpha", 0)
         if guest is not None and guest.offset in self._guest.refused:
             raise Broken(f"the commit of {guest.offset} was refused, and is there")
-        for group_id in self.plan.pace.groups:
+        for group_id in (*self.plan.pace.groups, FORBIDDEN):
             kept = core.shard_of(group_id).offsets.get(group_id, "alpha", 0)
             if kept is not None and kept.offset == FORBIDDEN_OFFSET:
                 raise Broken(f"{group_id}: a user without an ACL has committed")

@@ -238,6 +238,9 @@ class Guest(Person):
 
     def act(self) -> None:
         known, key = self._world.known, key_of(GUEST_RULE)
+        if self._random.random() < 0.3:
+            self.ask(_commit(FORBIDDEN, FORBIDDEN_OFFSET), self._heard_of_another_group)
+            return
         self._offset += 1
         offset, changes, is_certain = self._offset, known.changes(key), known.is_certain(key)
 
@@ -252,6 +255,10 @@ class Guest(Person):
             self._world.seen.add("commits without an ACL" if is_refused else "commits with an ACL")
 
         self.ask(_commit(GUESTS, offset), heard)
+
+    def _heard_of_another_group(self, reply: Any) -> None:
+        if reply is not None and ErrorCode.GROUP_AUTHORIZATION_FAILED not in codes_of(msgspec.to_builtins(reply)):
+            raise Broken(f"a commit to a group that the guest may not read is answered {reply}")
 
 
 class Intruder(Person):
