@@ -10,8 +10,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from interop.program import OAUTHBEARER, fetch_token, python_settings, security
+
+_ASSIGNORS = {"range": RangePartitionAssignor}
 
 
 def main() -> int:
@@ -24,7 +27,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("verb", choices=("member",))
     for name in ("bootstrap", "topic", "group", "instance", "security"):
         parser.add_argument(f"--{name}")
-    parser.add_argument("--assignor", choices=("range",))
+    parser.add_argument("--assignor", choices=_ASSIGNORS)
     for name in ("limit", "session-timeout-ms"):
         parser.add_argument(f"--{name}", type=int)
     return parser.parse_args()
@@ -66,6 +69,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             group_instance_id=options.instance,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            partition_assignment_strategy=[_ASSIGNORS[options.assignor]],
             session_timeout_ms=options.session_timeout_ms,
             heartbeat_interval_ms=1_000,
             **_security(options.security),
