@@ -9,7 +9,9 @@ or the one that was under way.
 
 Torture is the same with segments so small, and checkpoints and compaction so frequent, that a kill hits any phase; some
 hit the start, and some lives end in good order instead, so that the next begins from what that leaves. After some kills
-the folder is looked at from outside too, as `musterd log verify` does.
+the folder is looked at from outside too, as `musterd log verify` does. And all clients log in there, and have ACLs: an
+administrator changes users and ACLs meanwhile, which must be there after each start as they were acknowledged; a user
+without ACLs tries to commit.
 """
 
 import argparse
@@ -20,10 +22,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from bench import crash_accounts
+from bench.crash_accounts import Administrator, Intruder, Key
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.wire import Refusal, Wire, WireMember
 from partition_log.disk.disk import ReadOnlyDisk
@@ -38,6 +42,7 @@ MEMBERS = 3
 _RETRY = (14, 15, 16)  # loading, not available, not coordinator
 _SESSION_MS = 300  # those that died with the daemon hold a rebalance up for so long
 
+OpenWire = Callable[[tuple[str, int]], Wire]
 GroupReply = dict[str, list[dict[str, list[dict[str, int]]]]]
 
 
@@ -50,17 +55,22 @@ class Outcome(NamedTuple):
     restart_s: list[float]
     violations: list[str]
     hits: Counter[str]
+    changes: int
+    """Changes of users and ACLs that were acknowledged."""
+    refused: int
+    """Commits of a user without ACLs."""
 
 
 class Manner(NamedTuple):
     """Life of a daemon: its settings, its longest time of service, and the shares of starts that are killed, of clean
-    stops, and of checks of the folder in between."""
+    stops, and of checks of the folder in between. `wants_logins`: all clients log in, and users and ACLs change."""
 
     settings: Mapping[str, str]
     life_s: float
     in_start: float = 0.0
     stopped: float = 0.0
     looked_at: float = 0.0
+    wants_logins: bool = False
 
 
 _SETTINGS = {**QUICK_GROUPS, "group.min.session.timeout.ms": "100"}
@@ -68,6 +78,7 @@ CRASH = Manner({**_SETTINGS, "wal.checkpoint.bytes": str(2 << 20)}, life_s=0.5)
 TORTURE = Manner(
     {
         **_SETTINGS,
+        **crash_accounts.SETTINGS,
         "offsets.topic.num.partitions": "4",
         "offsets.topic.segment.bytes": str(16 << 10),
         "offsets.topic.max.message.bytes": str(64 << 10),
@@ -82,6 +93,7 @@ TORTURE = Manner(
     in_start=0.15,
     stopped=0.05,
     looked_at=0.05,
+    wants_logins=True,
 )
 _START_S, _PATIENCE_S = 1.0, 0.01
 
@@ -89,9 +101,10 @@ _START_S, _PATIENCE_S = 1.0, 0.01
 class Committer(threading.Thread):
     """Commits one offset after the other for all partitions of its group, until the connection breaks."""
 
-    def __init__(self, address: tuple[str, int], group_id: str, first: int) -> None:
+    def __init__(self, address: tuple[str, int], open_wire: OpenWire, group_id: str, first: int) -> None:
         super().__init__(daemon=True)
         self.address = address
+        self.open = open_wire
         self.group_id = group_id
         self.acknowledged = first
         self.under_way = first
@@ -99,7 +112,7 @@ class Committer(threading.Thread):
 
     def run(self) -> None:
         try:
-            with Wire(self.address) as wire:
+            with self.open(self.address) as wire:
                 while True:
                     self._commit(wire, self.acknowledged + 1)
         except OSError:
@@ -126,9 +139,12 @@ class Committer(threading.Thread):
 class Churner(threading.Thread):
     """A member that joins, lives for a moment in its generation, and leaves or stays: its group keeps rebalancing."""
 
-    def __init__(self, address: tuple[str, int], group_id: str, synced: dict[str, int], seed: int) -> None:
+    def __init__(
+        self, address: tuple[str, int], open_wire: OpenWire, group_id: str, synced: dict[str, int], seed: int
+    ) -> None:
         super().__init__(daemon=True)
         self.address = address
+        self.open = open_wire
         self.group_id = group_id
         self.synced = synced
         """The highest generation by group that a member was handed an assignment in."""
@@ -138,7 +154,7 @@ class Churner(threading.Thread):
 
     def run(self) -> None:
         try:
-            with Wire(self.address) as wire:
+            with self.open(self.address) as wire:
                 member = WireMember(
                     wire, self.group_id, session_timeout_ms=_SESSION_MS, rebalance_timeout_ms=_SESSION_MS
                 )
@@ -178,6 +194,10 @@ class Story:
         self.chance = random.Random(seed)
         self.folder = folder
         self.manner = manner
+        self.open: OpenWire = crash_accounts.open_wire if manner.wants_logins else Wire
+        self.accounts: dict[Key, int] = {}
+        self.change_under_way: tuple[Key, int] | None = None
+        self.changes = self.turn = self.refused = 0
         self.acknowledged = {f"commits-{number}": 0 for number in range(COMMITTERS)}
         self.under_way = dict(self.acknowledged)
         self.synced: dict[str, int] = {}
@@ -193,23 +213,37 @@ class Story:
         with Daemon(self.folder, self.manner.settings) as daemon:
             daemon.wait_until_loaded()
             if is_first:
-                daemon.create_topic(TOPIC, PARTITIONS)
+                if self.manner.wants_logins:
+                    crash_accounts.make_first_users(daemon)
+                daemon.create_topic(TOPIC, PARTITIONS, self.open)
             else:
                 self.restart_s.append(time.monotonic() - began)
-                self.violations += _lost(daemon, self.acknowledged, self.under_way)
-                self.violations += _gone_back(daemon, self.synced)
+                with self.open(daemon.native) as wire:
+                    self.violations += _lost(wire, self.acknowledged, self.under_way)
+                    self.violations += _gone_back(wire, self.synced)
+                self._compare_accounts(daemon)
             if is_last:
                 return
             self._serve(daemon)
         self._look()
 
+    def _compare_accounts(self, daemon: Daemon) -> None:
+        if self.manner.wants_logins:
+            found = crash_accounts.found_in(daemon)
+            self.violations += crash_accounts.lost(found, self.accounts, self.change_under_way)
+            self.accounts, self.change_under_way = found, None
+
     def _serve(self, daemon: Daemon) -> None:
-        committers = [Committer(daemon.native, group, offset) for group, offset in self.acknowledged.items()]
+        native, seeds = daemon.native, self.chance
+        committers = [Committer(native, self.open, group, offset) for group, offset in self.acknowledged.items()]
         churners = [
-            Churner(daemon.native, f"churn-{number % CHURNING_GROUPS}", self.synced, self.chance.randrange(1 << 30))
+            Churner(native, self.open, f"churn-{number % CHURNING_GROUPS}", self.synced, seeds.randrange(1 << 30))
             for number in range(CHURNING_GROUPS * MEMBERS)
         ]
-        for thread in itertools.chain(committers, churners):
+        others: list[Administrator | Intruder] = []
+        if self.manner.wants_logins:
+            others = [Administrator(native, self.accounts, self.turn), Intruder(native, list(self.acknowledged), TOPIC)]
+        for thread in itertools.chain(committers, churners, others):
             thread.start()
         time.sleep(0.02 + self.chance.random() * self.manner.life_s)
         if self.chance.random() < self.manner.stopped:
@@ -219,13 +253,20 @@ class Story:
         else:
             daemon.kill()
             self.kills += 1
-        for thread in itertools.chain(committers, churners):
+        for thread in itertools.chain(committers, churners, others):
             thread.join()
         self.acknowledged.update((committer.group_id, committer.acknowledged) for committer in committers)
         self.under_way.update((committer.group_id, committer.under_way) for committer in committers)
         self.committed += sum(committer.count for committer in committers)
         self.violations += [sentence for churner in churners for sentence in churner.went_back]
         self.generations += sum(churner.generations for churner in churners)
+        for other in others:
+            self.violations += other.failed
+            if isinstance(other, Administrator):
+                self.accounts, self.change_under_way, self.turn = other.acknowledged, other.under_way, other.turn
+                self.changes += other.count
+            else:
+                self.refused += other.refused
 
     def die_young(self) -> None:
         """A start that is killed, perhaps before it has recovered, perhaps while it loads."""
@@ -265,18 +306,18 @@ def run(kills: int, seed: int, folder: Path, *, manner: Manner = CRASH, say: boo
         if say and sys.stdout.isatty():
             print(f"\r{story.kills}/{kills} kills, {story.committed} commits", end="", flush=True)
     story.live(is_last=True)
-    return Outcome(story.kills, story.committed, story.generations, story.restart_s, story.violations, story.hits)
+    counts = story.kills, story.committed, story.generations
+    return Outcome(*counts, story.restart_s, story.violations, story.hits, story.changes, story.refused)
 
 
-def _lost(daemon: Daemon, acknowledged: dict[str, int], under_way: dict[str, int]) -> list[str]:
+def _lost(wire: Wire, acknowledged: dict[str, int], under_way: dict[str, int]) -> list[str]:
     """Compare each group's offset with the acknowledged ones. The offset read counts as acknowledged from now on, since
     a read promises as much as a commit."""
     found = []
-    with Wire(daemon.native) as wire:
-        for group_id, offset in list(acknowledged.items()):
-            (reply,) = wire.call("OffsetFetch", groups=[{"group_id": group_id}])["groups"]
-            found += wrong_in(group_id, reply, offset, under_way[group_id])
-            acknowledged[group_id] = max((entry["committed_offset"] for entry in _entries(reply)), default=0)
+    for group_id, offset in list(acknowledged.items()):
+        (reply,) = wire.call("OffsetFetch", groups=[{"group_id": group_id}])["groups"]
+        found += wrong_in(group_id, reply, offset, under_way[group_id])
+        acknowledged[group_id] = max((entry["committed_offset"] for entry in _entries(reply)), default=0)
     return found
 
 
@@ -298,11 +339,10 @@ def _entries(reply: GroupReply) -> list[dict[str, int]]:
     return [entry for topic in reply["topics"] for entry in topic["partitions"]]
 
 
-def _gone_back(daemon: Daemon, synced: dict[str, int]) -> list[str]:
+def _gone_back(wire: Wire, synced: dict[str, int]) -> list[str]:
     if not synced:
         return []
-    with Wire(daemon.native) as wire:
-        described = wire.call("DescribeGroups", groups=list(synced))["groups"]
+    described = wire.call("DescribeGroups", groups=list(synced))["groups"]
     return [
         f"{group['group_id']}: in generation {group['generation_id']} after {synced[group['group_id']]} was synced"
         for group in described
@@ -324,6 +364,8 @@ def main(arguments: list[str]) -> int:
     print(f"\rkills                {outcome.kills:>10,}   in {time.monotonic() - began:,.0f} s (seed {given.seed})")
     print(f"commits acknowledged {outcome.committed:>10,}   of {PARTITIONS} partitions each")
     print(f"generations synced   {outcome.generations:>10,}   by members of {CHURNING_GROUPS} groups")
+    if manner.wants_logins:
+        print(f"changes of accounts  {outcome.changes:>10,}   acknowledged; {outcome.refused:,} commits without an ACL")
     print(f"lost or gone back    {len(outcome.violations):>10,}")
     print(f"restart until loaded {restarts[len(restarts) // 2]:>10.2f} s median, {restarts[-1]:.2f} s at most")
     for what, times in sorted(outcome.hits.items()):

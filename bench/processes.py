@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -111,9 +111,9 @@ class Daemon(ServerProcess):
             command += ["--set", f"{key}={value}"]
         return command
 
-    def create_topic(self, name: str, partitions: int) -> None:
+    def create_topic(self, name: str, partitions: int, open_wire: Callable[[tuple[str, int]], Wire] = Wire) -> None:
         """Offsets can only be committed for partitions that exist."""
-        with Wire(self.native) as wire:
+        with open_wire(self.native) as wire:
             (created,) = wire.call("CreateTopics", topics=[{"name": name, "num_partitions": partitions}])["topics"]
             assert not created["error_code"], created
 

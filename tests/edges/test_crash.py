@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench import crash
+from bench.crash_accounts import lost
 from tests.enumerations import share_of
 
 KILLS = share_of(6)
@@ -24,6 +25,18 @@ def test_kills_at_any_phase_of_small_segments_and_much_cleaning_lose_nothing_eit
     assert outcome.committed > 0, "nothing was tested"
     assert outcome.hits["looked at from outside"] >= 6
     assert outcome.hits["killed in the start"] > 0
+    assert outcome.changes > 0, "no user and no ACL was changed"
+    assert outcome.refused > 0, "nobody tried to commit without an ACL"
+
+
+def test_a_user_or_an_acl_that_is_not_as_it_was_acknowledged_is_a_violation() -> None:
+    alice, team = ("user", "alice"), ("acl", "team")
+    assert lost({alice: 4_097, team: 1}, {alice: 4_097, team: 1}, None) == []
+    assert lost({alice: 4_097}, {alice: 4_096}, (alice, 4_097)) == [], "it was under way"
+    assert lost({alice: 4_096}, {alice: 4_096}, (alice, 4_097)) == []
+    assert len(lost({alice: 4_096}, {alice: 4_097}, None)) == 1, "the password of before"
+    assert len(lost({}, {alice: 4_097, team: 1}, (alice, 4_098))) == 2, "both are gone"
+    assert len(lost({team: 1}, {team: 0}, None)) == 1, "it was revoked"
 
 
 def test_an_offset_behind_the_acknowledged_one_is_a_violation() -> None:
