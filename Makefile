@@ -21,7 +21,7 @@ export COMPILED
 LIBRARIES := $(if $(COMPILED),compiled)
 
 .NOTPARALLEL:
-.PHONY: help setup run demo compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing mutants interop differential franzgo balanced outages nodes faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo report compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing mutants interop differential franzgo balanced outages nodes faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ run: $(SERVE) ## serve with the defaults; ARGS="--data-dir DIR --set KEY=VALUE" 
 
 demo: $(DEMO) ## the flights of New York through one group: Spark, plain consumers, one of Kafka's, one killed
 	@$(BIN)/python -m demo $(ARGS)
+
+report: $(DEMO) ## the demo, then pipelines on what its groups did: report.html
+	@$(BIN)/python -m demo --report report.html $(ARGS)
 
 compiled: $(ALL) ## compile the hot path with mypyc, in place; some minutes, and a C compiler
 	$(BIN)/python hatch_build.py compile

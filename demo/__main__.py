@@ -20,6 +20,7 @@ from demo.processes import Daemon, Ended
 from demo.show import Show
 from demo.spark_member import Session
 from muster import MusterError
+from pipelines import report as pipelines
 from pyspark_muster.java import NoJava
 from pyspark_muster.session import NotDrained
 
@@ -36,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--topic", default="flights", help="where the flights go; must not exist yet (%(default)s)")
     parser.add_argument("--partitions", type=int, default=8, help="of the topic (%(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave data, sink and logs where they are, and say where")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="at the end, write a page of what the groups did")
     return parser.parse_args()
 
 
@@ -86,6 +88,10 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
             found = story.count(session, setting)
         wrong = story.report(told, found, flights.straight_from_the_file(lines), show)
         story.explain(setting, show)
+        if given.report is not None:
+            console.print("\npipelines read what the coordinator knows", highlight=False)
+            pipelines.run(session.get(), {"bootstrap": setting.bootstrap}, folder / "report", given.report)
+            console.print(f"wrote {given.report}: what the rebalances cost, and who began them", highlight=False)
     took = time.monotonic() - began
     for sentence in wrong:
         console.print(f"wrong: {sentence}", style="bold red", markup=False, highlight=False, soft_wrap=True)

@@ -90,6 +90,8 @@ class BatchReader(DataSourceReader):
         return [RangePartition(settings, *partition, start, end) for partition, start, end in tasks]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        if partition.value is None:
+            return iter(())  # Spark's own, in place of no partition at all
         return read_task(partition)
 
 

@@ -38,7 +38,8 @@ class TableReader(DataSourceReader):
         return plan_tasks(self._options, listed, int(time.time() * 1_000))
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        assert isinstance(partition, TablePartition)
+        if not isinstance(partition, TablePartition):
+            return  # Spark's own, in place of no partition at all
         options, groups = partition.options, partition.groups
         with options.connect() as cluster:
             match options.table:

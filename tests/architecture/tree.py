@@ -18,7 +18,7 @@ PACKAGES = (
     "purgatory",
     "pyspark_muster",
 )
-BESIDE = ("bench", "demo", "deploy", "docs", "examples", "interop", "tests")
+BESIDE = ("bench", "demo", "deploy", "docs", "examples", "interop", "pipelines", "tests")
 
 
 def project() -> dict[str, Any]:

@@ -4,6 +4,7 @@ import pickle
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 
 from muster import ErrorCode, Refused, TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST
@@ -70,6 +71,12 @@ def test_a_batch_reads_between_its_bounds(given: dict[str, str], expected: dict[
         assert plan_ranges(BatchOptions.parse({"bootstrap": "b:1"} | given, {}), Cluster()) == expected
     else:
         assert ranges(**given) == expected
+
+
+def test_a_batch_without_records_has_no_task_and_spark_reads_none_in_its_place() -> None:
+    reader = BatchReader(BatchOptions.parse(NEEDED, {}))
+    assert ranges(startingTimestamp="9999") == {}
+    assert list(reader.read(InputPartition(None))) == []
 
 
 @pytest.mark.parametrize(

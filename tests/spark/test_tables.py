@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from muster.blocking import cluster
@@ -115,7 +116,9 @@ def test_groups_are_split_into_tasks() -> None:
     tasks = plan_tasks(TableOptions(table="notes", bootstrap=NATIVE), listed, AT_MS)
     assert all(isinstance(task, TablePartition) for task in tasks)
     assert [len(task.groups) for task in tasks if isinstance(task, TablePartition)] == [GROUPS_A_TASK, 1]
-    assert plan_tasks(TableOptions(table="notes", bootstrap=NATIVE), [], AT_MS) == []
+    options = TableOptions(table="notes", bootstrap=NATIVE)
+    assert plan_tasks(options, [], AT_MS) == []
+    assert list(TableReader(options).read(InputPartition(None))) == []  # what Spark reads where there is no task
 
 
 def test_only_the_named_groups_are_read_and_one_that_is_not_there_is_named(node: FakeNode) -> None:

@@ -1,0 +1,55 @@
+"""Offsets that expire, orphans and rewinds: from snapshots of the table `commits`."""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+
+from pipelines.store import append_new, stored
+
+_PARTITION = ("group", "topic", "partition")
+
+
+def collect_commits(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
+    """Append a snapshot of the committed offsets to the Parquet in `folder`, and return all snapshots."""
+    commits = spark.read.format("muster").options(**options).option("table", "commits").load()
+    append_new(commits, stored(spark, folder), folder, ("read_at", *_PARTITION))
+    return spark.read.parquet(str(folder))
+
+
+def latest(commits: DataFrame) -> DataFrame:
+    """Return the newest snapshot."""
+    return commits.join(commits.agg(f.max("read_at").alias("read_at")), "read_at")
+
+
+def expiring(snapshot: DataFrame, within_days: int) -> DataFrame:
+    """Return by group and topic the offsets that go within so many days, the first to go first."""
+    soon = f.col("expires_at") < f.col("read_at") + f.make_dt_interval(f.lit(within_days))
+    grouped = snapshot.where(soon).groupBy("group", "topic")
+    return grouped.agg(f.count("*").alias("partitions"), f.min("expires_at").alias("first_at")).orderBy(
+        "first_at", "group", "topic"
+    )
+
+
+def orphans(snapshot: DataFrame) -> DataFrame:
+    """Return by group and topic the offsets that stand for nothing: the partition is gone, or its records behind the
+    offset are deleted.
+    """
+    why = f.when(~f.col("exists"), "no such partition").when(f.col("offset") < f.col("log_start"), "records deleted")
+    grouped = snapshot.withColumn("why", why).where("why is not null").groupBy("group", "topic", "why")
+    return grouped.agg(f.count("*").alias("partitions")).orderBy("group", "topic", "why")
+
+
+def lags(snapshot: DataFrame) -> DataFrame:
+    """Return the lag of each group and topic, the greatest first."""
+    grouped = snapshot.where("lag is not null").groupBy("group", "topic")
+    return grouped.agg(f.sum("lag").alias("lag"), f.max("committed_at").alias("committed_at")).orderBy(
+        f.desc("lag"), "group", "topic"
+    )
+
+
+def rewinds(commits: DataFrame) -> DataFrame:
+    """Return where a committed offset is lower than in the snapshot before, the newest first."""
+    before = f.lag("offset").over(Window.partitionBy(*_PARTITION).orderBy("read_at"))
+    found = commits.withColumn("previous_offset", before).where("offset < previous_offset")
+    return found.select("read_at", *_PARTITION, "previous_offset", "offset").orderBy(f.desc("read_at"), *_PARTITION)

@@ -1,0 +1,77 @@
+"""Cost of rebalances, and the clients that began them: from the table `notes`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+
+from pipelines.store import append_new, newest, stored
+
+OVERLAP: Final = timedelta(minutes=10)
+"""Time that a run reads again: clocks of nodes differ, and a note that repeats takes the time of its last."""
+KEY: Final = ("group", "number", "time")
+_EVENT: Final = ("group", "kind", "cause", "since")
+"""Columns by which the versions of a note that repeats are one."""
+
+
+def collect_notes(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
+    """Append the notes since the last run to the Parquet in `folder`, and return all of them."""
+    before = stored(spark, folder)
+    since = None if before is None else newest(before, "time")
+    if since is not None:
+        options = options | {"startingTimestamp": str(max(0, int((since - OVERLAP).timestamp() * 1_000)))}
+    notes = spark.read.format("muster").options(**options).option("table", "notes").load()
+    append_new(notes, before, folder, KEY)
+    return spark.read.parquet(str(folder))
+
+
+def rebalances(notes: DataFrame) -> DataFrame:
+    """Return the completed rebalances of members, with what began each: the last begin before it.
+
+    `standstill_ms` is the time that its members stood still together, at most. A note that repeats tells the last
+    duration alone; it counts for each.
+    """
+    versions = Window.partitionBy(*_EVENT).orderBy(f.desc("times"), f.desc("number"))
+    events = notes.withColumn("version", f.row_number().over(versions)).where("version = 1")
+    begin = f.when(f.col("kind") == "rebalance", f.struct("cause", "member", "client", "host", "since"))
+    earlier = Window.partitionBy("group").orderBy("time", "number").rowsBetween(Window.unboundedPreceding, -1)
+    completed = events.withColumn("begin", f.last(begin, ignorenulls=True).over(earlier)).where(
+        "kind = 'completed' and duration_ms is not null"
+    )
+    return completed.select(
+        "group",
+        "time",
+        "generation",
+        "members",
+        f.col("times").alias("rebalances"),
+        f.coalesce("begin.cause", f.lit("unknown")).alias("cause"),
+        f.col("begin.client").alias("begun_by"),
+        f.col("begin.host").alias("host"),
+        "duration_ms",
+        (f.col("duration_ms") * f.col("members") * f.col("times")).alias("standstill_ms"),
+        "awaited_client",
+        "awaited_host",
+        "awaited_ms",
+    )
+
+
+def cost(found: DataFrame, *by: str) -> DataFrame:
+    """Return the cost by these columns, the dearest first."""
+    grouped = found.groupBy(*by).agg(
+        f.sum("rebalances").alias("rebalances"),
+        f.sum("standstill_ms").alias("standstill_ms"),
+        f.max("duration_ms").alias("longest_ms"),
+    )
+    return grouped.orderBy(f.desc("standstill_ms"), *by)
+
+
+def awaited(found: DataFrame) -> DataFrame:
+    """Return for whom groups waited: the client that joined last, and how long after the begin."""
+    grouped = found.where("awaited_client is not null").groupBy("group", "awaited_client", "awaited_host")
+    totals = grouped.agg(
+        f.sum("rebalances").alias("rebalances"),
+        f.sum(f.col("awaited_ms") * f.col("rebalances")).alias("awaited_ms"),
+    )
+    return totals.orderBy(f.desc("awaited_ms"), "group", "awaited_client")

@@ -1,0 +1,108 @@
+"""One run of the jobs, and the page of what they found."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from pipelines.offsets import collect_commits, expiring, lags, latest, orphans, rewinds
+from pipelines.page import Plot, Section, cell, render
+from pipelines.rebalances import awaited, collect_notes, cost, rebalances
+
+WITHIN_DAYS = 7
+
+
+def run(spark: SparkSession, options: dict[str, str], folder: Path, page: Path) -> None:
+    """Collect what is new at the coordinator that `options` reach, compute the results anew, and write the page.
+
+    Below `folder` are Parquet tables: `notes` and `commits` grow, `rebalances`, `expiring`, `orphans` and `rewinds`
+    are results. Raises the errors of the source and of Spark.
+    """
+    notes = collect_notes(spark, options, folder / "notes")
+    commits = collect_commits(spark, options, folder / "commits")
+    snapshot = latest(commits)
+    computed = {
+        "rebalances": rebalances(notes),
+        "expiring": expiring(snapshot, WITHIN_DAYS),
+        "orphans": orphans(snapshot),
+        "rewinds": rewinds(commits),
+    }
+    results = {}
+    for name, result in computed.items():
+        result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
+        results[name] = spark.read.parquet(str(folder / name))
+    page.write_text(write_page(results, snapshot))
+
+
+def write_page(results: dict[str, DataFrame], snapshot: DataFrame) -> str:
+    """Return the page of the results."""
+    found = results["rebalances"].cache()
+    by_hour = found.withColumn("hour", f.date_format("time", "yyyy-MM-dd HH:00"))
+    late = rows(lags(snapshot))
+    dear = rows(cost(found, "group"))
+    goes, lost = rows(results["expiring"].orderBy("first_at", "group")), rows(results["orphans"].orderBy("group"))
+    figures = {
+        "rebalances": cell("", sum(row["rebalances"] for row in dear)),
+        "members stood still": cell("standstill_ms", sum(row["standstill_ms"] for row in dear)),
+        "records behind": cell("", sum(row["lag"] for row in late)),
+        f"offsets that go within {WITHIN_DAYS} days": cell("", sum(row["partitions"] for row in goes)),
+        "orphans": cell("", sum(row["partitions"] for row in lost)),
+    }
+    sections = [
+        Section(
+            "What rebalances cost",
+            "Standstill is the time of a rebalance, for each member of it.",
+            dear,
+            "No group has completed a rebalance.",
+            Plot("group", "standstill_ms"),
+        ),
+        Section(
+            "Who began them",
+            "The cause of each rebalance, and the client whose join, leave or silence it was.",
+            rows(cost(found, "cause", "group", "begun_by", "host")),
+            "Nobody.",
+            Plot("cause", "standstill_ms"),
+        ),
+        Section(
+            "Who was awaited",
+            "The client that joined last, and how long after the begin.",
+            rows(awaited(found)),
+            "Nobody.",
+            Plot("awaited_client", "awaited_ms"),
+        ),
+        Section(
+            "When",
+            "By hour, UTC.",
+            sorted(rows(cost(by_hour, "hour")), key=lambda row: str(row["hour"])),
+            "Never.",
+            Plot("hour", "standstill_ms"),
+        ),
+        Section("Lag", "Records behind the end of the log.", late, "There are no commits.", Plot("group", "lag")),
+        Section(
+            "Offsets that expire",
+            f"Within {WITHIN_DAYS} days, unless their groups commit or get members.",
+            goes,
+            f"No offset goes within {WITHIN_DAYS} days.",
+        ),
+        Section(
+            "Orphans",
+            "Offsets of partitions that do not exist, or of records that are deleted.",
+            lost,
+            "Every offset stands for a place in a log.",
+        ),
+        Section(
+            "Rewinds",
+            "Offsets that were lower than in the snapshot before.",
+            rows(results["rewinds"].orderBy(f.desc("read_at"), "group", "topic", "partition")),
+            "No offset went back between two runs.",
+        ),
+    ]
+    return render("What the groups did", datetime.now(UTC), figures, sections)
+
+
+def rows(found: DataFrame) -> Sequence[dict[str, Any]]:
+    """Return rows for the page. Times are computed from numbers, whatever the zone of the session."""
+    return [row.asDict() for row in found.collect()]

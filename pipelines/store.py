@@ -1,0 +1,31 @@
+"""Parquet that grows: each run appends what is not there yet, so a run that is repeated adds nothing."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+
+def stored(spark: SparkSession, folder: Path) -> DataFrame | None:
+    """Return what the runs so far have written; none before the first."""
+    try:
+        return spark.read.parquet(str(folder))
+    except AnalysisException as error:
+        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            return None
+        raise
+
+
+def newest(rows: DataFrame, column: str) -> datetime | None:
+    """Return the latest time in a column."""
+    found = rows.agg(f.max(f.unix_micros(column))).collect()[0][0]
+    return None if found is None else datetime.fromtimestamp(found / 1e6).astimezone()
+
+
+def append_new(rows: DataFrame, before: DataFrame | None, folder: Path, key: Sequence[str]) -> None:
+    """Append the rows whose key is not among those of `before`."""
+    new = rows if before is None else rows.join(before.select(*key), list(key), "left_anti")
+    new.select(*rows.columns).coalesce(1).write.mode("append").parquet(str(folder))
