@@ -5,6 +5,7 @@ of 16 bits in front, and new fields appended. A newer version is read with the n
 the last known field are skipped.
 """
 
+import struct
 from typing import NamedTuple
 
 import msgspec
@@ -174,9 +175,13 @@ class _Reader:
 
     def topic_partitions(self) -> tuple[TopicPartitions, ...]:
         return tuple(
-            TopicPartitions(self.string(), tuple(self.int32() for _ in range(self.count(least_bytes_each=4))))
+            TopicPartitions(self.string(), self._int32s(self.count(least_bytes_each=4)))
             for _ in range(self.count(least_bytes_each=6))
         )
+
+    def _int32s(self, count: int) -> tuple[int, ...]:
+        # At once: a doctor reads the assignments of thousands.
+        return struct.unpack(f">{count}i", self._take(4 * count))
 
     def _int(self, size: int) -> int:
         return int.from_bytes(self._take(size), "big", signed=True)

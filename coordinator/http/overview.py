@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from coordinator.http.client_balanced import CONTAINS, STATE
-from coordinator.http.lag import PartitionLag, oldest_ms
+from coordinator.http.lag import KnownEnds, LagTotal
 from coordinator.http.queries import GROUPS_A_REQUEST, Queries
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
@@ -132,28 +132,29 @@ def _urgency(row: GroupRow) -> tuple[int, int]:
 async def _counted(queries: Queries, rest: Rest, rows: list[GroupRow]) -> list[GroupRow]:
     """Return the rows with members, partitions and lag; some groups may have gone."""
     found: list[GroupRow] = []
+    known = KnownEnds()
     for start in range(0, len(rows), GROUPS_A_REQUEST):
         some = rows[start : start + GROUPS_A_REQUEST]
         described = {one.group_id: one for one in await queries.describe([row.group_id for row in some])}
         for at in range(0, len(some), _GROUPS_A_GO):
             go = some[at : at + _GROUPS_A_GO]
-            lags = await queries.lags_of([described[row.group_id] for row in go if row.group_id in described])
+            there = [described[row.group_id] for row in go if row.group_id in described]
+            totals = await queries.lag_totals(there, known)
             for row in go:
                 group = described.get(row.group_id)
-                found.append(row if group is None else _row(row, group, lags[row.group_id]))
+                found.append(row if group is None else _row(row, group, totals[row.group_id]))
             await rest()
     return found
 
 
-def _row(row: GroupRow, group: DescribedGroup, lines: list[PartitionLag]) -> GroupRow:
-    known = [line.lag for line in lines if line.lag is not None]
+def _row(row: GroupRow, group: DescribedGroup, total: LagTotal) -> GroupRow:
     return msgspec.structs.replace(
         row,
         state=group.group_state,
         members=len(group.members),
-        partitions=len(lines),
-        lag=sum(known) if known or not lines else None,
-        end_age_ms=oldest_ms(lines),
+        partitions=total.partitions,
+        lag=total.lag,
+        end_age_ms=total.end_age_ms,
         state_since_ms=group.state_since_ms,
         phase=people.phase(group),
         waiting_for=people.waiting_for(group),

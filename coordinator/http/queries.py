@@ -6,10 +6,14 @@ from typing import TypeVar
 
 from coordinator.facts.views import BALANCED_TYPES
 from coordinator.http.lag import (
+    GroupPartitions,
+    KnownEnds,
+    LagTotal,
     PartitionEnd,
     PartitionLag,
     committed_offsets,
     keys_of,
+    lag_total,
     lags,
     topics_of,
 )
@@ -366,23 +370,35 @@ class Queries:
         return (await self.lags_of([group]))[group.group_id]
 
     async def lags_of(self, groups: Sequence[DescribedGroup]) -> dict[str, list[PartitionLag]]:
-        """Return the lines of these groups, by id, with each topic and partition asked for once."""
+        """Return the lines of these groups, by id."""
+        known = KnownEnds()
+        found = await self._partitions_of(groups, known)
+        return {group.group_id: list(lags(group, found[group.group_id], known)) for group in groups}
+
+    async def lag_totals(self, groups: Sequence[DescribedGroup], known: KnownEnds) -> dict[str, LagTotal]:
+        """Return the sums of these groups' lines, by id; only what is not in `known` is asked for, and added."""
+        found = await self._partitions_of(groups, known)
+        return {group_id: lag_total(its, known) for group_id, its in found.items()}
+
+    async def _partitions_of(self, groups: Sequence[DescribedGroup], known: KnownEnds) -> dict[str, GroupPartitions]:
         committed = await self.committed([group.group_id for group in groups])
         topics: dict[str, set[str]] = {}
         for group in groups:
             own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
             more = () if own is None else own.topics
             topics[group.group_id] = topics_of(group, committed.get(group.group_id, {}), more)
-        counts = await self.partition_counts(set().union(*topics.values()))
-        keys = {one: keys_of(own, counts, committed.get(one, {})) for one, own in topics.items()}
-        every = {key for some in keys.values() for key in some}
-        ends = await self.ends(every)
-        without = {key for one, some in keys.items() for key in some if key not in committed.get(one, {})}
-        begins = await self.begins(without)
-        return {
-            group.group_id: list(lags(group, keys[group.group_id], committed.get(group.group_id, {}), ends, begins))
-            for group in groups
-        }
+        new = set().union(*topics.values()).difference(known.counts)
+        known.counts |= dict.fromkeys(new, 0) | dict(await self.partition_counts(new))
+        found = {}
+        for one, own_topics in topics.items():
+            offsets = committed.get(one, {})
+            found[one] = GroupPartitions(keys_of(own_topics, known.counts, offsets), offsets)
+        every = {key for its in found.values() for key in its.keys if key not in known.ends}
+        known.ends |= dict.fromkeys(every) | await self.ends(every)
+        without = {key for its in found.values() for key in its.keys if key not in its.committed}
+        without.difference_update(known.begins)
+        known.begins |= dict.fromkeys(without) | await self.begins(without)
+        return found
 
     async def _answer(self, message: Message, kind: type[M]) -> M:
         reply = await self._ask(message)

@@ -3,7 +3,7 @@ cluster may be huge and a page may not."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from coordinator.http.lag import PartitionEnd, PartitionLag, keys_of, lags, topics_of
+from coordinator.http.lag import GroupPartitions, KnownEnds, PartitionLag, keys_of, lags, topics_of
 from coordinator.http.lag_time import EndHistory
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
@@ -51,32 +51,30 @@ class _Scrape:
         self._watch = watch
         self._most = most_series
         self._rest = rest
-        self._counts: dict[str, int] = {}
-        self._ends: dict[Key, PartitionEnd] = {}
-        self._begins: dict[Key, PartitionEnd] = {}
+        self._known = KnownEnds()
         self._lines = _Largest(most_series)
 
     async def measure(self, node: DescribeNodeReply) -> Measured:
         self._now_ms = node.wall_ms
         topology = await self._queries.topology(topics=True)
-        self._counts = dict(sorted(partitions_of(topology.topics).items()))
-        shown = _fitting(self._counts, self._most)
-        self._ends = await self._queries.ends(shown)
+        self._known.counts = dict(sorted(partitions_of(topology.topics).items()))
+        shown = _fitting(self._known.counts, self._most)
+        self._known.ends |= await self._queries.ends(shown)
         groups = await self._groups()
         problems = await self._watch.shown_to(self._queries)
         lines = self._lines.found()
         measured = await self._queries.measured(self._most)
         known = {group.group_id for group in groups}
-        self._history.keep(set(self._ends))
+        self._history.keep(set(self._known.ends))
         return Measured(
             node,
             groups,
             lines,
-            partition_counts=self._counts,
-            ends={key: end.offset for key in shown if (end := self._ends.get(key)) and end.offset is not None},
+            partition_counts=self._known.counts,
+            ends={key: end.offset for key in shown if (end := self._known.ends.get(key)) and end.offset is not None},
             problems=tuple((problem.group_id, problem.kind.value) for problem in problems),
             groups_to_look_at=self._watch.waiting,
-            left_out=sum(self._counts.values()) - len(shown) + self._lines.seen - len(lines),
+            left_out=sum(self._known.counts.values()) - len(shown) + self._lines.seen - len(lines),
             tallies=tuple(one for one in measured.groups if one.group_id in known),
             durations=measured.durations,
             nodes=node.gauges.get(_BROKERS_BESIDE, len(topology.brokers)) or 1,
@@ -100,15 +98,15 @@ class _Scrape:
 
     async def _group(self, group: DescribedGroup, commits: dict[Key, Commit], more: Iterable[str]) -> MeasuredGroup:
         committed = {key: one.offset for key, one in sorted(commits.items())}
-        keys = keys_of(topics_of(group, committed, more), self._counts, committed)
-        unknown = [key for key in keys if key not in self._ends]
-        self._ends |= await self._queries.ends(unknown)
-        unknown = [key for key in keys if key not in committed and key not in self._begins]
-        self._begins |= await self._queries.begins(unknown)
+        keys = keys_of(topics_of(group, committed, more), self._known.counts, committed)
+        unknown = [key for key in keys if key not in self._known.ends]
+        self._known.ends |= await self._queries.ends(unknown)
+        unknown = [key for key in keys if key not in committed and key not in self._known.begins]
+        self._known.begins |= await self._queries.begins(unknown)
         sums: dict[str, TopicSum] = {}
         oldest_ms: int | None = None
         most_ms: int | None = None
-        for number, line in enumerate(lags(group, keys, committed, self._ends, self._begins), 1):
+        for number, line in enumerate(lags(group, GroupPartitions(keys, committed), self._known), 1):
             sums[line.topic] = sums.get(line.topic, TopicSum()).plus(line)
             lag_ms = self._lag_ms(line)
             if lag_ms is not None:

@@ -18,8 +18,11 @@ Told = Callable[[GroupProblem, bool], None]
 """Is told of each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
 _SUSPECTS_A_ROUND: Final = 700
-_GROUPS_A_GO: Final = 20
+_GROUPS_A_GO: Final = 5
 """Groups examined before the loop serves others."""
+_REST_MS: Final = 1_000
+"""Least time between two looks at a group with a problem, however many ask: a silent member is worth a look for as long
+as it is silent."""
 _LIST_EVERY_MS: Final = 600_000
 """Interval of looks for groups that came without a change of state: by a commit of no member."""
 
@@ -98,7 +101,7 @@ class ProblemWatch:
 
     def _chosen(self, now_ms: int) -> list[str]:
         """Choose the groups of this round: changed ones first, those not looked at for longest first."""
-        changed = sorted(self._changed, key=self._last_look_ms)
+        changed = sorted((one for one in self._changed if not self._rests(one, now_ms)), key=self._last_look_ms)
         due = [one for one, seen in self._seen.items() if seen.due_ms <= now_ms and one not in self._changed]
         due.sort(key=self._last_look_ms)
         first = changed[: max(_SUSPECTS_A_ROUND * self._most // GROUPS_A_ROUND, self._most - len(due))]
@@ -109,6 +112,11 @@ class ProblemWatch:
     def _last_look_ms(self, group_id: str) -> int:
         seen = self._seen.get(group_id)
         return -1 if seen is None else seen.at_ms
+
+    def _rests(self, group_id: str, now_ms: int) -> bool:
+        """Return whether the group's problems were found just now."""
+        seen = self._seen.get(group_id)
+        return seen is not None and bool(seen.problems) and 0 <= now_ms - seen.at_ms < _REST_MS
 
     async def _examine(self, group_ids: Sequence[str], known: gathering.Known) -> None:
         evidence = await gathering.gather(_Asked(self._ask), group_ids, known)
@@ -135,7 +143,7 @@ class ProblemWatch:
 
 def _seen(evidence: Evidence) -> _Seen:
     problems = tuple(gathering.problems_of((evidence,)))
-    due_ms = evidence.now_ms if problems else next_look_ms(evidence)
+    due_ms = evidence.now_ms + _REST_MS if problems else next_look_ms(evidence)
     return _Seen(problems, evidence.now_ms, due_ms)
 
 

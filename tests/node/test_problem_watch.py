@@ -140,3 +140,19 @@ async def test_rewinds_and_fights_change_no_state_and_are_found() -> None:
     found = await rounds.look()
     assert {one.kind for one in found} == {Kind.CONSUMPTION_REWOUND, Kind.INSTANCE_FOUGHT_OVER}
     assert [one.sentence for one in found] == [one.sentence for one in await clinic.problems()]
+
+
+async def test_a_problem_is_looked_at_once_a_second_however_many_ask() -> None:
+    clinic = Clinic()
+    members(clinic)
+    rounds = Rounds(clinic)
+    await rounds.look()
+    clinic.members[1].kill()
+    clinic.run(1_500)
+    (found,) = await rounds.look()
+    assert rounds.looked_at == ["g"]
+    assert await rounds.look() == [found]
+    assert rounds.looked_at == []
+    clinic.run(1_000)
+    assert [one.kind for one in await rounds.look()] == [found.kind]
+    assert rounds.looked_at == ["g"]

@@ -29,12 +29,13 @@ class ConsolePages:
     """Each method returns what a template shows."""
 
     def __init__(self, queries: Queries, watch: ProblemWatch, surgery: SurgeryPages, rest: Rest) -> None:
-        self._ask, self._watch, self._surgery, self._rest = queries, watch, surgery, rest
+        """`rest` lets the loop serve others."""
+        self._ask, self._watch, self._surgery, self.rest = queries, watch, surgery, rest
         self._movements, self._history = Movements(), History()
 
     async def groups(self, query: Names) -> Context:
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._watch, self._rest, wanted)
+        seen = await look_over(self._ask, self._watch, self.rest, wanted)
         return {
             "seen": seen,
             "wanted": wanted,
@@ -156,7 +157,7 @@ class ConsolePages:
 
     async def _problems(self, group_id: str, group: DescribedGroup | None) -> list[GroupProblem]:
         if group is not None:
-            return await examine(self._ask, self._rest, [group_id])
+            return await examine(self._ask, self.rest, [group_id])
         return [one for one in await self._watch.shown_to(self._ask) if one.group_id == group_id]
 
 

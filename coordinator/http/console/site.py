@@ -1,6 +1,6 @@
 """The console's paths: templates, assets and forms, and who may act."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -33,6 +33,8 @@ _HEADERS: Final = {
 _PROXIED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 """Headers of a reverse proxy: who asks is not who connects."""
 _READ_ONLY: Final = "the console is read-only here: log in, or open it on the machine of the node itself"
+_PARTS_A_GO: Final = 200
+"""Parts of a page written before the loop serves others: a list of a hundred groups has four thousand."""
 F = TypeVar("F")
 ShowPage = Callable[[Names], Awaitable[Context]]
 
@@ -131,7 +133,13 @@ class ConsoleSite:
     def _shown(self, template: str, page: ShowPage) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                return self._render(request, template, await page(request.query))
+                context = await page(request.query)
+                parts: list[str] = []
+                for number, part in enumerate(self._parts(request, template, context)):
+                    parts.append(part)
+                    if number % _PARTS_A_GO == 0:
+                        await self._pages.rest()
+                return web.Response(text="".join(parts), content_type=HTML, headers=_HEADERS)
             except Problem as problem:
                 return self._render(request, "problem.html", {"problem": problem}, problem.status)
 
@@ -150,14 +158,17 @@ class ConsoleSite:
         return handle
 
     def _render(self, request: web.Request, template: str, context: Context, status: int = 200) -> web.Response:
-        text = self._templates.get_template(template).render(
+        text = "".join(self._parts(request, template, context))
+        return web.Response(text=text, status=status, content_type=HTML, headers=_HEADERS)
+
+    def _parts(self, request: web.Request, template: str, context: Context) -> Iterator[str]:
+        return self._templates.get_template(template).generate(
             **context,
             may_act=self.may_act(request),
             path=request.path,
             read_only=_READ_ONLY,
             caller=current_caller(),
         )
-        return web.Response(text=text, status=status, content_type=HTML, headers=_HEADERS)
 
     async def _history(self, request: web.Request) -> web.StreamResponse:
         return answer_json(await self._pages.history(request.query))
