@@ -5,7 +5,7 @@ reads every batch. A folder that is served meanwhile changes under the reader: w
 with a newer checkpoint before it is told.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -166,15 +166,16 @@ class Inspector:
         """Yield the frames written since the checkpoint. Raises `LogDamaged`."""
         return self._framed(read_checkpoint(self._disk, self._wal_folder) or _NONE)
 
-    def batches(self, name: str) -> Iterator[ScannedBatch]:
+    def batches(self, name: str, known: Sequence[FramedBatch] | None = None) -> Iterator[ScannedBatch]:
         """Yield the batches of a log as a start would find it: its files up to the checkpoint, then the frames behind
-        it.
+        it. `known`: all `frames`, for a caller who reads many logs of a folder that nobody writes to.
 
         Raises `LogDamaged` if the write-ahead log or the checkpoint cannot be read; a damaged batch is yielded as such.
         """
         checkpoint = read_checkpoint(self._disk, self._wal_folder)
         noted = next((end for end in checkpoint.logs if end.name == name), None) if checkpoint else None
-        frames = [framed.batch for framed in self._framed(checkpoint or _NONE) if framed.log == name]
+        framed = self._framed(checkpoint or _NONE) if known is None else known
+        frames = [one.batch for one in framed if one.log == name]
         removals = [index for index, batch in enumerate(frames) if batch is None]
         if removals:
             frames = frames[removals[-1] + 1 :]

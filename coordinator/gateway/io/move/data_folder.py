@@ -15,7 +15,7 @@ from coordinator.topics.rules import OFFSETS_TOPIC
 from partition_log.disk.disk import OsDisk, ReadOnlyDisk
 from partition_log.errors import AppendError
 from partition_log.inspection.findings import Severity
-from partition_log.inspection.inspector import Inspector
+from partition_log.inspection.inspector import FramedBatch, Inspector
 from partition_log.store.identity import read_identity
 from partition_log.store.limits import StoreLimits
 from partition_log.store.log_store import LogStore
@@ -54,14 +54,16 @@ def read_folder(folder: Path) -> FolderRecords:
     if SHARDS_KEY not in made_with:
         raise MoveRefused(f"{folder}/node.toml does not say {SHARDS_KEY}: start musterd on it once")
     inspector = Inspector(disk, str(folder), lambda _: True, in_use=disk.is_locked(f"{folder}/LOCK"))
-    shards = [_read_log(inspector, f"{OFFSETS_TOPIC}-{index}") for index in range(made_with[SHARDS_KEY])]
+    # Each look at the write-ahead log reads all of it; while a daemon writes it, what is known would be too little.
+    frames = None if inspector.in_use else list(inspector.frames())
+    shards = [_read_log(inspector, f"{OFFSETS_TOPIC}-{index}", frames) for index in range(made_with[SHARDS_KEY])]
     return FolderRecords(shards, inspector.in_use)
 
 
-def _read_log(inspector: Inspector, name: str) -> Records:
+def _read_log(inspector: Inspector, name: str, frames: Sequence[FramedBatch] | None) -> Records:
     records: Records = {}
     pending: dict[int, list[Pair]] = {}
-    for batch in inspector.batches(name):
+    for batch in inspector.batches(name, frames):
         header = batch.header
         if header is None:
             raise MoveRefused(f"{name} is damaged: {batch.problem}; `musterd log verify` says more")
