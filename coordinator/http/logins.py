@@ -184,8 +184,11 @@ def _is_secure(request: web.Request) -> bool:
 
 
 def _cookie_name(request: web.Request) -> str:
-    """Return the cookie's name. Over TLS its prefix keeps hosts of the same domain from setting one."""
-    return "__Host-muster_session" if _is_secure(request) else "muster_session"
+    """Return the cookie's name. The port of the URL is in it: a browser keeps one jar for all ports of a host. Over TLS
+    its prefix keeps hosts of the same domain from setting one."""
+    port = request.host.rpartition(":")[2]
+    name = f"muster_session_{port}" if port.isascii() and port.isdecimal() else "muster_session"
+    return f"__Host-{name}" if _is_secure(request) else name
 
 
 def _read(given: str) -> tuple[str | None, str]:

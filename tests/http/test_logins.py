@@ -156,6 +156,7 @@ class Visitor:
     def __init__(self, client: TestClient[Any, Any]) -> None:
         self.client = client
         self.cookie = ""
+        self.cookie_name = f"muster_session_{client.port}"
 
     async def post(self, path: str, body: Any = None, **headers: str) -> ClientResponse:
         sent = {**OF_PAGE, **({"Cookie": self.cookie} if self.cookie else {}), **headers}
@@ -201,7 +202,7 @@ async def test_the_form_opens_a_session_whose_cookie_no_script_and_no_other_site
     shown = {"HX-Current-URL": "http://127.0.0.1:9391//evil.example/console/group?id=g"}
     answer = await visitor.log_in(form, **shown)
     assert (answer.status, answer.headers["HX-Redirect"]) == (200, "/evil.example/console/group?id=g")
-    cookie = SimpleCookie(answer.headers["Set-Cookie"])["muster_session"]
+    cookie = SimpleCookie(answer.headers["Set-Cookie"])[visitor.cookie_name]
     assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["secure"]) == (True, "Strict", "/", "")
     assert cookie["max-age"] == "3600"
     told = await (await visitor.get("/console/session")).json()
@@ -212,15 +213,23 @@ async def test_the_form_opens_a_session_whose_cookie_no_script_and_no_other_site
 
 async def test_over_tls_the_cookie_is_for_tls_and_this_host_alone(visitor: Visitor) -> None:
     answer = await visitor.log_in(FORM, **{"X-Forwarded-Proto": "https"})
-    cookie = SimpleCookie(answer.headers["Set-Cookie"])["__Host-muster_session"]
+    cookie = SimpleCookie(answer.headers["Set-Cookie"])[f"__Host-{visitor.cookie_name}"]
     assert cookie["secure"] and cookie["path"] == "/" and not cookie["domain"]
+
+
+async def test_daemons_at_two_ports_of_a_host_have_cookies_of_their_own(visitor: Visitor) -> None:
+    names = []
+    for host in ("127.0.0.1:8001", "127.0.0.1:8002", "[::1]:8002", "127.0.0.1", "[::1]"):
+        answer = await visitor.post("/console/login", FORM, Host=host, Origin=f"http://{host}")
+        names += [*SimpleCookie(answer.headers["Set-Cookie"])]
+    assert names == [*(f"muster_session_{port}" for port in (8001, 8002, 8002)), "muster_session", "muster_session"]
 
 
 async def test_who_logs_out_is_out(visitor: Visitor, door: Door) -> None:
     await visitor.log_in()
     answer = await visitor.post("/console/logout")
     assert (answer.status, answer.headers["HX-Redirect"]) == (200, "/")
-    assert SimpleCookie(answer.headers["Set-Cookie"])["muster_session"]["max-age"] == "0"
+    assert SimpleCookie(answer.headers["Set-Cookie"])[visitor.cookie_name]["max-age"] == "0"
     assert door.sessions == {}
     gone = await visitor.get("/v1/groups")
     assert (gone.status, "ended" in (await gone.json())["detail"]) == (401, True)
@@ -310,22 +319,23 @@ async def test_a_rebound_name_has_neither_form_nor_session(visitor: Visitor) -> 
 @pytest.mark.parametrize(
     "cookie",
     [
-        "muster_session=",
-        "muster_session=" + "x" * 7_000,
-        'muster_session="a;b"',
-        "muster_session=\xff",
+        "NAME=",
+        "NAME=" + "x" * 7_000,
+        'NAME="a;b"',
+        "NAME=\xff",
+        "muster_session=session-0",
         "=;=;=",
         "a" * 6_000,
     ],
 )
 async def test_any_other_cookie_is_no_session(visitor: Visitor, door: Door, cookie: str) -> None:
     await visitor.log_in()
-    visitor.cookie = cookie
+    visitor.cookie = cookie.replace("NAME", visitor.cookie_name)
     assert ((await visitor.get("/v1/groups")).status, door.callers) == (401, [])
 
 
 async def test_a_cookie_larger_than_a_head_may_be_is_refused_and_others_are_served(visitor: Visitor) -> None:
-    visitor.cookie = "muster_session=" + "x" * 100_000
+    visitor.cookie = f"{visitor.cookie_name}=" + "x" * 100_000
     assert (await visitor.get("/v1/groups")).status == 400
     visitor.cookie = ""
     assert (await visitor.get("/healthz")).status == 200

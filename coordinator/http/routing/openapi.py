@@ -65,7 +65,8 @@ def document(routes: Iterable[HttpRoute], version: str, *, wants_logins: bool = 
     }
     if wants_logins:
         schemes: Json = {name: {"type": "http", "scheme": name} for name in ("basic", "bearer")}
-        schemes["session"] = {"type": "apiKey", "in": "cookie", "name": "muster_session"}
+        about = "The last part of the name is the port of the URL; over TLS the name begins with __Host-."
+        schemes["session"] = {"type": "apiKey", "in": "cookie", "name": "muster_session_9391", "description": about}
         found["components"]["securitySchemes"] = schemes
         found["security"] = [{name: []} for name in schemes]
     decoded: Json = msgspec.json.decode(msgspec.json.encode(found))  # defaults of Structs are tuples
