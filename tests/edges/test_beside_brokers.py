@@ -15,7 +15,7 @@ from struct import pack, unpack, unpack_from
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from coordinator.config.config import Address
@@ -139,7 +139,8 @@ def test_a_stock_client_knows_muster_alone_and_its_group_lives_here(both: Both) 
     assert sorted(read(consumer, 300)) == sorted(values)
     consumer.commit(asynchronous=False)
     known = consumer.committed([TopicPartition("orders", number) for number in range(2)])
-    assert sum(one.offset for one in known) == 300
+    # librdkafka may put a batch of all records into one partition; the other one then has no commit.
+    assert sum(one.offset for one in known if one.offset != OFFSET_INVALID) == 300
     ports = remote_ports()
     assert both.broker.kafka_port not in ports
     assert both.listener in ports
