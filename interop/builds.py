@@ -37,7 +37,7 @@ def built(folder: Path, client: catalogue.Client) -> Program:
     sources = {folder: copy, **{CLIENTS / shared: copy / PurePath(shared).name for shared in client.shares}}
     stamp, digest = copy / _STAMP, _digest(sources)
     if not stamp.exists() or stamp.read_text() != digest:
-        stamp.unlink(missing_ok=True)
+        shutil.rmtree(copy)  # a file that was moved away would be built, too
         for source, target in sources.items():
             shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         if client.build:

@@ -6,7 +6,7 @@ import json
 import time
 import traceback
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,18 @@ def answer(stories: Mapping[str, Callable[[Options], str]]) -> int:
         ok, detail = False, f"{type(error).__name__}: {error}"
     print(json.dumps({"ok": ok, "detail": detail}))
     return 0
+
+
+def member_options(assignors: Iterable[str]) -> argparse.Namespace:
+    """Parse the arguments of the verb `member`, for a client with these assignors."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("verb", choices=("member",))
+    for name in ("bootstrap", "topic", "group", "instance", "security"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--assignor", choices=tuple(assignors))
+    for name in ("limit", "session-timeout-ms"):
+        parser.add_argument(f"--{name}", type=int)
+    return parser.parse_args()
 
 
 def check(holds: object, what: str) -> None:

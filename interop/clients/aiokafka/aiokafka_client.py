@@ -12,25 +12,14 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from interop.program import OAUTHBEARER, fetch_token, python_settings, security
+from interop.program import OAUTHBEARER, fetch_token, member_options, python_settings, security
 
 _ASSIGNORS = {"range": RangePartitionAssignor}
 
 
 def main() -> int:
-    asyncio.run(_Member(_options()).run())
+    asyncio.run(_Member(member_options(_ASSIGNORS)).run())
     return 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=("member",))
-    for name in ("bootstrap", "topic", "group", "instance", "security"):
-        parser.add_argument(f"--{name}")
-    parser.add_argument("--assignor", choices=_ASSIGNORS)
-    for name in ("limit", "session-timeout-ms"):
-        parser.add_argument(f"--{name}", type=int)
-    return parser.parse_args()
 
 
 class _Provider(AbstractTokenProvider):  # type: ignore[misc]

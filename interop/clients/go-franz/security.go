@@ -10,41 +10,43 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"muster/interop/go-franz/login"
 )
 
 // security returns the options of a login; none without a file.
 func security(given arguments) ([]kgo.Opt, error) {
-	login, err := readLogin(given.security)
-	if login == nil || err != nil {
+	found, err := login.Read(given.security)
+	if found == nil || err != nil {
 		return nil, err
 	}
-	mechanism, err := login.sasl()
+	mechanism, err := mechanismOf(found)
 	if err != nil {
 		return nil, err
 	}
 	// Without a logger a refused member waits in silence: polls tell of no login.
 	warnings := kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil))
 	options := []kgo.Opt{kgo.SASL(mechanism), warnings}
-	if login.tls != nil {
-		options = append(options, kgo.DialTLSConfig(login.tls))
+	if found.TLS != nil {
+		options = append(options, kgo.DialTLSConfig(found.TLS))
 	}
 	return options, nil
 }
 
-func (l *login) sasl() (sasl.Mechanism, error) {
-	shown := scram.Auth{User: l.user, Pass: l.password}
-	switch l.mechanism {
+func mechanismOf(l *login.Login) (sasl.Mechanism, error) {
+	shown := scram.Auth{User: l.User, Pass: l.Password}
+	switch l.Mechanism {
 	case "PLAIN":
-		return plain.Auth{User: l.user, Pass: l.password}.AsMechanism(), nil
+		return plain.Auth{User: l.User, Pass: l.Password}.AsMechanism(), nil
 	case "SCRAM-SHA-256":
 		return shown.AsSha256Mechanism(), nil
 	case "SCRAM-SHA-512":
 		return shown.AsSha512Mechanism(), nil
 	case "OAUTHBEARER":
 		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
-			token, err := l.token(ctx)
+			token, err := l.FetchToken(ctx)
 			return oauth.Auth{Token: token}, err
 		}), nil
 	}
-	return nil, fmt.Errorf("no mechanism %q", l.mechanism)
+	return nil, fmt.Errorf("no mechanism %q", l.Mechanism)
 }

@@ -8,36 +8,38 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/xdg-go/scram"
+
+	"muster/interop/go-sarama/login"
 )
 
 // secure has the client log in as the file says; without a file it does not.
 func secure(config *sarama.Config, path string) error {
-	login, err := readLogin(path)
-	if login == nil || err != nil {
+	found, err := login.Read(path)
+	if found == nil || err != nil {
 		return err
 	}
 	config.Net.SASL.Enable = true
 	config.Net.SASL.Version = sarama.SASLHandshakeV1
-	config.Net.SASL.Mechanism = sarama.SASLMechanism(login.mechanism)
-	config.Net.SASL.User, config.Net.SASL.Password = login.user, login.password
-	switch login.mechanism {
+	config.Net.SASL.Mechanism = sarama.SASLMechanism(found.Mechanism)
+	config.Net.SASL.User, config.Net.SASL.Password = found.User, found.Password
+	switch found.Mechanism {
 	case sarama.SASLTypeSCRAMSHA256:
 		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{hash: sha256.New} }
 	case sarama.SASLTypeSCRAMSHA512:
 		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{hash: sha512.New} }
 	case sarama.SASLTypeOAuth:
-		config.Net.SASL.TokenProvider = provider{login}
+		config.Net.SASL.TokenProvider = provider{found}
 	}
-	if login.tls != nil {
-		config.Net.TLS.Enable, config.Net.TLS.Config = true, login.tls
+	if found.TLS != nil {
+		config.Net.TLS.Enable, config.Net.TLS.Config = true, found.TLS
 	}
 	return nil
 }
 
-type provider struct{ *login }
+type provider struct{ *login.Login }
 
 func (p provider) Token() (*sarama.AccessToken, error) {
-	token, err := p.token(context.Background())
+	token, err := p.FetchToken(context.Background())
 	return &sarama.AccessToken{Token: token}, err
 }
 

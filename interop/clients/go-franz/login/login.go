@@ -1,4 +1,5 @@
-package main
+// Package login reads the settings of a login, by librdkafka's names. The Go clients that log in share it.
+package login
 
 import (
 	"bufio"
@@ -12,16 +13,15 @@ import (
 	"strings"
 )
 
-// The same file in the Go clients that log in: settings of a login, by librdkafka's names.
-
-type login struct {
-	mechanism, user, password string
+// Login says who comes in, and how. TLS is nil without an authority.
+type Login struct {
+	Mechanism, User, Password string
+	TLS                       *tls.Config
 	endpoint                  string // where a token is to be had
-	tls                       *tls.Config
 }
 
-// readLogin returns nil without a file.
-func readLogin(path string) (*login, error) {
+// Read returns nil without a file.
+func Read(path string) (*Login, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -35,8 +35,8 @@ func readLogin(path string) (*login, error) {
 		key, value, _ := strings.Cut(lines.Text(), "=")
 		given[key] = value
 	}
-	found := &login{
-		mechanism: given["sasl.mechanism"], user: given["sasl.username"], password: given["sasl.password"],
+	found := &Login{
+		Mechanism: given["sasl.mechanism"], User: given["sasl.username"], Password: given["sasl.password"],
 		endpoint: given["sasl.oauthbearer.token.endpoint.url"],
 	}
 	if ca := given["ssl.ca.location"]; ca != "" {
@@ -48,19 +48,19 @@ func readLogin(path string) (*login, error) {
 		if !roots.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("no certificate in %s", ca)
 		}
-		found.tls = &tls.Config{RootCAs: roots}
+		found.TLS = &tls.Config{RootCAs: roots}
 	}
 	return found, nil
 }
 
-// token asks the identity provider, as the client credentials grant has it.
-func (l *login) token(ctx context.Context) (string, error) {
+// FetchToken asks the identity provider, as the client credentials grant has it.
+func (l *Login) FetchToken(ctx context.Context) (string, error) {
 	form := strings.NewReader("grant_type=client_credentials")
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.endpoint, form)
 	if err != nil {
 		return "", err
 	}
-	request.SetBasicAuth(l.user, l.password)
+	request.SetBasicAuth(l.User, l.Password)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
