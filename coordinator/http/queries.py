@@ -1,6 +1,6 @@
 """Queries of the HTTP pages, as messages that any client can send; errors in replies become `Problem`s."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import TypeVar
 
@@ -393,12 +393,16 @@ class Queries:
         for one, own_topics in topics.items():
             offsets = committed.get(one, {})
             found[one] = GroupPartitions(keys_of(own_topics, known.counts, offsets), offsets)
-        every = {key for its in found.values() for key in its.keys if key not in known.ends}
+        await self.complete(known, found.values())
+        return found
+
+    async def complete(self, known: KnownEnds, groups: Collection[GroupPartitions]) -> None:
+        """Ask for what is not known yet: the ends of these partitions, and the begins of those without a commit."""
+        every = {key for its in groups for key in its.keys if key not in known.ends}
         known.ends |= dict.fromkeys(every) | await self.ends(every)
-        without = {key for its in found.values() for key in its.keys if key not in its.committed}
+        without = {key for its in groups for key in its.keys if key not in its.committed}
         without.difference_update(known.begins)
         known.begins |= dict.fromkeys(without) | await self.begins(without)
-        return found
 
     async def _answer(self, message: Message, kind: type[M]) -> M:
         reply = await self._ask(message)

@@ -65,7 +65,7 @@ class _Scrape:
         lines = self._lines.found()
         measured = await self._queries.measured(self._most)
         known = {group.group_id for group in groups}
-        self._history.keep(set(self._known.ends))
+        self._history.keep({key for key, end in self._known.ends.items() if end is not None})
         return Measured(
             node,
             groups,
@@ -99,14 +99,12 @@ class _Scrape:
     async def _group(self, group: DescribedGroup, commits: dict[Key, Commit], more: Iterable[str]) -> MeasuredGroup:
         committed = {key: one.offset for key, one in sorted(commits.items())}
         keys = keys_of(topics_of(group, committed, more), self._known.counts, committed)
-        unknown = [key for key in keys if key not in self._known.ends]
-        self._known.ends |= await self._queries.ends(unknown)
-        unknown = [key for key in keys if key not in committed and key not in self._known.begins]
-        self._known.begins |= await self._queries.begins(unknown)
+        its = GroupPartitions(keys, committed)
+        await self._queries.complete(self._known, (its,))
         sums: dict[str, TopicSum] = {}
         oldest_ms: int | None = None
         most_ms: int | None = None
-        for number, line in enumerate(lags(group, GroupPartitions(keys, committed), self._known), 1):
+        for number, line in enumerate(lags(group, its, self._known), 1):
             sums[line.topic] = sums.get(line.topic, TopicSum()).plus(line)
             lag_ms = self._lag_ms(line)
             if lag_ms is not None:
