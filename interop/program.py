@@ -3,6 +3,8 @@
 import argparse
 import base64
 import json
+import sys
+import threading
 import time
 import traceback
 import urllib.request
@@ -49,6 +51,24 @@ def member_options(assignors: Iterable[str]) -> argparse.Namespace:
     for name in ("limit", "session-timeout-ms"):
         parser.add_argument(f"--{name}", type=int)
     return parser.parse_args()
+
+
+def tell(event: Mapping[str, object]) -> None:
+    """Print an event of a member, a line of JSON."""
+    print(json.dumps(event), flush=True)
+
+
+def told_to_stop() -> threading.Event:
+    """Return an event that is set once standard input says `stop`."""
+    told = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            if line.strip() == "stop":
+                told.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    return told
 
 
 def check(holds: object, what: str) -> None:

@@ -2,17 +2,15 @@
 
 import argparse
 import asyncio
-import json
 import ssl
 import sys
-import threading
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from interop.program import OAUTHBEARER, fetch_token, member_options, python_settings, security
+from interop.program import OAUTHBEARER, fetch_token, member_options, python_settings, security, tell, told_to_stop
 
 _ASSIGNORS = {"range": RangePartitionAssignor}
 
@@ -47,11 +45,10 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._stopped = threading.Event()
+        self._stopped = told_to_stop()
 
     async def run(self) -> None:
         options = self._options
-        threading.Thread(target=self._listen, daemon=True).start()
         consumer = AIOKafkaConsumer(
             bootstrap_servers=options.bootstrap,
             group_id=options.group,
@@ -81,26 +78,17 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                     positions[partition] = record.offset + 1
                     value = record.value.decode()
                     place = {"partition": partition.partition, "offset": record.offset}
-                    _tell({"event": "record", **place, "value": value})
+                    tell({"event": "record", **place, "value": value})
         if seen == limit:
             await consumer.commit(positions)
-            _tell({"event": "committed"})
-
-    def _listen(self) -> None:
-        for line in sys.stdin:
-            if line.strip() == "stop":
-                self._stopped.set()
+            tell({"event": "committed"})
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        _tell({"event": "assigned", "partitions": sorted(one.partition for one in assigned)})
+        tell({"event": "assigned", "partitions": sorted(one.partition for one in assigned)})
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         if revoked:
-            _tell({"event": "assigned", "partitions": []})
-
-
-def _tell(event: dict[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
+            tell({"event": "assigned", "partitions": []})
 
 
 if __name__ == "__main__":

@@ -1,17 +1,15 @@
 """kafka-python as the harness drives it."""
 
 import argparse
-import json
 import logging
 import sys
-import threading
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from interop.program import OAUTHBEARER, fetch_token, member_options, python_settings, security
+from interop.program import OAUTHBEARER, fetch_token, member_options, python_settings, security, tell, told_to_stop
 
 _ASSIGNORS = {"range": RangePartitionAssignor}
 
@@ -48,11 +46,10 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._stopped = threading.Event()
+        self._stopped = told_to_stop()
 
     def run(self) -> None:
         options = self._options
-        threading.Thread(target=self._listen, daemon=True).start()
         consumer = KafkaConsumer(
             bootstrap_servers=options.bootstrap,
             group_id=options.group,
@@ -80,26 +77,17 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                     seen += 1
                     positions[partition] = OffsetAndMetadata(record.offset + 1, "", -1)
                     place = {"partition": partition.partition, "offset": record.offset}
-                    _tell({"event": "record", **place, "value": record.value.decode()})
+                    tell({"event": "record", **place, "value": record.value.decode()})
         if seen == limit:
             consumer.commit(positions)
-            _tell({"event": "committed"})
-
-    def _listen(self) -> None:
-        for line in sys.stdin:
-            if line.strip() == "stop":
-                self._stopped.set()
+            tell({"event": "committed"})
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        _tell({"event": "assigned", "partitions": sorted(one.partition for one in assigned)})
+        tell({"event": "assigned", "partitions": sorted(one.partition for one in assigned)})
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         if revoked:
-            _tell({"event": "assigned", "partitions": []})
-
-
-def _tell(event: dict[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
+            tell({"event": "assigned", "partitions": []})
 
 
 if __name__ == "__main__":
