@@ -29,7 +29,7 @@ from coordinator.core.core import Core
 from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.io.cluster.from_config import ClusterPart
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
-from coordinator.gateway.io.security import upstream_login, upstream_tls
+from coordinator.gateway.io.security import nodes_tls, upstream_login, upstream_tls
 from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
@@ -49,6 +49,7 @@ from coordinator.node.effects import CheckPassword, WriteAudit
 from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
+from coordinator.runtime.shard import ShardState
 from coordinator.topics.records import TopicsCorrupt
 from partition_log.disk.disk import OsDisk
 from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
@@ -276,13 +277,12 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
         unguarded.opened("native", partial(server.shut, "native"))
     stop_http = None
     if config.http is not None:
-        try:
-            bound["http"], stop_http = await _serve_http(config, config.http, server, tls)
-        except OSError as error:
-            raise _cannot_listen("http", config.http, error) from None
+        bound["http"], stop_http = await _serve_http(config, config.http, server, tls)
         unguarded.opened("http", stop_http)
+        if part.shards is not None:
+            addresses["http"] = _told_address("http", config.advertised_http, bound["http"])
     stopping = _until_signalled(tls, brokers_tls)
-    await _either(_until_served(server, beside, part, bound | addresses), stopping.wait())
+    await _either(_until_served(server, beside, part, addresses), stopping.wait())
     if not stopping.is_set():
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
@@ -437,6 +437,7 @@ async def _serve_http(
     from coordinator.http.app import make_app, serve
     from coordinator.http.connections import KEEPALIVE_S, HttpLimits
     from coordinator.http.logins import Caller, of_caller
+    from coordinator.http.nodes.all_nodes import NodesPlan
 
     keepalive_s = KEEPALIVE_S
     if config.connections_max_idle_ms >= 0:
@@ -448,6 +449,10 @@ async def _serve_http(
     def ask_itself(message: Message) -> Awaitable[Message]:
         return server.calls.ask(message, NODE_ITSELF, LOOPBACK)
 
+    def served() -> list[int]:
+        return [shard.index for shard in core.shards if shard.state is ShardState.ACTIVE]
+
+    core, peers_tls = server.node.core, nodes_tls(config)
     app = make_app(
         of_caller(ask),
         ask_itself=ask_itself,
@@ -456,17 +461,21 @@ async def _serve_http(
         authenticator=server.calls if config.wants_logins else None,
         has_open_metrics=config.http_metrics_without_login,
         webhooks=config,
-        count=server.node.core.count,
+        count=core.count,
+        nodes=NodesPlan(core.placement, served, None if peers_tls is None else peers_tls.context),
     )
-    return await serve(
-        app,
-        address.host,
-        address.port,
-        tls if config.speaks_tls("http") else None,
-        HttpLimits(config.http_max_connections, keepalive_s=keepalive_s),
-        server.node.core.gauges,
-        server.node.core.count,
-    )
+    try:
+        return await serve(
+            app,
+            address.host,
+            address.port,
+            tls if config.speaks_tls("http") else None,
+            HttpLimits(config.http_max_connections, keepalive_s=keepalive_s),
+            core.gauges,
+            core.count,
+        )
+    except OSError as error:
+        raise _cannot_listen("http", address, error) from None
 
 
 def _http_hosts(config: Config) -> set[str]:
@@ -496,13 +505,19 @@ async def _bind(
                 bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured, relayed)
         except OSError as error:
             raise _cannot_listen(dialect, wanted, error, beside is not None and dialect == "kafka") from None
-        addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
-        if addresses[dialect][0] in _WILDCARDS:
-            log.warning(
-                "clients are told to connect to an address that means any; name one with --advertised",
-                advertised=f"{dialect}={addresses[dialect][0]}:{addresses[dialect][1]}",
-            )
+        addresses[dialect] = _told_address(dialect, told, bound[dialect])
     return addresses, bound
+
+
+def _told_address(kind: str, told: Address | None, bound: tuple[str, int]) -> tuple[str, int]:
+    """Return the address of a listener as others are told it."""
+    host, port = bound if told is None else (told.host, told.port)
+    if host in _WILDCARDS:
+        log.warning(
+            "clients are told to connect to an address that means any; name one with --advertised",
+            advertised=f"{kind}={host}:{port}",
+        )
+    return host, port
 
 
 def _cannot_listen(kind: str, wanted: Address, error: OSError, is_needed: bool = False) -> OSError:

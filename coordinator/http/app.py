@@ -29,6 +29,10 @@ from coordinator.http.live.webhooks import Webhooks
 from coordinator.http.logins import METRICS, Authenticator, Entrance, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
+from coordinator.http.nodes.all_nodes import ALONE, ANSWER_WITHIN_S, AllNodes, ClusterProblems, NodesPlan
+from coordinator.http.nodes.client import NodeClient
+from coordinator.http.nodes.node_routes import node_routes
+from coordinator.http.nodes.unavailable import noting_unavailable
 from coordinator.http.overview import OVERVIEW_ROUTES, OverviewPages
 from coordinator.http.pages import ROUTES, Pages
 from coordinator.http.problems import PROBLEM_ROUTES, ProblemPages
@@ -39,7 +43,7 @@ from coordinator.http.scrape import measure
 from coordinator.http.shapes import Json
 from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
 from coordinator.http.topics import TOPIC_ROUTES, TopicPages
-from coordinator.http.watch import ProblemWatch
+from coordinator.http.watch import OpenProblems, ProblemWatch
 from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
@@ -95,28 +99,40 @@ def make_app(
     look_every_s: float = LOOK_EVERY_S,
     webhooks: WebhookConfig | None = None,
     count: Count = lambda name: None,
+    nodes: NodesPlan = ALONE,
+    nodes_answer_within_s: float = ANSWER_WITHIN_S,
 ) -> web.Application:
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
     With `authenticator` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`,
     which may see everything, groups are looked at for problems though nobody asks; who follows events is told of new
-    ones each `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`."""
-    queries = Queries(_with_timeout(ask, ask_timeout_s))
-    own_queries = Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
+    ones each `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`.
+    Pages about groups have those of all `nodes`; metrics, events and what is told unasked are this one's.
+    A list waits `nodes_answer_within_s` for the others."""
+    ask_own = _with_timeout(ask, ask_timeout_s)
+    own_queries, watching_queries = Queries(ask_own), Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
     complaints = Complaints()
-    watch = ProblemWatch(own_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told))
-    feed = Feed(own_queries, watch, time.time_ns() // 1_000_000, look_every_s)
+    watch = ProblemWatch(
+        watching_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told)
+    )
+    feed = Feed(watching_queries, watch, time.time_ns() // 1_000_000, look_every_s)
+    client = NodeClient(nodes.tls)
+    all_nodes = AllNodes(nodes, ask_own, client, ask_timeout_s, min(nodes_answer_within_s, ask_timeout_s))
+    queries, problems = Queries(all_nodes.ask), ClusterProblems(watch, own_queries, all_nodes)
     entrance = None if authenticator is None else Entrance(authenticator, partial(_in_time, "the login", ask_timeout_s))
     surgery = SurgeryPages(queries)
-    console = ConsoleSite(ConsolePages(queries, watch, surgery, _yield_to_loop), entrance)
+    console = ConsoleSite(ConsolePages(queries, problems, surgery, _yield_to_loop), entrance)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if entrance is not None:
         middlewares.append(logged_in(entrance, console.show_form, METRICS if has_open_metrics else frozenset()))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, watch, most_series, surgery, console)
+    rows = _rows(queries, problems, surgery, console)
+    rows.append((_METRICS_ROUTE, _metrics(own_queries, most_series, watch)))
+    rows += node_routes(nodes.placement.node_id, nodes.served, ask_own, watch)
     app.cleanup_ctx.append(_compiling(console))
-    events = EventPages(queries, feed, is_still_in=None if entrance is None else entrance.is_still_in)
+    app.cleanup_ctx.append(client.running)
+    events = EventPages(own_queries, feed, is_still_in=None if entrance is None else entrance.is_still_in)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
     described: Callable[[], Json] = cache(partial(document, routes, __version__, wants_logins=entrance is not None))
     app[DOCUMENT] = described
@@ -136,23 +152,22 @@ def make_app(
 
 
 def _rows(
-    queries: Queries, watch: ProblemWatch, most_series: int, surgery: SurgeryPages, console: ConsoleSite
+    queries: Queries, problems: OpenProblems, surgery: SurgeryPages, console: ConsoleSite
 ) -> list[tuple[HttpRoute, Handler]]:
-    """Return each route with its handler."""
+    """Return each route about groups, topics and the node with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, NODE_ROUTES),
-        (OverviewPages(queries, watch, _yield_to_loop), OVERVIEW_ROUTES),
+        (OverviewPages(queries, problems, _yield_to_loop), OVERVIEW_ROUTES),
         (Pages(queries, asyncio.to_thread), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
-        (ProblemPages(queries, _yield_to_loop, watch), PROBLEM_ROUTES),
+        (ProblemPages(queries, _yield_to_loop, problems), PROBLEM_ROUTES),
         (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
     rows.append((INDEX, console.index(_page(node, INDEX))))
     rows += console.routes()
     rows += [(route, _posted(surgery, route)) for route in SURGERY_ROUTES]
-    rows.append((_METRICS_ROUTE, _metrics(queries, most_series, watch)))
     return rows
 
 
@@ -295,8 +310,11 @@ def _page(pages: object, route: HttpRoute) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         # Not request.url: a Host header that is none would raise there.
         origin = f"{request.scheme}://{request.host}"
-        found = await route.page(pages, origin, request.match_info, request.query)
+        with noting_unavailable() as unavailable:
+            found = await route.page(pages, origin, request.match_info, request.query)
         status, body = found if isinstance(found, tuple) else (route.status, found)
+        if unavailable:
+            body = {**body, "unavailable": unavailable.shown()}
         return answer_json(body, status)
 
     return handle

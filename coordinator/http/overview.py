@@ -12,7 +12,7 @@ from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
 from coordinator.http.routing.schemas import COUNTS, TEXT, TEXT_OR_NULL, WHOLE, WHOLE_OR_NULL, record, several
 from coordinator.http.shapes import Json
-from coordinator.http.watch import ProblemWatch, Rest
+from coordinator.http.watch import OpenProblems, Rest
 from diagnosis import people
 from diagnosis.facts import known_facts
 from diagnosis.problem import GroupProblem, Kind
@@ -68,10 +68,10 @@ class Overview(NamedTuple):
     rows: list[GroupRow]
 
 
-async def look_over(queries: Queries, watch: ProblemWatch, rest: Rest, wanted: GroupFilter) -> Overview:
+async def look_over(queries: Queries, open_problems: OpenProblems, rest: Rest, wanted: GroupFilter) -> Overview:
     """Gather the overview. Members and lag are counted for the rows of the page alone, unless they are the order."""
     node = await queries.node()
-    problems = await watch.shown_to(queries)
+    problems = await open_problems.shown_to(queries)
     listed = await queries.groups()
     by_group: dict[str, list[GroupProblem]] = {}
     kinds: dict[str, int] = {}
@@ -164,13 +164,13 @@ def _row(row: GroupRow, group: DescribedGroup, total: LagTotal) -> GroupRow:
 class OverviewPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, watch: ProblemWatch, rest: Rest) -> None:
-        self._ask, self._watch, self._rest = queries, watch, rest
+    def __init__(self, queries: Queries, problems: OpenProblems, rest: Rest) -> None:
+        self._ask, self._problems, self._rest = queries, problems, rest
 
     async def overview(self, origin: str, names: Names, query: Names) -> Json:
         """The node, how many groups are in which state, what is wrong, and a page of groups."""
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._watch, self._rest, wanted)
+        seen = await look_over(self._ask, self._problems, self._rest, wanted)
         node = seen.node
         more = wanted.start + wanted.size
         return {
@@ -249,6 +249,7 @@ _ROW: Final = record(
 )
 _ANSWER: Final = record(
     "Overview",
+    ("unavailable",),
     node=_NODE,
     groups=WHOLE,
     states=COUNTS,
@@ -256,6 +257,7 @@ _ANSWER: Final = record(
     matching=WHOLE,
     data=several(_ROW),
     next_page_token=TEXT_OR_NULL,
+    unavailable=schemas.UNAVAILABLE,
 )
 OVERVIEW_ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute(

@@ -6,7 +6,7 @@ from coordinator.http.queries import Queries
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import HttpRoute, Names, Parameter
 from coordinator.http.shapes import Json
-from coordinator.http.watch import ProblemWatch, Rest, examine
+from coordinator.http.watch import OpenProblems, Rest, examine
 from diagnosis.facts import known_facts
 from diagnosis.problem import Kind
 
@@ -14,16 +14,16 @@ from diagnosis.problem import Kind
 class ProblemPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, rest: Rest, watch: ProblemWatch) -> None:
-        """Show what `watch` finds. A single group is examined anew; `rest` lets the loop serve others."""
-        self._ask, self._rest, self._watch = queries, rest, watch
+    def __init__(self, queries: Queries, rest: Rest, open_problems: OpenProblems) -> None:
+        """Show `open_problems`. A single group is examined anew; `rest` lets the loop serve others."""
+        self._ask, self._rest, self._open = queries, rest, open_problems
 
     async def problems(self, origin: str, names: Names, query: Names) -> Json:
         """The open problems of all groups that the caller may see, or of `?group=`."""
         if "group" in query:
             found = await examine(self._ask, self._rest, [(await self._ask.group(query["group"])).group_id])
         else:
-            found = await self._watch.shown_to(self._ask)
+            found = await self._open.shown_to(self._ask)
         kind = query.get("kind")
         return {"problems": [known_facts(problem) for problem in found if kind in (None, problem.kind)]}
 

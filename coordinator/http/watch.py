@@ -5,7 +5,7 @@ groups worth a look in the node's memory, and `diagnosis.schedule` says when the
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from coordinator.http.queries import Queries, partitions_of
 from diagnosis import gathering
@@ -36,6 +36,13 @@ class _Seen(NamedTuple):
 
 
 _Key = tuple[str, str, str, str]
+
+
+class OpenProblems(Protocol):
+    """The open problems of groups."""
+
+    async def shown_to(self, queries: Queries) -> list[GroupProblem]:
+        """Return those of groups that the caller behind `queries` may see, by group."""
 
 
 class ProblemWatch:

@@ -26,6 +26,18 @@ def upstream_tls(config: Config) -> UpstreamTls | None:
         raise ConfigError(str(refused)) from None
 
 
+def nodes_tls(config: Config) -> UpstreamTls | None:
+    """Return TLS to the HTTP listeners of other nodes, which are configured as this one's; None if they have none. This
+    node shows its listeners' certificate, and trusts who may sign those of clients. Raises ConfigError."""
+    if not config.speaks_tls("http"):
+        return None
+    own = own_certificate("tls", config.tls_certificate_location, config.tls_key_location, config.tls_key_password)
+    try:
+        return UpstreamTls(own, pem_file("tls.client.ca.location", config.tls_client_ca_location))
+    except TlsRefused as refused:
+        raise ConfigError(str(refused)) from None
+
+
 def upstream_login(config: Config) -> BrokerLogin | None:
     """Return the credentials of Muster at the brokers; None without `upstream.sasl.*`."""
     username, password = config.upstream_sasl_username, config.upstream_sasl_password

@@ -19,8 +19,8 @@ _HOST_MISMATCH_CODES = frozenset({62, 64})
 
 
 class UpstreamTls:
-    """Trust in the brokers' certificates, and Muster's own certificate. `checks_names`: a certificate must be for the
-    host that is connected to."""
+    """Trust in the certificates of brokers, or of other nodes, and Muster's own certificate. `checks_names`: a
+    certificate must be for the host that is connected to."""
 
     def __init__(self, own: OwnCertificate | None, ca: PemFile | None, *, checks_names: bool = True) -> None:
         """Load the files. `ca` None: the system's trust store. Raises TlsRefused."""

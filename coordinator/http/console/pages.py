@@ -12,7 +12,7 @@ from coordinator.http.overview import GroupFilter, look_over, wanted_of
 from coordinator.http.queries import Problem, Queries
 from coordinator.http.routing.route import PAGE_TOKEN, Names
 from coordinator.http.surgery import SurgeryPages
-from coordinator.http.watch import ProblemWatch, Rest, examine
+from coordinator.http.watch import OpenProblems, Rest, examine
 from diagnosis import people
 from diagnosis.problem import GroupProblem
 from protocol.messages.acls import AclOperation
@@ -28,14 +28,14 @@ Context = dict[str, Any]
 class ConsolePages:
     """Each method returns what a template shows."""
 
-    def __init__(self, queries: Queries, watch: ProblemWatch, surgery: SurgeryPages, rest: Rest) -> None:
+    def __init__(self, queries: Queries, problems: OpenProblems, surgery: SurgeryPages, rest: Rest) -> None:
         """`rest` lets the loop serve others."""
-        self._ask, self._watch, self._surgery, self.rest = queries, watch, surgery, rest
+        self._ask, self._open, self._surgery, self.rest = queries, problems, surgery, rest
         self._movements, self._history = Movements(), History()
 
     async def groups(self, query: Names) -> Context:
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._watch, self.rest, wanted)
+        seen = await look_over(self._ask, self._open, self.rest, wanted)
         return {
             "seen": seen,
             "wanted": wanted,
@@ -158,7 +158,7 @@ class ConsolePages:
     async def _problems(self, group_id: str, group: DescribedGroup | None) -> list[GroupProblem]:
         if group is not None:
             return await examine(self._ask, self.rest, [group_id])
-        return [one for one in await self._watch.shown_to(self._ask) if one.group_id == group_id]
+        return [one for one in await self._open.shown_to(self._ask) if one.group_id == group_id]
 
 
 def _may_change(group: DescribedGroup) -> bool:

@@ -14,6 +14,7 @@ from coordinator.http.console.assets import load_assets
 from coordinator.http.console.pages import ConsolePages, Context
 from coordinator.http.console.rendering import make_environment
 from coordinator.http.logins import Entrance, challenge, current_caller, is_loopback
+from coordinator.http.nodes.unavailable import noting_unavailable
 from coordinator.http.queries import Problem
 from coordinator.http.routing.openapi import HTML
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter
@@ -133,7 +134,9 @@ class ConsoleSite:
     def _shown(self, template: str, page: ShowPage) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                context = await page(request.query)
+                with noting_unavailable() as unavailable:
+                    context = await page(request.query)
+                context["unavailable"] = unavailable
                 parts: list[str] = []
                 for number, part in enumerate(self._parts(request, template, context)):
                     parts.append(part)

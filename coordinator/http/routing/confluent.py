@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from coordinator.http.routing.schemas import TEXT, TEXT_OR_NULL, TRUTH, WHOLE, WHOLE_OR_NULL, record, several
+from coordinator.http.routing.schemas import (
+    TEXT,
+    TEXT_OR_NULL,
+    TRUTH,
+    UNAVAILABLE,
+    WHOLE,
+    WHOLE_OR_NULL,
+    record,
+    several,
+)
 from coordinator.http.shapes import Json
 
 _LINK: Final = record("Link", related={"type": "string", "format": "uri"})
@@ -13,9 +22,10 @@ def _one(kind: str, optional: tuple[str, ...] = (), /, **fields: Json) -> Json:
     return record(kind, optional, is_open=False, kind={"const": kind}, metadata=_OWN, cluster_id=TEXT, **fields)
 
 
-def _list(kind: str, item: Json) -> Json:
+def _list(kind: str, item: Json, optional: tuple[str, ...] = (), /, **fields: Json) -> Json:
     metadata = record("ListMetadata", self=TEXT, next=TEXT_OR_NULL)
-    return record(kind, kind={"const": kind}, metadata=metadata, data=several(item))
+    more = {"kind": {"const": kind}, "metadata": metadata, "data": several(item), **fields}
+    return record(kind, optional, is_open=False, **more)
 
 
 CLUSTER: Final = _one("KafkaCluster", controller=_LINK, brokers=_LINK, consumer_groups=_LINK, topics=_LINK)
@@ -32,7 +42,7 @@ GROUP: Final = _one(
     consumer=_LINK,
     lag_summary=_LINK,
 )
-GROUPS: Final = _list("KafkaConsumerGroupList", GROUP)
+GROUPS: Final = _list("KafkaConsumerGroupList", GROUP, ("unavailable",), unavailable=UNAVAILABLE)
 CONSUMER: Final = _one(
     "KafkaConsumer",
     consumer_group_id=TEXT,

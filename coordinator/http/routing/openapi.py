@@ -20,6 +20,7 @@ _NAME: Final = re.compile(r"{(\w+)}")
 _PATH_NAMES: Final[dict[str, tuple[Json, str]]] = {
     "partition": ({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "Number of the partition."),
     "broker": ({"type": "string", "minLength": 1}, "Number of the node."),
+    "node": ({"type": "integer", "minimum": 0}, "Number of the node (`node.id`) that is asked."),
     "cluster": ({"type": "string", "minLength": 1}, "Id of the cluster; `/v3/clusters` has it."),
     "group": ({"type": "string", "minLength": 1}, "Id of the group."),
     "topic": ({"type": "string", "minLength": 1}, "Name of the topic."),
@@ -81,7 +82,7 @@ def _operation(route: HttpRoute, components: "_Components", wants_logins: bool) 
         "responses": _responses(route, components, wants_logins),
     }
     if route.body is not None:
-        content = {"application/json": {"schema": components.hoisted(route.body)}}
+        content = {route.body_media: {"schema": components.hoisted(route.body)}}
         found["requestBody"] = {"required": True, "content": content}
     if route.is_open:
         found["security"] = []

@@ -60,8 +60,8 @@ class Parameter(msgspec.Struct, frozen=True):
 
 class HttpRoute(msgspec.Struct, frozen=True):
     """One method of one path. `answer` is the schema of what it answers with `status`; `refusals` are statuses of its
-    own errors, besides those of every path. `body`: the schema of the request's body, and `media` the content type of
-    the answer."""
+    own errors, besides those of every path. `body`: the schema of the request's body; `body_media` and `media`: the
+    content types of body and answer."""
 
     path: str
     page: Callable[..., Any]
@@ -77,6 +77,7 @@ class HttpRoute(msgspec.Struct, frozen=True):
     media: str = "application/json"
     more_media: tuple[str, ...] = ()
     """Other content types of the same answer, as texts."""
+    body_media: str = "application/json"
     is_open: bool = False
     """Served under any host name and without a login."""
 

@@ -121,10 +121,22 @@ PROBLEM_OF_GROUP: Final = record(
     records=WHOLE,
     command=TEXT_OR_NULL,
 )
-PROBLEMS: Final = record("Problems", problems=several(PROBLEM_OF_GROUP))
+UNAVAILABLE: Final = record(
+    "Unavailable",
+    nodes=several(record("SilentNode", node_id=WHOLE, why=TEXT)),
+    shards=several(WHOLE),
+)
+"""Parts of the cluster that an answer is without; left out if there are none."""
+PROBLEMS: Final = record("Problems", ("unavailable",), problems=several(PROBLEM_OF_GROUP), unavailable=UNAVAILABLE)
 CHANGED: Final = record("Changed", group_id=TEXT, id=TEXT, changed=WHOLE)
 PLAN: Final = record("Plan", group_id=TEXT, plan=several(PlannedOffset))
-GROUP_IDS: Final = record("Groups", ("next_page_token",), groups=TEXTS, next_page_token=TEXT_OR_NULL)
+GROUP_IDS: Final = record(
+    "Groups",
+    ("next_page_token", "unavailable"),
+    groups=TEXTS,
+    next_page_token=TEXT_OR_NULL,
+    unavailable=UNAVAILABLE,
+)
 _BALANCED_MEMBER: Final = record(
     "BalancedMember",
     is_open=True,
