@@ -282,7 +282,7 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
         if part.shards is not None:
             addresses["http"] = _told_address("http", config.advertised_http, bound["http"])
     stopping = _until_signalled(tls, brokers_tls)
-    await _either(_until_served(server, beside, part, addresses), stopping.wait())
+    await _either(_until_served(config, server, beside, part, addresses, identity), stopping.wait())
     if not stopping.is_set():
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
@@ -556,10 +556,19 @@ def _beside(
 
 
 async def _until_served(
-    server: Server, beside: Supervisor | None, part: ClusterPart, addresses: Mapping[str, tuple[str, int]]
+    config: Config,
+    server: Server,
+    beside: Supervisor | None,
+    part: ClusterPart,
+    addresses: Mapping[str, tuple[str, int]],
+    identity: ClusterIdentity,
 ) -> None:
+    """Wait until it is known which groups are served. Nodes that share a log are one cluster, with the id of the Kafka
+    cluster that has it, unless they are given another."""
     await _until_loaded(server, beside)
     await part.join(addresses)
+    if part.shards is not None and config.cluster_id is None and identity.recorded_cluster_id:
+        server.node.core.cluster_id = identity.recorded_cluster_id
 
 
 async def _until_loaded(server: Server, beside: Supervisor | None) -> None:

@@ -71,13 +71,13 @@ class Pages:
         listed = [group.group_id for group in await self._ask.groups(query.get("page_token"), size + 1)]
         rest = listed[size:]
         described = await self._ask.describe(listed[:size])
-        node_id = (await self._ask.node()).node_id
+        coordinators = await self._ask.coordinators(group.group_id for group in described)
         next_page = urlencode({"page_size": size, "page_token": listed[size - 1]}) if rest else None
-        return shapes.groups(described, node_id, next_page)
+        return shapes.groups(described, coordinators, next_page)
 
     async def group(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group = await self._group(origin, names)
-        return shapes.group(group, (await self._ask.node()).node_id)
+        return shapes.group(group, (await self._ask.coordinators((group.group_id,)))[group.group_id])
 
     async def consumers(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group = await self._group(origin, names)

@@ -50,7 +50,15 @@ from protocol.messages.groups import (
     ListSuspectsReply,
     RefusedRequest,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, ErrorReply, Measure, MeasureReply
+from protocol.messages.node import (
+    DescribeNode,
+    DescribeNodeReply,
+    ErrorReply,
+    FindCoordinator,
+    FindCoordinatorReply,
+    Measure,
+    MeasureReply,
+)
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -120,26 +128,20 @@ def problem_of(error: ErrorCode, message: str = "") -> Problem:
 
 
 class Queries:
-    """Requests to the node, made anew for each page; only the cluster's id is kept, since it never changes.
+    """Requests to the node, made anew for each page.
 
     Requests about many groups or partitions are sent in slices, so that no step of the node takes long.
     """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._cluster_id: str | None = None
 
     async def node(self) -> DescribeNodeReply:
         return await self._answer(DescribeNode(), DescribeNodeReply)
 
-    async def cluster_id(self) -> str:
-        if self._cluster_id is None:
-            self._cluster_id = (await self.node()).cluster_id
-        return self._cluster_id
-
     async def own_cluster(self, cluster_id: str) -> str:
         """Return the cluster's id. Raises Problem if another one is asked for."""
-        own = await self.cluster_id()
+        own = (await self.node()).cluster_id
         if cluster_id != own:
             raise Problem(404, f"there is no cluster {cluster_id!r} here, only {own!r}")
         return own
@@ -180,6 +182,11 @@ class Queries:
         if group.error_code or group.group_state == _DEAD:
             raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
         return group
+
+    async def coordinators(self, group_ids: Iterable[str]) -> dict[str, int]:
+        """Return the id of the node that coordinates each group, -1 if none does now."""
+        reply = await self._answer(FindCoordinator(tuple(group_ids)), FindCoordinatorReply)
+        return {one.key: one.node_id for one in reply.coordinators}
 
     async def balanced(self, listed: Iterable[ListedGroup]) -> list[BalancedGroupView]:
         """Return all client-balanced groups that are online, by id; none if `listed` has no client-balanced group."""

@@ -4,7 +4,7 @@ Only what is served is linked to.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -96,7 +96,7 @@ class Shapes:
     def brokers(self, brokers: Iterable[MetadataBroker]) -> Json:
         return self._list("KafkaBrokerList", self._own("brokers"), [self.broker(broker) for broker in brokers])
 
-    def group(self, group: DescribedGroup, node_id: int) -> Json:
+    def group(self, group: DescribedGroup, coordinator: int) -> Json:
         path = ("consumer-groups", group.group_id)
         return {
             **self._head("KafkaConsumerGroup", self._own(*path), ("consumer-group", group.group_id)),
@@ -105,13 +105,13 @@ class Shapes:
             "is_simple": not group.protocol_type,
             "partition_assignor": group.protocol_data,
             "state": state_name(group.group_state),
-            "coordinator": self._link("brokers", node_id),
+            "coordinator": self._link("brokers", coordinator),
             "consumer": self._link(*path, "consumers"),
             "lag_summary": self._link(*path, "lag-summary"),
         }
 
-    def groups(self, groups: Iterable[DescribedGroup], node_id: int, next_page: str | None) -> Json:
-        found = [self.group(group, node_id) for group in groups]
+    def groups(self, groups: Iterable[DescribedGroup], coordinators: Mapping[str, int], next_page: str | None) -> Json:
+        found = [self.group(group, coordinators[group.group_id]) for group in groups]
         return self._list("KafkaConsumerGroupList", self._own("consumer-groups"), found, next_page)
 
     def consumer(self, group_id: str, member: DescribedMember) -> Json:

@@ -24,7 +24,15 @@ from protocol.messages.groups import (
     ListSuspects,
     ListSuspectsReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply, Measure, MeasureReply
+from protocol.messages.node import (
+    DescribeNode,
+    DescribeNodeReply,
+    FindCoordinator,
+    FindCoordinatorReply,
+    FoundCoordinator,
+    Measure,
+    MeasureReply,
+)
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -160,6 +168,9 @@ class ScriptedCoordinator:
         kept = [note for note in self.notes.get(message.group_id, ()) if note.number > message.after]
         return ListNotesReply(notes=tuple(kept[: message.limit]))
 
+    def _find(self, message: FindCoordinator) -> Message:
+        return FindCoordinatorReply(tuple(FoundCoordinator(key, NODE.node_id) for key in message.coordinator_keys))
+
     def _expiry(self, message: DescribeExpiry) -> Message:
         if message.group_id not in self.groups:
             return DescribeExpiryReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
@@ -238,6 +249,7 @@ _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     DescribeNode: lambda coordinator, _: coordinator.node,
     DescribeOwnership: ScriptedCoordinator._owned,
     DescribeGroups: ScriptedCoordinator._describe,
+    FindCoordinator: ScriptedCoordinator._find,
     ListGroups: ScriptedCoordinator._list,
     ListNotes: ScriptedCoordinator._list_notes,
     Measure: lambda coordinator, _: coordinator.measured,

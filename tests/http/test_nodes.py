@@ -63,7 +63,9 @@ class HttpNode:
     @property
     def view(self) -> NodeView:
         assert self.http.port is not None
-        return NodeView(self.node.node_id, {"http": (self.http.host, self.http.port)})
+        return NodeView(
+            self.node.node_id, {"http": (self.http.host, self.http.port), "native": ("n", self.node.node_id)}
+        )
 
     async def get(self, path: str, status: int = 200) -> Any:
         answer = await self.http.get(path)
@@ -153,6 +155,8 @@ async def test_any_node_lists_the_groups_of_all(site: Site) -> None:
         assert (overview["groups"], overview["states"], "unavailable" in overview) == (5, {"Empty": 5}, False)
         found = await one.get(V3)
         assert [group["consumer_group_id"] for group in found["data"]] == list(GROUPS)
+        coordinators = [group["coordinator"]["related"].rpartition("/")[2] for group in found["data"]]
+        assert coordinators == [str(site.owner(group_id).node.node_id) for group_id in GROUPS]
 
 
 async def test_pages_go_on_across_nodes(site: Site) -> None:
@@ -242,6 +246,7 @@ async def test_a_node_that_is_silent_is_told_of_in_time_with_its_shards(hasty: S
     assert (await hasty.nodes[0].get("/v1/problems"))["unavailable"]["nodes"] == missing["nodes"]
     assert (await hasty.nodes[0].get("/v1/overview"))["unavailable"] == missing
     assert (await hasty.nodes[0].get(V3))["unavailable"] == missing
+    assert (await hasty.nodes[0].get("/v1/topics/t/groups"))["unavailable"] == missing
     page = await (await hasty.nodes[0].http.get("/", headers={"Accept": "text/html"})).text()
     assert "Node 2 is missing: it did not answer within 0.2 s" in page
     assert "No node answers for 1 shard: their groups are not shown." in page

@@ -22,7 +22,7 @@ _NO_LISTENER: Final = "it tells no HTTP address (--http, --advertised http=HOST:
 
 
 class NodesPlan(NamedTuple):
-    """Where groups are, which shards this node serves now, and TLS of connections to other nodes, if they speak it."""
+    """Places of groups, shards that this node serves now, and TLS of connections to other nodes, if they speak it."""
 
     placement: Placement
     served: Callable[[], Collection[int]]

@@ -1,5 +1,6 @@
 """EDGE: requests to other nodes, at their HTTP listeners."""
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,7 +8,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import msgspec
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
+from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, TCPConnector, web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
@@ -97,10 +98,17 @@ class NodeClient:
         except TimeoutError:
             raise NodeSilent(f"it did not answer within {within_s:g} s ({where})", is_late=True) from None
         except (ClientError, OSError, ValueError) as error:
-            raise NodeSilent(f"it cannot be reached at {where}: {error}") from None
+            raise NodeSilent(f"it cannot be reached at {where}: {_reason(error)}") from None
         if answer.status != HTTPStatus.OK:
             raise NodeSilent(f"it answered {answer.status} ({where}): {_detail(body)}")
         return body, answer.headers
+
+
+def _reason(error: Exception) -> str:
+    """Return the system's words for a refused connection, without aiohttp's around them."""
+    found = error.os_error if isinstance(error, ClientConnectorError) else error
+    number = getattr(found, "errno", None)
+    return os.strerror(number) if number else str(found) or type(found).__name__
 
 
 def _without_nulls(facts: dict[str, object]) -> dict[str, object]:

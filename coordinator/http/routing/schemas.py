@@ -168,7 +168,13 @@ BALANCED_PARTITION: Final = record(
 )
 BALANCED_PARTITIONS: Final = record("BalancedPartitions", group=TEXT, partitions=several(BALANCED_PARTITION))
 BALANCED_LAG: Final = record("BalancedLag", total=WHOLE, unowned=WHOLE, by_node=COUNTS, by_topic=COUNTS)
-READERS: Final = record("Readers", topic=TEXT, groups=several(record("Reader", group=TEXT, member_count=WHOLE)))
+READERS: Final = record(
+    "Readers",
+    ("unavailable",),
+    topic=TEXT,
+    groups=several(record("Reader", group=TEXT, member_count=WHOLE)),
+    unavailable=UNAVAILABLE,
+)
 FROM_MAX: Final = record("ConsumeFromMax", group=TEXT, from_max_id=WHOLE)
 HEALTH: Final = record("Health", healthy=TRUTH)
 READINESS: Final = record(
