@@ -62,6 +62,11 @@ class Placement:
         return self.node_id
 
     @property
+    def unowned_shards(self) -> int:
+        """Number of shards that no node has."""
+        return 0
+
+    @property
     def node_ids(self) -> tuple[int, ...]:
         """Ids of all nodes."""
         return (self.node_id,)

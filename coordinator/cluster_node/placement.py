@@ -62,6 +62,10 @@ class NodesPlacement(Placement):
         return max(able, key=lambda node: blake2b(f"{broker}@{node.node_id}".encode(), digest_size=8).digest())
 
     @property
+    def unowned_shards(self) -> int:
+        return self._owners.count(NOBODY)
+
+    @property
     def node_ids(self) -> tuple[int, ...]:
         return tuple(sorted(self._nodes)) or (self.node_id,)
 

@@ -162,6 +162,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         "damaged_logs": len(core.store.damaged),
         "disk_full": int(core.store.disk_full),
         "failed_shards": sum(shard.state is ShardState.FAILED for shard in shards),
+        "unowned_shards": core.placement.unowned_shards,
         "loaded_records": load.records,
         "load_bytes": load.bytes_done,
         "load_bytes_wanted": load.bytes_total,

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from membership.channel import CoordinatorChannel
-from membership.events import NodeAddress, TimePassed
+from membership.events import MemberEffect, NodeAddress, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
 from muster.client.steps import Procedure, WaitUntil
@@ -20,7 +21,7 @@ from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import cannot_connect, parse_bootstrap
 from muster.net.caller import CallerDriver
 from muster.net.cores import Driven
-from muster.net.dialects import dialect_of
+from muster.net.dialects import ClientDialect, dialect_of
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -69,6 +70,21 @@ class ClusterClient(TopicProcedures):
             said = reply.error_message or reply.error_code.name
             raise Refused(reply.error_code, f"{type(message).__name__} was refused: {said}")
         return reply
+
+    def ask_each(
+        self, message: Message, nodes: Iterable[NodeAddress], timeout_s: float = 30.0
+    ) -> dict[NodeAddress, Message | MusterError]:
+        """Ask several nodes at once. Return the reply of each, whatever error code it carries, or why there is none.
+        Raises `AuthenticationFailed` where we are not let in.
+        """
+        answers: dict[NodeAddress, Message | MusterError]
+        answers = self._runner.run_open(self._request_each(message, tuple(nodes), timeout_s))
+        return answers
+
+    @property
+    def is_native(self) -> bool:
+        """True if the bootstrap speaks the native protocol."""
+        return self._dialect is ClientDialect.NATIVE
 
     def ask_coordinator(self, kind: type[M], group_id: str, message: Message) -> M:
         """The reply of the group's coordinator, as what it must be. Raises as `ask`, `coordinator` and `expect` do."""
@@ -148,6 +164,48 @@ class ClusterClient(TopicProcedures):
         why = {one: error if isinstance(error, OSError) else str(error) for one, error in tried.items()}
         raise CannotConnect(cannot_connect(why, dialect_of(address, self._dialect)))
 
+    def _request_each(
+        self, message: Message, nodes: tuple[NodeAddress, ...], timeout_s: float
+    ) -> Procedure[dict[NodeAddress, Message | MusterError]]:
+        """Try every address that may stand for each node."""
+        driver = self._driver
+        deadline = driver.time() + timeout_s
+        found: dict[NodeAddress, Message | MusterError] = {}
+        while left := [node for node in nodes if node not in found]:
+            replies = yield from self._request_all_once(message, left, deadline - driver.time())
+            for node, reply in replies.items():
+                if reply is not None:
+                    found[node] = reply
+                elif driver.time() >= deadline:
+                    found[node] = RequestTimedOut(self._late(node, message, timeout_s))
+                elif driver.is_last_address(node):
+                    why = driver.failures.get(node, ConnectionResetError("the connection was lost"))
+                    failed = {node: why if isinstance(why, OSError) else str(why)}
+                    found[node] = CannotConnect(cannot_connect(failed, dialect_of(node, self._dialect)))
+        return found
+
+    def _request_all_once(
+        self, message: Message, nodes: list[NodeAddress], left_s: float
+    ) -> Procedure[dict[NodeAddress, Message | None]]:
+        requests, refusals = self._requests, self._driver.refusals
+        numbers = {node: requests.ask(message, node) for node in nodes}
+        try:
+            self._driver.feed(self._asking, TimePassed())
+            yield WaitUntil(lambda: all(map(requests.is_over, numbers.values())) or not refusals.is_told, left_s)
+            refusals.raise_last()
+            over = [node for node, number in numbers.items() if requests.is_over(number)]
+            return dict.fromkeys(nodes) | {node: requests.take(numbers.pop(node)) for node in over}
+        finally:
+            for number in numbers.values():  # nobody waits for these any more
+                self._driver.carry_out(self._asking, partial(self._forget, number))
+
+    def _forget(self, number: int, _now_ms: int) -> list[MemberEffect]:
+        return self._requests.forget(number)
+
+    @staticmethod
+    def _late(node: NodeAddress, message: Message, timeout_s: float) -> str:
+        return f"{node} did not answer {type(message).__name__} within {timeout_s:g} s"
+
     def _request_once(
         self, message: Message, node: NodeAddress | None, left_s: float, timeout_s: float
     ) -> Procedure[Message | None]:
@@ -159,8 +217,7 @@ class ClusterClient(TopicProcedures):
             yield WaitUntil(lambda: requests.is_over(number) or not refusals.is_told, left_s)
             if not requests.is_over(number):
                 refusals.raise_last()
-                what = f"{address} did not answer {type(message).__name__} within {timeout_s:g} s"
-                raise RequestTimedOut(what)
+                raise RequestTimedOut(self._late(address, message, timeout_s))
         except BaseException:
             self._driver.carry_out(self._asking, lambda _: requests.forget(number))
             raise

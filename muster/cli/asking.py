@@ -6,8 +6,6 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from membership.events import NodeAddress
-from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.describing import ask_description
@@ -21,10 +19,7 @@ from protocol.messages.groups import (
     DeleteGroups,
     DeleteGroupsReply,
     DescribedGroup,
-    ListedGroup,
     ListedNote,
-    ListGroups,
-    ListGroupsReply,
     ListNotes,
     ListNotesReply,
 )
@@ -194,16 +189,6 @@ def list_topics(cluster: ClusterClient) -> list[MetadataTopicReply]:
     """By name; those that cannot be shown are left out."""
     found = (topic for topic in topology(cluster, topics=True).topics if topic.name is not None)
     return sorted((topic for topic in found if not topic.error_code), key=lambda topic: topic.name or "")
-
-
-def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
-    """The groups of all nodes, by id. Brokers beside musterd have groups that are not meant."""
-    told = nodes_of(topology(cluster, topics=False)).values()
-    nodes: list[NodeAddress | None] = [node for node in told if not node.speaks]
-    found: list[ListedGroup] = []
-    for node in nodes or [None]:
-        found += expect(ListGroupsReply, cluster.ask(ListGroups(), node=node)).groups
-    return sorted(found, key=lambda group: group.group_id)
 
 
 def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:

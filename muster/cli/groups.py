@@ -14,11 +14,11 @@ from muster.cli.asking import (
     Complaint,
     NotThere,
     delete_groups,
-    list_groups,
     not_served,
     reaching,
     servers,
 )
+from muster.cli.nodes import list_groups
 from muster.cli.operating import draining, exports, holding, listing, pinning, surgery, what_if
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
 from muster.cli.operating.watching import Watch, WatchableCommand, watched

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from muster.cli.asking import list_groups
+from muster.cli.nodes import list_groups
+from muster.errors import CannotConnect
 from protocol.messages.groups import ListedGroup
 from pyspark_muster.errors import NoSuchGroup
 from pyspark_muster.tables.options import TableOptions
@@ -25,6 +26,11 @@ class TablePartition(InputPartition):
         self.read_at_ms = read_at_ms
 
 
+def _refuse_a_part(sentence: str) -> None:
+    """Raise CannotConnect: a table without the groups of a node would look whole."""
+    raise CannotConnect(sentence)
+
+
 class TableReader(DataSourceReader):
     """Reads a table once."""
 
@@ -34,7 +40,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the tasks. Raises `NoSuchGroup`, the client's errors."""
         with self._options.connect() as cluster:
-            listed = list_groups(cluster)
+            listed = list_groups(cluster, _refuse_a_part)
         return plan_tasks(self._options, listed, int(time.time() * 1_000))
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:

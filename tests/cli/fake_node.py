@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from membership.events import MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
+from membership.events import CallFailed, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from muster.errors import CannotConnect
 from muster.net.bootstrap import Bootstrap
 from muster.net.cores import Driven
@@ -89,6 +89,9 @@ from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
     ApiVersionsReply,
+    DescribeCluster,
+    DescribeClusterReply,
+    DescribedBroker,
     DescribeNode,
     DescribeNodeReply,
     FindCoordinator,
@@ -192,6 +195,8 @@ class FakeNode:
         self.apis: tuple[int, ...] = (8, 9, 18)
         """APIs advertised to Kafka's clients."""
         self.at = ("h", 9)
+        self.others: dict[NodeAddress, FakeNode] = {}
+        """Further nodes of the cluster; one that is not `reachable` closes its connections."""
         self.groups = {"orders": ORDERS}
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
@@ -339,6 +344,10 @@ class FakeNode:
 
     def FindCoordinator(self, message: FindCoordinator) -> Message:  # noqa: N802
         return FindCoordinatorReply(tuple(FoundCoordinator(key, 1, *self.at) for key in message.coordinator_keys))
+
+    def DescribeCluster(self, message: DescribeCluster) -> Message:  # noqa: N802
+        nodes = (NodeAddress(*self.at, 1), *self.others)
+        return DescribeClusterReply("c", 1, tuple(DescribedBroker(one.node_id, one.host, one.port) for one in nodes))
 
     def ListGroups(self, message: ListGroups) -> Message:  # noqa: N802
         listed = (ListedGroup(g.group_id, g.protocol_type, g.group_state) for g in self.groups.values())
@@ -575,6 +584,7 @@ class FakeDriver:
         self.changed = threading.Condition(threading.RLock())
         self.trouble = ""
         self.refusals = Refusals()
+        self.failures: dict[NodeAddress | None, Exception] = {}
         self._node = node
 
     @staticmethod
@@ -589,6 +599,10 @@ class FakeDriver:
     def jitter() -> float:
         return 0.5
 
+    @staticmethod
+    def is_last_address(address: NodeAddress) -> bool:
+        return True
+
     def add(self, driven: Driven) -> None:
         """There is no thread to tell."""
 
@@ -600,7 +614,12 @@ class FakeDriver:
         while due:
             for effect in driven.core.step(due.popleft(), time.monotonic_ns() // 1_000_000):
                 if isinstance(effect, SendRequest):
-                    due.append(Replied(effect.call, self._node.answer(effect.message)))
+                    node = self._node if effect.node is None else self._node.others.get(effect.node, self._node)
+                    if node is not self._node and not node.reachable:
+                        self.failures[effect.node] = ConnectionRefusedError(111, "Connection refused")
+                        due.append(CallFailed(effect.call))
+                    else:
+                        due.append(Replied(effect.call, node.answer(effect.message)))
                 else:
                     driven.tell(effect)
 

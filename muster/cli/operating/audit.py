@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from muster.blocking.cluster import expect
+from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.durations import duration_ms
+from muster.cli.nodes import Node, ask_each, nodes_with_groups
 from muster.cli.showing import local_time, show_json, show_table, utc_time
 from protocol.client_text import client_text
 from protocol.messages.groups import AuditedNote, ListAudit, ListAuditReply
@@ -26,21 +27,27 @@ def audit(
     """
     since_ms = int(time.time() * 1000) - duration_ms(since, "--since")
     with reaching(ctx, bootstrap) as cluster:
-        found: list[AuditedNote] = []
-        reply = expect(ListAuditReply, cluster.ask(ListAudit(since_ms)))
-        found += reply.notes
-        while reply.has_more:
-            reply = expect(ListAuditReply, cluster.ask(ListAudit(found[-1].note.wall_ms)))
-            more = [one for one in reply.notes if one not in found]
-            if not more:
-                break
-            found += more
+        told = ask_each(cluster, ListAuditReply, ListAudit(since_ms), nodes_with_groups(cluster))
+        acts = {(one.group_id, one.note.number): one for node in told for one in _acts(cluster, node, told[node])}
+    found = sorted(acts.values(), key=lambda one: (one.note.wall_ms, one.group_id, one.note.number))
     if as_json:
         show_json([_document(one) for one in found])
     elif found:
         show_table(("WHEN", "ID", "ACT", "BY", "WHAT"), map(_row, found), whole="WHEN")
     else:
         print(f"No act on any group in the last {since}.")
+
+
+def _acts(cluster: ClusterClient, node: Node, reply: ListAuditReply) -> list[AuditedNote]:
+    """Return all acts that a node tells of, the first of which are in its reply."""
+    found = list(reply.notes)
+    while reply.has_more:
+        reply = expect(ListAuditReply, cluster.ask(ListAudit(found[-1].note.wall_ms), node=node))
+        more = [one for one in reply.notes if one not in found]
+        if not more:
+            break
+        found += more
+    return found
 
 
 def _row(one: AuditedNote) -> tuple[object, ...]:

@@ -19,7 +19,6 @@ from muster.cli.asking import (
     Bootstrap,
     NotThere,
     describe_expiry,
-    list_groups,
     list_notes,
     list_topics,
     reaching,
@@ -28,6 +27,7 @@ from muster.cli.asking import (
 from muster.cli.describing import ask_description
 from muster.cli.ends import ends_of
 from muster.cli.failures import ExitCode
+from muster.cli.nodes import ask_each, list_groups, nodes_with_groups
 from muster.cli.operating.watching import Watch, watched
 from muster.cli.showing import counted, local_time, printable, show_json, utc_time
 from muster.errors import Refused
@@ -101,8 +101,8 @@ def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bo
     if not is_musterd:
         return gathering.Known(int(time.time() * 1000), counts, tells_all=False)
     node = expect(DescribeNodeReply, cluster.ask(DescribeNode()))
-    refusals = expect(ListRefusalsReply, cluster.ask(ListRefusals(group_ids))).refusals
-    return gathering.Known(node.wall_ms, counts, refusals)
+    told = ask_each(cluster, ListRefusalsReply, ListRefusals(group_ids), nodes_with_groups(cluster))
+    return gathering.Known(node.wall_ms, counts, tuple(one for reply in told.values() for one in reply.refusals))
 
 
 def _second_look(

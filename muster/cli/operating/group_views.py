@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from diagnosis.people import duration, phase, waiting_for
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import ActRefused, Complaint, NotThere, describe_group, list_groups
+from muster.cli.asking import ActRefused, Complaint, NotThere, describe_group
 from muster.cli.balanced import BALANCED_TYPES, balanced_document, describe_balanced, show_balanced
+from muster.cli.nodes import list_groups
 from muster.cli.operating.group_page import (
     GroupStanding,
     member_document,

@@ -15,9 +15,10 @@ import typer
 from diagnosis.offset_plan import PlannedOffset, Target, changes
 from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from muster.cli.asking import Complaint, NotThere, delete_groups, describe_group, list_groups, partitions_of
+from muster.cli.asking import Complaint, NotThere, delete_groups, describe_group, partitions_of
 from muster.cli.config import read_servers
 from muster.cli.ends import ends_of
+from muster.cli.nodes import list_groups
 from muster.cli.operating.carrying_out import carry_out_at_kafka
 from muster.cli.operating.kafka_arguments import parse
 from muster.cli.operating.kafka_describing import JAVA, committed, describe, print_table

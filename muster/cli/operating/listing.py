@@ -6,7 +6,7 @@ from diagnosis.gathering import problems_of
 from diagnosis.people import duration
 from diagnosis.problem import Evidence
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import list_groups
+from muster.cli.nodes import list_groups
 from muster.cli.operating.doctor import gathered
 from muster.cli.showing import utc_time
 
