@@ -20,6 +20,7 @@ from protocol.messages.node import DescribeNodeReply, GroupTally, MeasuredDurati
 
 _MEANINGS: Final = {
     "log_problems": "What is unsafe about the topic that keeps groups and offsets, and its brokers; 0 for nothing.",
+    "unowned_shards": "Shards of the offsets log that none of the nodes has.",
     "upstream_reachable": "1 while brokers of the Kafka cluster answer this node, else 0.",
     "upstream_brokers": "Brokers of the Kafka cluster that have a listener here.",
     "upstream_age_ms": "For how long none of its brokers has answered, in milliseconds; 0 while they do.",

@@ -173,12 +173,13 @@ class ClusterClient(TopicProcedures):
         found: dict[NodeAddress, Message | MusterError] = {}
         while left := [node for node in nodes if node not in found]:
             replies = yield from self._request_all_once(message, left, deadline - driver.time())
-            for node, reply in replies.items():
+            for node in left:
+                reply = replies.get(node)
                 if reply is not None:
                     found[node] = reply
-                elif driver.time() >= deadline:
+                elif node not in replies:
                     found[node] = RequestTimedOut(self._late(node, message, timeout_s))
-                elif driver.is_last_address(node):
+                elif driver.is_last_address(node) or driver.time() >= deadline:
                     why = driver.failures.get(node, ConnectionResetError("the connection was lost"))
                     failed = {node: why if isinstance(why, OSError) else str(why)}
                     found[node] = CannotConnect(cannot_connect(failed, dialect_of(node, self._dialect)))
@@ -187,6 +188,7 @@ class ClusterClient(TopicProcedures):
     def _request_all_once(
         self, message: Message, nodes: list[NodeAddress], left_s: float
     ) -> Procedure[dict[NodeAddress, Message | None]]:
+        """Return the replies, None from those that cannot be reached; nothing from those that are late."""
         requests, refusals = self._requests, self._driver.refusals
         numbers = {node: requests.ask(message, node) for node in nodes}
         try:
@@ -194,7 +196,7 @@ class ClusterClient(TopicProcedures):
             yield WaitUntil(lambda: all(map(requests.is_over, numbers.values())) or not refusals.is_told, left_s)
             refusals.raise_last()
             over = [node for node, number in numbers.items() if requests.is_over(number)]
-            return dict.fromkeys(nodes) | {node: requests.take(numbers.pop(node)) for node in over}
+            return {node: requests.take(numbers.pop(node)) for node in over}
         finally:
             for number in numbers.values():  # nobody waits for these any more
                 self._driver.carry_out(self._asking, partial(self._forget, number))

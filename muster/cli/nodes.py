@@ -26,16 +26,19 @@ def say(sentence: str) -> None:
     print(f"muster: {sentence}", file=sys.stderr, flush=True)
 
 
+def say_nothing(sentence: str) -> None:
+    """Print nothing: it has been said."""
+
+
 def list_groups(cluster: ClusterClient, left_out: Callable[[str], None] = say) -> list[ListedGroup]:
     """Return the groups of all nodes, by id; a group that moves meanwhile is told by two. `left_out` is told, in a
     sentence, of nodes that do not answer and of shards that no node serves. Brokers beside musterd have groups that are
     not meant."""
     nodes = nodes_with_groups(cluster)
-    found: dict[str, ListedGroup] = {}
-    for reply in ask_each(cluster, ListGroupsReply, ListGroups(), nodes, left_out).values():
-        found.update((group.group_id, group) for group in reply.groups)
+    told = ask_each(cluster, ListGroupsReply, ListGroups(), nodes, left_out)
+    found = {group.group_id: group for reply in told.values() for group in reply.groups}
     if cluster.is_native and len(nodes) > 1:
-        _tell_unserved(cluster, nodes, left_out)
+        _tell_unserved(cluster, [*told], left_out)
     return [found[group_id] for group_id in sorted(found)]
 
 
@@ -72,8 +75,8 @@ def ask_each(
 
 
 def _tell_unserved(cluster: ClusterClient, nodes: list[Node], left_out: Callable[[str], None]) -> None:
-    """Tell how many shards no node serves, of those that the nodes which answer know of."""
-    told = ask_each(cluster, DescribeNodeReply, DescribeNode(), nodes, lambda _sentence: None).values()
+    """Tell how many shards nobody serves, by what these nodes know."""
+    told = ask_each(cluster, DescribeNodeReply, DescribeNode(), nodes, left_out).values()
     unserved = sum(one.shards_total - one.shards_loaded for one in told)
     unserved += max(one.gauges.get(_UNOWNED, 0) for one in told)
     if unserved:

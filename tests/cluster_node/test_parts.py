@@ -166,6 +166,7 @@ def test_kafka_s_clients_know_coordinators_by_ids_that_no_broker_has() -> None:
     assert [placement.is_mine(shard) for shard in range(SHARDS)] == [False, True, False]
     assert [placement.is_listed_by(shard, 0) for shard in range(SHARDS)] == [False, True, False]
     assert [node.node_id for node in placement.nodes("native")] == [1, 2]
+    assert placement.unowned_shards == 1
 
 
 def test_a_broker_has_one_address_at_all_nodes_which_few_brokers_change_when_a_node_comes() -> None:

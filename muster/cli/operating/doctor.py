@@ -27,7 +27,7 @@ from muster.cli.asking import (
 from muster.cli.describing import ask_description
 from muster.cli.ends import ends_of
 from muster.cli.failures import ExitCode
-from muster.cli.nodes import ask_each, list_groups, nodes_with_groups
+from muster.cli.nodes import ask_each, list_groups, nodes_with_groups, say, say_nothing
 from muster.cli.operating.watching import Watch, watched
 from muster.cli.showing import counted, local_time, printable, show_json, utc_time
 from muster.errors import Refused
@@ -101,7 +101,8 @@ def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bo
     if not is_musterd:
         return gathering.Known(int(time.time() * 1000), counts, tells_all=False)
     node = expect(DescribeNodeReply, cluster.ask(DescribeNode()))
-    told = ask_each(cluster, ListRefusalsReply, ListRefusals(group_ids), nodes_with_groups(cluster))
+    left_out = say if group_ids else say_nothing  # the list of all groups has said it
+    told = ask_each(cluster, ListRefusalsReply, ListRefusals(group_ids), nodes_with_groups(cluster), left_out)
     return gathering.Known(node.wall_ms, counts, tuple(one for reply in told.values() for one in reply.refusals))
 
 

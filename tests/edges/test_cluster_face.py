@@ -1,0 +1,126 @@
+"""Two musterd over the log of one cluster: each answers for the groups of both, over HTTP and to the command."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession
+
+from membership.events import NodeAddress
+from muster.blocking.cluster import ClusterClient
+from muster.errors import CannotConnect, MusterError, RequestTimedOut
+from protocol.messages import Message
+from protocol.messages.groups import ListGroups, ListGroupsReply
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
+from tests.edges.fake_kafka import FakeKafka, fake_kafka
+from tests.edges.musterd import Daemon, free_port, running
+from tests.edges.tcp import tcp_server
+
+GROUPS = tuple(f"g{number}" for number in range(8))
+WHOLE = {"groups": list(GROUPS)}
+SHARDS = 4
+_PATIENCE_S = 120
+
+
+def daemon(kafka: FakeKafka, folder: Path, node_id: int) -> Daemon:
+    return Daemon(
+        folder / f"node{node_id}",
+        f"node.id={node_id}",
+        "offsets.log=cluster",
+        f"offsets.topic.num.partitions={SHARDS}",
+        f"upstream.servers=127.0.0.1:{kafka.ports[1]}",
+        f"upstream.listener.ports={free_port()}",
+        "upstream.offsets=ignore",
+        with_http=True,
+        with_kafka=True,
+    )
+
+
+@asynccontextmanager
+async def two(folder: Path) -> AsyncIterator[tuple[Daemon, Daemon]]:
+    async with fake_kafka(brokers=1) as kafka:
+        kafka.make_topic("orders", 1)
+        nodes = daemon(kafka, folder, 1), daemon(kafka, folder, 2)
+        try:
+            for one in nodes:
+                await asyncio.to_thread(one.start)
+            yield nodes
+        finally:
+            for one in nodes:
+                await asyncio.to_thread(one.kill)
+
+
+async def get(node: Daemon, path: str) -> Any:
+    async with ClientSession() as session, session.get(f"http://127.0.0.1:{node.http_port}{path}") as answer:
+        return await answer.json(content_type=None)
+
+
+async def soon(answer: Callable[[], Awaitable[Any]], wanted: Any) -> None:
+    """Wait for an answer: a busy machine may make a node late, which is said."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while await answer() != wanted:  # noqa: ASYNC110  (another process answers)
+            await asyncio.sleep(0.1)
+
+
+def commit(node: Daemon) -> None:
+    """Commit for each group where it is: the first node says where."""
+    topics = (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 1),)),)
+    with ClusterClient(node.bootstrap) as cluster:
+        for group_id in GROUPS:
+            reply = cluster.ask_coordinator(OffsetCommitReply, group_id, OffsetCommit(group_id, topics))
+            assert not reply.topics[0].partitions[0].error_code
+
+
+async def offsets(node: Daemon, group_id: str) -> list[int]:
+    found = await get(node, f"/v1/groups/{group_id}/offsets")
+    return [one["offset"] for one in found.get("offsets", ())]
+
+
+def listed(node: Daemon) -> tuple[list[str], str]:
+    """Return the groups that the command lists, and what it says besides."""
+    command = [sys.executable, "-m", "muster.cli", "--bootstrap", node.bootstrap, "groups", "list", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE_S)
+    return [one["group_id"] for one in json.loads(done.stdout)], done.stderr
+
+
+async def test_any_node_answers_for_all_groups_and_hides_nothing(tmp_path: Path) -> None:
+    async with two(tmp_path) as (one, other):
+        for node in (one, other):
+            await soon(partial(get, node, "/v1/groups"), {"groups": []})
+        await asyncio.to_thread(commit, one)
+        for node in (one, other):
+            await soon(partial(get, node, "/v1/groups"), WHOLE)
+            for group_id in GROUPS:
+                await soon(partial(offsets, node, group_id), [1])
+            await soon(partial(asyncio.to_thread, listed, node), (list(GROUPS), ""))
+            assert (await get(node, "/v3/clusters"))["data"][0]["cluster_id"] == "fake"
+        await asyncio.to_thread(other.kill)
+        async with asyncio.timeout(_PATIENCE_S):
+            while (found := await get(one, "/v1/groups")) != WHOLE:
+                assert "unavailable" in found
+                await asyncio.sleep(0.1)
+
+
+async def test_nodes_are_asked_at_once_and_one_that_is_silent_or_away_holds_up_no_other(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    def ask(node: Daemon, silent_port: int) -> list[Message | MusterError]:
+        ports = (silent_port, free_port(), node.port)
+        with ClusterClient(node.bootstrap) as cluster:
+            answers = cluster.ask_each(ListGroups(), [NodeAddress("127.0.0.1", port) for port in ports], 3.0)
+            assert isinstance(cluster.ask(ListGroups()), ListGroupsReply), "the client goes on"
+        return [answers[NodeAddress("127.0.0.1", port)] for port in ports]
+
+    with running(tmp_path / "node") as node:
+        async with tcp_server(silent) as port:
+            late, away, told = await asyncio.to_thread(ask, node, port)
+    assert isinstance(late, RequestTimedOut | CannotConnect) and f"127.0.0.1:{port}" in str(late)
+    assert isinstance(away, CannotConnect) and "Connection refused" in str(away)
+    assert isinstance(told, ListGroupsReply)
