@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +19,7 @@ from muster.errors import CannotConnect, MusterError, RequestTimedOut
 from protocol.messages import Message
 from protocol.messages.groups import ListGroups, ListGroupsReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
+from tests.edges.certificates import Folder
 from tests.edges.fake_kafka import FakeKafka, fake_kafka
 from tests.edges.musterd import Daemon, free_port, running
 from tests.edges.tcp import tcp_server
@@ -28,7 +30,7 @@ SHARDS = 4
 _PATIENCE_S = 120
 
 
-def daemon(kafka: FakeKafka, folder: Path, node_id: int) -> Daemon:
+def daemon(kafka: FakeKafka, folder: Path, node_id: int, *settings: str) -> Daemon:
     return Daemon(
         folder / f"node{node_id}",
         f"node.id={node_id}",
@@ -37,16 +39,17 @@ def daemon(kafka: FakeKafka, folder: Path, node_id: int) -> Daemon:
         f"upstream.servers=127.0.0.1:{kafka.ports[1]}",
         f"upstream.listener.ports={free_port()}",
         "upstream.offsets=ignore",
+        *settings,
         with_http=True,
         with_kafka=True,
     )
 
 
 @asynccontextmanager
-async def two(folder: Path) -> AsyncIterator[tuple[Daemon, Daemon]]:
+async def two(folder: Path, *settings: str) -> AsyncIterator[tuple[Daemon, Daemon]]:
     async with fake_kafka(brokers=1) as kafka:
         kafka.make_topic("orders", 1)
-        nodes = daemon(kafka, folder, 1), daemon(kafka, folder, 2)
+        nodes = daemon(kafka, folder, 1, *settings), daemon(kafka, folder, 2, *settings)
         try:
             for one in nodes:
                 await asyncio.to_thread(one.start)
@@ -56,8 +59,9 @@ async def two(folder: Path) -> AsyncIterator[tuple[Daemon, Daemon]]:
                 await asyncio.to_thread(one.kill)
 
 
-async def get(node: Daemon, path: str) -> Any:
-    async with ClientSession() as session, session.get(f"http://127.0.0.1:{node.http_port}{path}") as answer:
+async def get(node: Daemon, path: str, tls: ssl.SSLContext | None = None) -> Any:
+    address = f"{'http' if tls is None else 'https'}://127.0.0.1:{node.http_port}{path}"
+    async with ClientSession() as session, session.get(address, ssl=tls or True) as answer:
         return await answer.json(content_type=None)
 
 
@@ -105,6 +109,28 @@ async def test_any_node_answers_for_all_groups_and_hides_nothing(tmp_path: Path)
             while (found := await get(one, "/v1/groups")) != WHOLE:
                 assert "unavailable" in found
                 await asyncio.sleep(0.1)
+
+
+async def test_nodes_that_ask_for_certificates_show_each_other_their_own(tmp_path: Path) -> None:
+    files = Folder(tmp_path / "files")
+    tls = files.trusting(shows=True)
+    async with two(tmp_path, *files.listening(clients_show=True), "tls.listeners=http") as (one, other):
+        for node in (one, other):
+            await soon(partial(get, node, "/v1/groups", tls), {"groups": []})
+        await asyncio.to_thread(commit, one)
+        for node in (one, other):
+            await soon(partial(get, node, "/v1/groups", tls), WHOLE)
+
+
+async def test_nodes_reach_each_other_at_the_advertised_address(tmp_path: Path) -> None:
+    port = free_port()
+
+    async def why() -> list[str]:
+        found = await get(one, "/v1/groups")
+        return [node["why"] for node in found.get("unavailable", {}).get("nodes", ())]
+
+    async with two(tmp_path, f"advertised.http=localhost:{port}") as (one, _other):
+        await soon(why, [f"it cannot be reached at localhost:{port}: Connection refused"])
 
 
 async def test_nodes_are_asked_at_once_and_one_that_is_silent_or_away_holds_up_no_other(tmp_path: Path) -> None:
