@@ -45,7 +45,7 @@ from coordinator.io.service_manager import ServiceManager
 from coordinator.io.tls.from_config import listening_tls
 from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.node.build import tokens_from
-from coordinator.node.effects import CheckPassword, WriteAudit
+from coordinator.node.effects import CheckPassword, DropCheck, WriteAudit
 from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
@@ -350,6 +350,7 @@ def _accounts(config: Config, server: Server, core: Core) -> Callable[[], None]:
     that."""
     checks = PasswordChecks(server.happen)
     server.carry_out(CheckPassword, checks.check)
+    server.carry_out(DropCheck, checks.drop)
     _make_administrator(config, core)
     keys = _token_keys(config, core)
 

@@ -59,6 +59,12 @@ class CheckPassword(Effect):
     job: LoginCheck
 
 
+class DropCheck(Effect):
+    """Do not run the check of a `CheckPassword`, unless it has begun: nobody waits for it."""
+
+    check_id: int
+
+
 class WriteAudit(Effect):
     """Append the lines to the audit log."""
 

@@ -12,6 +12,7 @@ from coordinator.accounts.tokens import is_access_token, principal_of
 from coordinator.clock import Moment
 from coordinator.core.core import INTERNAL, Core
 from coordinator.node.events import PasswordGiven, SessionShown
+from coordinator.node.login_checks import LoginChecks
 from coordinator.node.logins import Logins
 from protocol.errors import ErrorCode
 from protocol.messages.node import HttpLoginReply
@@ -24,9 +25,10 @@ _LIMITED: Final = "too many logins from its address have failed"
 class HttpLogins:
     """Answers `PasswordGiven` and `SessionShown` with an HttpLoginReply."""
 
-    def __init__(self, core: Core, logins: Logins) -> None:
+    def __init__(self, core: Core, logins: Logins, checks: LoginChecks) -> None:
         self._core = core
         self._logins = logins
+        self._checks = checks
         self._sessions = Sessions(core.accounts)
         self._lifetime_ms = min(LIFETIME_MS, core.config.connections_max_reauth_ms or LIFETIME_MS)
 
@@ -59,7 +61,7 @@ class HttpLogins:
             self._fail(event, str(failed), moment)
             return
         assert not isinstance(check, Challenge | LoggedIn)
-        if not self._logins.run(check, checked):
+        if self._checks.begin(check, checked) is None:
             self._refuse(event, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "many other passwords wait to be checked", moment)
 
     def shown(self, event: SessionShown, moment: Moment) -> None:

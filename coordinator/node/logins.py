@@ -23,8 +23,9 @@ from coordinator.core.core import INTERNAL, NEVER_MS, Connection, Core
 from coordinator.handlers.audited import sender
 from coordinator.handlers.table import Handler
 from coordinator.keys import LoginKey
-from coordinator.node.effects import CheckPassword, Close, Effect, LogError
-from coordinator.node.events import Opened, PasswordChecked
+from coordinator.node.effects import Close, Effect, LogError
+from coordinator.node.events import Opened
+from coordinator.node.login_checks import MOST_CHECKS, LoginChecks
 from coordinator.node.login_limits import FailedLogins
 from coordinator.node.serving import Serving
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -42,8 +43,6 @@ from protocol.native.session import NativeSession
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
 
-_MOST_CHECKS: Final = 1_000
-"""Passwords that may wait to be checked."""
 _LEAST_BETWEEN_MS: Final = 1_000
 """Least time between two logins of a connection, as in Kafka."""
 _REAUTHENTICATED: Final = "SaslAuthenticate request received after successful authentication"
@@ -63,7 +62,7 @@ class Stage(Enum):
 class _State:
     """Login of one connection."""
 
-    __slots__ = ("began_ms", "connection", "mechanism", "received_ms", "ref", "sasl", "stage")
+    __slots__ = ("began_ms", "check_id", "connection", "mechanism", "received_ms", "ref", "sasl", "stage")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -71,6 +70,8 @@ class _State:
         self.sasl: SaslLogin | None = None
         self.mechanism = ""
         """Mechanism of the login before, if any: another login must be of the same."""
+        self.check_id = 0
+        """Check that it waits for, while it is at `Stage.CHECKING`."""
         self.began_ms = 0
         self.received_ms = 0
         self.ref = RequestRef(connection.number, 0)
@@ -87,10 +88,6 @@ def _said(state: _State, reply: SaslAuthenticateReply) -> Message:
         reply.error_code,
         reply.error_message or "",
     )
-
-
-Checked = Callable[[LoginCheck, Moment], None]
-"""Called once a password was checked."""
 
 
 class LoginRefusalDue(msgspec.Struct, frozen=True, gc=False):
@@ -120,9 +117,9 @@ class DelayedLoginRefusal(DelayedOperation[LoginRefusalDue]):
 
 
 class Logins:
-    """Logins of a node's connections. `effects` takes the checks of passwords."""
+    """Logins of a node's connections. `checks` has the passwords that are checked outside the loop."""
 
-    def __init__(self, core: Core, serving: Serving, effects: list[Effect]) -> None:
+    def __init__(self, core: Core, serving: Serving, effects: list[Effect], checks: LoginChecks) -> None:
         self._serving = serving
         config: Config = core.config
         self._core = core
@@ -132,8 +129,7 @@ class Logins:
         self._lifetime_ms = config.connections_max_reauth_ms
         self._delay_ms = config.connection_failed_authentication_delay_ms
         self._states: dict[int, _State] = {}
-        self._checks: dict[int, Checked] = {}
-        self._next_check = 0
+        self._checks = checks
         self._failed = FailedLogins()
         self.on_login: Callable[[Connection, Moment], None] = lambda _connection, _moment: None
         """Called after each login of a connection."""
@@ -147,6 +143,7 @@ class Logins:
         }
         serving.handlers = {**serving.handlers, **handlers}
         serving.on_opened.append(self.opened)
+        serving.on_ended.append(self.ended)
         serving.on_closed.append(self.closed)
         serving.admit = self.admit
 
@@ -159,10 +156,23 @@ class Logins:
             connection.is_guarded = True
             connection.session_ends_ms = -NEVER_MS
 
+    def ended(self, connection: Connection) -> None:
+        """Close the connection of a client that has shut down its sending side while its password waits to be checked:
+        a login is of no use to it, unless it waits for other answers, or has sent requests that are served after it."""
+        state, session = self._states.get(connection.number), connection.session
+        is_checking = state is not None and state.stage is Stage.CHECKING
+        if is_checking and session.unanswered == 1 and not session.has_waiting_request:
+            self._serving.drop(connection.number)
+            self._effects.append(Close(connection.number))
+
     def closed(self, number: int) -> None:
         """Forget a closed connection."""
-        if self._states.pop(number, None) is not None:
-            self._core.purgatory.cancel(LoginKey(number))
+        state = self._states.pop(number, None)
+        if state is None:
+            return
+        self._core.purgatory.cancel(LoginKey(number))
+        if state.stage is Stage.CHECKING:
+            self._checks.drop(state.check_id)
 
     def admit(self, connection: Connection, message: Message, moment: Moment) -> None:
         """Raise ProtocolViolation for a request of a connection that must log in first."""
@@ -257,27 +267,13 @@ class Logins:
             self._core.outbox.send(state.ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
 
     def _check(self, state: _State, check: LoginCheck, moment: Moment) -> None:
-        if self.run(check, lambda job, later: self._checked(state, job, later)):
-            state.stage = Stage.CHECKING
+        check_id = self._checks.begin(check, lambda job, later: self._checked(state, job, later))
+        if check_id is None:
+            self._refuse(state, state.ref, None, f"{MOST_CHECKS} other passwords wait to be checked", moment)
         else:
-            self._refuse(state, state.ref, None, f"{_MOST_CHECKS} other passwords wait to be checked", moment)
-
-    def run(self, check: LoginCheck, then: Checked) -> bool:
-        """Have a password checked outside the loop; false if too many wait."""
-        if len(self._checks) >= _MOST_CHECKS:
-            return False
-        self._next_check += 1
-        self._checks[self._next_check] = then
-        self._effects.append(CheckPassword(self._next_check, check))
-        return True
-
-    def checked(self, event: PasswordChecked, moment: Moment) -> None:
-        """End the login whose password was checked."""
-        self._checks.pop(event.check_id)(event.job, moment)
+            state.stage, state.check_id = Stage.CHECKING, check_id
 
     def _checked(self, state: _State, job: LoginCheck, moment: Moment) -> None:
-        if state.connection.number not in self._states:
-            return  # the client did not wait
         assert state.sasl is not None
         try:
             answer = state.sasl.checked(job)

@@ -44,6 +44,7 @@ from coordinator.node.events import (
     Woke,
 )
 from coordinator.node.http_logins import HttpLogins
+from coordinator.node.login_checks import LoginChecks
 from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership
 from coordinator.node.note_lines import tell_note
@@ -109,8 +110,9 @@ class Node:
         """Effects of this step so far."""
         self.serving = Serving(core, self.effects, lambda event: dialects[event.dialect].open())
         self.loads = core.loads
-        self.logins = Logins(core, self.serving, self.effects)
-        self.http_logins = HttpLogins(core, self.logins)
+        checks = LoginChecks(self.effects)
+        self.logins = Logins(core, self.serving, self.effects, checks)
+        self.http_logins = HttpLogins(core, self.logins, checks)
         core.journal.on_act = partial(tell_act, core)
         core.journal.on_note = partial(tell_note, self.effects)
         self.serving.handlers = audited(self.serving.handlers)
@@ -133,7 +135,7 @@ class Node:
             Lost: self.serving.lost,
             JobDone: self._job_done,
             Call: self.serving.called,
-            PasswordChecked: self.logins.checked,
+            PasswordChecked: checks.checked,
             PasswordGiven: self.http_logins.given,
             SessionShown: self.http_logins.shown,
             Stopping: self._stopping,

@@ -47,6 +47,8 @@ class Serving:
         self.admit: Callable[[Connection, Message, Moment], None] | None = None
         """Raises ProtocolViolation for a request that the connection may not send yet, or no more. Called while its
         `session_ends_ms` is not ahead."""
+        self.on_ended: list[Callable[[Connection], None]] = []
+        """Called with each connection whose client has shut down its sending side."""
         self.on_closed: list[Callable[[int], None]] = []
         """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
@@ -97,6 +99,8 @@ class Serving:
         if (connection := self._core.connections.get(event.connection)) is not None:
             connection.has_ended = True
             self.touched[event.connection] = connection
+            for ended in self.on_ended:
+                ended(connection)
 
     def idle(self, event: Idle, moment: Moment) -> None:
         """Close the connection unless it waits for an answer: then it is not idle, however long the answer takes."""

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from coordinator.config.accounts import Mechanisms
-from coordinator.node.effects import CheckPassword, Effect
-from coordinator.node.events import Lost, PasswordChecked
+from coordinator.node.effects import CheckPassword, DropCheck, Effect
+from coordinator.node.events import Ended, Lost, PasswordChecked
+from coordinator.node.login_checks import MOST_CHECKS
 from coordinator.node.login_limits import BURST, REFILL_MS, FailedLogins
 from protocol.errors import ErrorCode
 from protocol.kafka.login import SaslClient
@@ -40,6 +41,8 @@ class LoginDesk(KafkaDesk):
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, CheckPassword):
             self.checks.append(effect)
+        elif isinstance(effect, DropCheck):
+            self.checks = [one for one in self.checks if one.check_id != effect.check_id]
         else:
             super()._carry_out(effect)
 
@@ -144,14 +147,53 @@ def test_the_delay_counts_from_the_request_however_long_the_check_took(desk: Log
     assert failed.error_code is WRONG  # type: ignore[attr-defined]
 
 
-def test_a_client_that_does_not_wait_for_its_check_is_forgotten(desk: LoginDesk) -> None:
-    peer = Peer(desk, 1)
+def begin_plain(desk: LoginDesk, number: int, *behind: tuple[Message, int]) -> Peer:
+    """A client whose password is being checked."""
+    peer = Peer(desk, number)
     peer.ask((SaslHandshake("PLAIN"), 1))
-    peer.ask((SaslAuthenticate(b"\0alice\0secret"), 2))
-    desk.step(Lost(1))
+    peer.send((SaslAuthenticate(b"\0alice\0secret"), 2), *behind)
+    return peer
+
+
+@pytest.mark.parametrize("event", [Lost, Ended])
+def test_the_check_of_a_client_that_has_gone_is_dropped(desk: LoginDesk, event: type[Lost | Ended]) -> None:
+    begin_plain(desk, 1)
+    begin_plain(desk, 2)
+    desk.step(event(1))
+    assert set(desk.node.core.connections) == {2}
+    assert len(desk.checks) == 1
     desk.end_check()
-    assert not desk.node.core.connections
+    assert desk.node.core.connections[2].principal == "User:alice"
     assert not desk.complaints
+
+
+def test_a_check_that_has_run_when_its_client_goes_lets_nobody_in(desk: LoginDesk) -> None:
+    begin_plain(desk, 1)
+    (check,) = desk.checks
+    check.job.run()
+    desk.step(Lost(1))
+    desk.step(PasswordChecked(check.check_id, check.job))
+    assert not desk.node.core.connections
+    assert "logins" not in desk.node.core.counters
+
+
+def test_clients_that_have_gone_take_no_room_from_the_living(desk: LoginDesk) -> None:
+    for number in range(1, 2 * MOST_CHECKS):
+        begin_plain(desk, number)
+        desk.step(Ended(number))
+    peer = begin_plain(desk, 2 * MOST_CHECKS)
+    desk.end_check()
+    (done,) = peer.heard()
+    assert isinstance(done, SaslAuthenticateReply) and not done.error_code
+
+
+def test_a_half_closed_client_is_answered_what_it_asked_behind_its_login(desk: LoginDesk) -> None:
+    peer = begin_plain(desk, 1, (ListGroups(), 4))
+    desk.step(Ended(1))
+    desk.end_check()
+    desk.wait(0)
+    assert [type(one) for one in peer.heard()] == [SaslAuthenticateReply, ListGroupsReply]
+    assert desk.closed == {1: ""}
 
 
 def test_requests_behind_a_failed_login_are_not_served(desk: LoginDesk) -> None:
@@ -264,7 +306,7 @@ def test_ten_thousand_failed_logins_fill_no_memory_and_no_log_and_others_are_ser
     core = desk.node.core
     assert set(core.connections) == {1}
     assert set(desk.node.logins._states) == {1}
-    assert not desk.node.logins._checks
+    assert not desk.checks
     assert len(desk.complaints) < 2 * BURST
     assert core.counters["logins_limited"] > 9_000
     assert core.counters["logins_failed"] == 10_000
