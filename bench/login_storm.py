@@ -1,5 +1,6 @@
-"""Attempts logins at a rate, whatever becomes of them: `python -m bench.login_storm HOST PORT MECHANISM RATE SECONDS`.
-Each is a connection of its own. The last line says what they came to, a second, as JSON."""
+"""Attempts logins at a rate, whatever becomes of them: `python -m bench.login_storm HOST PORT MECHANISM RATE`. Each is
+a connection of its own. It says `begun` after a second, goes on until its standard input ends, and says then what the
+logins since came to, a second, as JSON. Those that have not ended are given up: their clients are gone."""
 
 import asyncio
 import hashlib
@@ -19,6 +20,8 @@ SECRET = "what the crowd knows"
 SALTED = hashlib.pbkdf2_hmac("sha256", SECRET.encode(), scram.SALT, scram.ITERATIONS)
 _TICK_S = 0.01
 _WAIT_S = 30.0
+_BEFORE_S = 1.0
+"""Time before the logins count: they wait already."""
 
 
 class Storm:
@@ -28,21 +31,34 @@ class Storm:
         self._address = host, port
         self._mechanism = mechanism
         self.ends: Counter[str] = Counter()
+        self._under_way: set[asyncio.Task[None]] = set()
 
-    async def run(self, rate: float, seconds: float) -> None:
-        """Begin so many a second, for so long; what has not ended then is given up."""
+    async def run(self, rate: float) -> dict[str, float]:
+        """Begin so many a second until the end of standard input; return what they came to, a second."""
+        async with asyncio.TaskGroup() as attempts:
+            begins = attempts.create_task(self._begin(rate, attempts))
+            await asyncio.sleep(_BEFORE_S)
+            self.ends.clear()
+            began = time.monotonic()
+            print("begun", flush=True)
+            await asyncio.to_thread(sys.stdin.read)
+            seconds = time.monotonic() - began
+            found = {name: self.ends[name] / seconds for name in ("attempted", "let_in", "refused")}
+            begins.cancel()
+            for attempt in self._under_way:
+                attempt.cancel()
+        return found
+
+    async def _begin(self, rate: float, attempts: asyncio.TaskGroup) -> None:
         began, count = time.monotonic(), 0
-        tasks: set[asyncio.Task[None]] = set()
-        while (passed := time.monotonic() - began) < seconds:
-            while count < passed * rate:
-                task = asyncio.create_task(self._attempt(count))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
+        while True:
+            while count < (time.monotonic() - began) * rate:
+                attempt = attempts.create_task(self._attempt(count))
+                self._under_way.add(attempt)
+                attempt.add_done_callback(self._under_way.discard)
                 count += 1
+                self.ends["attempted"] += 1
             await asyncio.sleep(_TICK_S)
-        self.ends["attempted"] = count
-        for task in tasks:
-            task.cancel()
 
     async def _attempt(self, number: int) -> None:
         try:
@@ -74,10 +90,8 @@ class Storm:
 
 
 def main(arguments: list[str]) -> None:
-    host, port, mechanism, rate, seconds = arguments
-    storm = Storm(host, int(port), mechanism)
-    uvloop.run(storm.run(float(rate), float(seconds)))
-    print(json.dumps({name: storm.ends[name] / float(seconds) for name in ("attempted", "let_in", "refused")}))
+    host, port, mechanism, rate = arguments
+    print(json.dumps(uvloop.run(Storm(host, int(port), mechanism).run(float(rate)))))
 
 
 if __name__ == "__main__":

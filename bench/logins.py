@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ LOGINS = 1_000
 _MEMBERS = 20
 _BETWEEN_S = 0.002
 _STORM_S = 5.0
+_DRAINED_S = 60.0
 _MECHANISM = ScramMechanism.SCRAM_SHA_256
 _ROOT, _PASSWORD = "root", "the first secret"
 _LOGINS = {"sasl_enabled_mechanisms": Mechanisms((scram.MECHANISM,))}
@@ -157,6 +158,24 @@ def _rows(request: str, took: dict[str, list[float]]) -> Iterator[tuple[Value, .
 # -------------------------------------------------------------------------------------------- heartbeats during logins
 
 
+class Stretch(NamedTuple):
+    """Time in which heartbeats are measured, with logins of a mechanism: at the same daemon, or, to know what the
+    clients of the storm take away from everybody on this machine, at another one."""
+
+    name: str
+    mechanism: str = ""
+    is_elsewhere: bool = False
+
+
+_STRETCHES = (
+    Stretch("none"),
+    Stretch(f"{scram.MECHANISM}, elsewhere", scram.MECHANISM, is_elsewhere=True),
+    Stretch(scram.MECHANISM, scram.MECHANISM),
+    Stretch("PLAIN, elsewhere", "PLAIN", is_elsewhere=True),
+    Stretch("PLAIN", "PLAIN"),
+)
+
+
 class Beaten(NamedTuple):
     """Heartbeats of one stretch: milliseconds until each was answered, and what the logins came to."""
 
@@ -164,47 +183,74 @@ class Beaten(NamedTuple):
     cpu: float
     """Share of one processor that the daemon used."""
     logins: dict[str, float]
+    drained_ms: float
+    """Time until a login by PLAIN ended that began when the clients of the storm had gone."""
 
 
 def _stormed(options: Options) -> Sheet:
     seconds = 1.0 if options.quick else _STORM_S
+    found: dict[Stretch, list[Beaten]] = {stretch: [] for stretch in _STRETCHES}
+    with ExitStack() as stack:
+        daemon, other = (_daemon(stack) for _ in range(2))
+        members = [_join(stack, daemon, number) for number in range(_MEMBERS)]
+        for _ in range(options.rounds):
+            for stretch, rounds in found.items():
+                rounds.append(_beat(members, daemon, other if stretch.is_elsewhere else daemon, stretch, seconds))
+    return Sheet(
+        f"Heartbeats while {LOGINS:,} logins a second are attempted",
+        (
+            "logins",
+            "attempted /s",
+            "let in /s",
+            "refused /s",
+            "CPU %",
+            "p50 ms",
+            "p99 ms",
+            "longest ms",
+            "next PLAIN ms",
+        ),
+        [_row(stretch, rounds) for stretch, rounds in found.items()],
+        (
+            "Heartbeats of one client after the other; what it waits for a processor is in them.",
+            "elsewhere: the same logins at another daemon. The processor is as busy, and this daemon hears of none.",
+            "PLAIN: the key of each password is derived beside the loop; beyond 1,000 that wait, logins are refused.",
+            "next PLAIN: a login right after the storm, whose clients have gone. Each stretch begins after it.",
+        ),
+    )
+
+
+def _row(stretch: Stretch, rounds: list[Beaten]) -> tuple[Value, ...]:
+    took = sorted(one for each in rounds for one in each.took_ms)
+    rates = [median([each.logins[name] for each in rounds]) for name in ("attempted", "let_in", "refused")]
+    cpu = median([each.cpu for each in rounds]) * 100
+    drained_ms = median([each.drained_ms for each in rounds])
+    beats = statistics.median(took), took[len(took) * 99 // 100], took[-1]
+    return stretch.name, *map(round, rates), cpu, *beats, drained_ms
+
+
+def _daemon(stack: ExitStack) -> Daemon:
+    """Start a daemon that knows the storm's user."""
     settings = {
         **QUICK_GROUPS,
         "sasl.enabled.mechanisms": f"{scram.MECHANISM},PLAIN",
         "initial.admin": f"{_ROOT}:{_PASSWORD}",
     }
-    found: dict[str, list[Beaten]] = {"none": [], scram.MECHANISM: [], "PLAIN": []}
-    with scratch() as folder, Daemon(folder / "data", settings, http=False) as daemon, ExitStack() as stack:
-        with Wire(daemon.native) as root:
-            root.call("Login", mechanism="PLAIN", auth_bytes=f"\0{_ROOT}\0{_PASSWORD}".encode())
-            upsertion = {
-                "name": login_storm.USER,
-                "mechanism": scram.NUMBER,
-                "iterations": scram.ITERATIONS,
-                "salt": scram.SALT,
-                "salted_password": login_storm.SALTED,
-            }
-            root.call("AlterUserScramCredentials", deletions=[], upsertions=[upsertion])
-        members = [_join(stack, daemon, number) for number in range(_MEMBERS)]
-        for _ in range(options.rounds):
-            for mechanism, rounds in found.items():
-                rounds.append(_beat(daemon, members, mechanism, seconds))
-    return Sheet(
-        f"Heartbeats while {LOGINS:,} logins a second are attempted",
-        ("logins", "attempted /s", "let in /s", "refused /s", "CPU %", "p50 ms", "p99 ms", "longest ms"),
-        [_row(mechanism, rounds) for mechanism, rounds in found.items()],
-        (
-            "Heartbeats of one client after the other; what it waits for a processor is in them.",
-            "PLAIN: the key of each password is derived beside the loop; beyond 1,000 that wait, logins are refused.",
-        ),
-    )
+    daemon = stack.enter_context(Daemon(stack.enter_context(scratch()) / "data", settings, http=False))
+    with Wire(daemon.native) as root:
+        _log_in_plainly(root)
+        upsertion = {
+            "name": login_storm.USER,
+            "mechanism": scram.NUMBER,
+            "iterations": scram.ITERATIONS,
+            "salt": scram.SALT,
+            "salted_password": login_storm.SALTED,
+        }
+        root.call("AlterUserScramCredentials", deletions=[], upsertions=[upsertion])
+    return daemon
 
 
-def _row(mechanism: str, rounds: list[Beaten]) -> tuple[Value, ...]:
-    took = sorted(one for each in rounds for one in each.took_ms)
-    rates = [median([each.logins[name] for each in rounds]) for name in ("attempted", "let_in", "refused")]
-    cpu = median([each.cpu for each in rounds]) * 100
-    return mechanism, *map(round, rates), cpu, statistics.median(took), took[len(took) * 99 // 100], took[-1]
+def _log_in_plainly(wire: Wire) -> None:
+    wire.call("Login", mechanism="PLAIN", auth_bytes=f"\0{_ROOT}\0{_PASSWORD}".encode())
 
 
 def _join(stack: ExitStack, daemon: Daemon, number: int) -> WireMember:
@@ -215,20 +261,44 @@ def _join(stack: ExitStack, daemon: Daemon, number: int) -> WireMember:
     return member
 
 
-def _beat(daemon: Daemon, members: list[WireMember], mechanism: str, seconds: float) -> Beaten:
-    storm = None
-    if mechanism != "none":
-        command = [sys.executable, "-m", "bench.login_storm", *map(str, daemon.native), mechanism]
-        storm = subprocess.Popen([*command, str(LOGINS), str(seconds + 1)], stdout=subprocess.PIPE, text=True)
-        time.sleep(1.0)  # it starts, and logins wait already
-    took_ms: list[float] = []
-    cpu, began = daemon.cpu_s(), time.perf_counter()
-    while (now := time.perf_counter()) < began + seconds:
-        members[len(took_ms) % len(members)].heartbeat()
-        took_ms.append((time.perf_counter() - now) * 1e3)
-        time.sleep(_BETWEEN_S)
-    used = (daemon.cpu_s() - cpu) / (time.perf_counter() - began)
-    if storm is None:
-        return Beaten(took_ms, used, dict.fromkeys(("attempted", "let_in", "refused"), 0.0))
-    said, _ = storm.communicate()
-    return Beaten(took_ms, used, json.loads(said))
+def _beat(members: list[WireMember], daemon: Daemon, stormed: Daemon, stretch: Stretch, seconds: float) -> Beaten:
+    with ExitStack() as stack:
+        storm = stack.enter_context(_storm(stormed, stretch.mechanism)) if stretch.mechanism else None
+        took_ms: list[float] = []
+        cpu, began = daemon.cpu_s(), time.perf_counter()
+        while (now := time.perf_counter()) < began + seconds:
+            members[len(took_ms) % len(members)].heartbeat()
+            took_ms.append((time.perf_counter() - now) * 1e3)
+            time.sleep(_BETWEEN_S)
+        used = (daemon.cpu_s() - cpu) / (time.perf_counter() - began)
+        if storm is None:
+            logins = dict.fromkeys(("attempted", "let_in", "refused"), 0.0)
+        else:
+            logins = json.loads(storm.communicate()[0])
+    return Beaten(took_ms, used, logins, _drained_ms(stormed))
+
+
+@contextmanager
+def _storm(daemon: Daemon, mechanism: str) -> Iterator[subprocess.Popen[str]]:
+    """Attempt logins until its standard input is closed. It has begun, and logins wait already."""
+    command = [sys.executable, "-m", "bench.login_storm", *map(str, daemon.native), mechanism, str(LOGINS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as storm:
+        try:
+            assert storm.stdout is not None
+            assert storm.stdout.readline() == "begun\n"
+            yield storm
+        finally:
+            storm.kill()
+
+
+def _drained_ms(daemon: Daemon) -> float:
+    """Wait until no password waits to be checked: they are checked in order, so one that comes now is the last."""
+    began = time.perf_counter()
+    while True:
+        try:
+            with Wire(daemon.native, _DRAINED_S) as wire:
+                _log_in_plainly(wire)
+            return (time.perf_counter() - began) * 1e3
+        except ConnectionError:  # a thousand others wait
+            assert time.perf_counter() < began + _DRAINED_S
+            time.sleep(_BETWEEN_S)
