@@ -1,40 +1,19 @@
-"""Questions of the command, put to whichever node has the answer."""
+"""Servers that the command asks, and how it reaches them."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from membership.topic_partition import TopicPartition
+from muster.admin.asking import Complaint, topology
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.describing import ask_description
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
 from muster.net.security import Security
 from protocol.errors import ErrorCode
-from protocol.messages.groups import (
-    DeletedGroup,
-    DeleteGroups,
-    DeleteGroupsReply,
-    DescribedGroup,
-    ListedNote,
-    ListNotes,
-    ListNotesReply,
-)
 from protocol.messages.node import DescribeNode, DescribeNodeReply
-from protocol.messages.offsets import (
-    DescribeExpiry,
-    DescribeExpiryReply,
-    ExpiringOffset,
-    OffsetFetch,
-    OffsetFetchGroup,
-    OffsetFetchPartitionReply,
-    OffsetFetchReply,
-)
-from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
 NAMED: Final = "muster.cli.named"
@@ -55,45 +34,8 @@ class Servers(NamedTuple):
     broker_security: Security | None = None
 
 
-class Complaint(Exception):
-    """A refusal by the command itself, with a sentence for people."""
-
-
-class NotThere(Complaint):
-    """Something that was named does not exist."""
-
-
 class ActRefused(Complaint):
     """A change that was refused: the group has members, the plan is stale, or it is not permitted."""
-
-
-def not_served(group_id: str, code: ErrorCode) -> str | None:
-    """Return where to look when a coordinator does not answer for a group, None for any other code. A single node
-    answers NOT_COORDINATOR for a shard that it could not load.
-    """
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return (
-            f"the shard of group {group_id!r} is being loaded: GET /readyz (HTTP) says how far that is; then try again"
-        )
-    if code is ErrorCode.NOT_COORDINATOR:
-        return (
-            f"the shard of group {group_id!r} is not served ({code.name}): it is not loaded yet, or could not be; "
-            "GET /readyz (HTTP, as `curl http://127.0.0.1:9391/readyz`) says which, and why"
-        )
-    return None
-
-
-@contextmanager
-def answering_for(group_id: str) -> Iterator[None]:
-    """Turns what is said of the group's shard, and that there is no such group, into a Complaint."""
-    try:
-        yield
-    except Refused as refused:
-        if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
-            raise NotThere(f"there is no group {group_id!r}: see `muster groups list`") from None
-        if sentence := not_served(group_id, refused.error_code):
-            raise Complaint(sentence) from None
-        raise
 
 
 def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
@@ -178,90 +120,3 @@ def _check_files(prefix: str, security: Security | None) -> None:
         is_ours = security is not None and security.certificate_location and "a certificate and its key" in str(error)
         name = f"{prefix}ssl.certificate.location" if is_ours else f"{prefix}ssl.ca.location"
         raise typer.BadParameter(str(error), param_hint=name) from None
-
-
-def topology(cluster: ClusterClient, *, topics: bool) -> MetadataReply:
-    """The nodes, and all topics if wanted."""
-    return expect(MetadataReply, cluster.ask(Metadata(topics=None if topics else ())))
-
-
-def list_topics(cluster: ClusterClient) -> list[MetadataTopicReply]:
-    """By name; those that cannot be shown are left out."""
-    found = (topic for topic in topology(cluster, topics=True).topics if topic.name is not None)
-    return sorted((topic for topic in found if not topic.error_code), key=lambda topic: topic.name or "")
-
-
-def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
-    """Raises Complaint, or Refused."""
-    with answering_for(group_id):
-        group = ask_description(cluster, group_id)
-        if group.error_code:
-            raise Refused(group.error_code, group.error_message or f"group {group_id!r}: {group.error_code.name}")
-        return group
-
-
-def committed_offsets(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, int]:
-    return {one: commit.committed_offset for one, commit in fetch_commits(cluster, group_id).items()}
-
-
-def fetch_commits(cluster: ClusterClient, group_id: str) -> dict[TopicPartition, OffsetFetchPartitionReply]:
-    """Return the committed offsets of a group. Raises Complaint, or Refused."""
-    with answering_for(group_id):
-        wanted = OffsetFetch((OffsetFetchGroup(group_id),))
-        group = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
-        if group.error_code:
-            raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
-    return {
-        TopicPartition(topic.name, part.partition_index): part
-        for topic in group.topics
-        for part in topic.partitions
-        if not part.error_code and part.committed_offset >= 0
-    }
-
-
-def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
-    """Return what is said of the group, and of all its partitions. Raises Complaint, or Refused."""
-    offsets: list[ExpiringOffset] = []
-    with answering_for(group_id):
-        first = reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, DescribeExpiry(group_id))
-        offsets += reply.offsets
-        while reply.has_more:
-            last = offsets[-1]
-            more = DescribeExpiry(group_id, after_topic=last.topic, after_partition=last.partition_index)
-            reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, more)
-            offsets += reply.offsets
-    return first, offsets
-
-
-def describe_ownership(cluster: ClusterClient, group_id: str) -> tuple[OwnedPartition, ...]:
-    """The grants that hold now, by partition. Raises Complaint, or Refused."""
-    with answering_for(group_id):
-        reply = cluster.ask_coordinator(DescribeOwnershipReply, group_id, DescribeOwnership(group_id))
-        if reply.error_code:
-            raise Refused(reply.error_code, f"the owners of {group_id!r}: {reply.error_code.name}")
-    return reply.items
-
-
-def partitions_of(cluster: ClusterClient, names: Collection[str]) -> frozenset[TopicPartition]:
-    """All partitions of those topics that exist."""
-    found = [topic for topic in list_topics(cluster) if topic.name in names] if names else []
-    return frozenset(
-        TopicPartition(topic.name or "", number) for topic in found for number in range(len(topic.partitions))
-    )
-
-
-def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[DeletedGroup]:
-    """Return what became of each, in order."""
-    found: list[DeletedGroup] = []
-    for group_id in group_ids:
-        found += cluster.ask_coordinator(DeleteGroupsReply, group_id, DeleteGroups((group_id,))).results
-    return found
-
-
-def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[ListedNote]:
-    """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
-    with answering_for(group_id):
-        notes = cluster.ask_coordinator(ListNotesReply, group_id, ListNotes(group_id, limit=newest)).notes
-    if not notes:
-        describe_group(cluster, group_id)
-    return list(notes)

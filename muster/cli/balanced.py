@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from muster.admin.asking import Complaint, NotThere, not_served
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import ActRefused, AsJson, Bootstrap, Complaint, NotThere, not_served, reaching
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from muster.admin.asking import Complaint
 from muster.cli import completion, explain, groups, offsets, records, topics
 from muster.cli.accounts import quotas, tokens, users
-from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
+from muster.cli.asking import DEFAULT_BOOTSTRAP
 from muster.cli.config import read_servers
 from muster.cli.failures import complain, complain_of_use, is_json, remember_form
 from muster.cli.operating import audit, doctor, surgery

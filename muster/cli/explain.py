@@ -11,7 +11,8 @@ import typer
 
 from diagnosis.assignments import partitions_of
 from diagnosis.people import standstill
-from muster.cli.asking import AsJson, Bootstrap, Complaint, describe_group, list_notes, reaching
+from muster.admin.asking import Complaint, describe_group, list_notes
+from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.operating.member_facts import epoch_row, ranges
 from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote

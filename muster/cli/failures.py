@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import typer
 
-from muster.cli.asking import NAMED, ActRefused, Complaint, NotThere
+from muster.admin.asking import Complaint, NotThere
+from muster.cli.asking import NAMED, ActRefused
 from muster.errors import AuthenticationFailed, CannotConnect, MusterError, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 

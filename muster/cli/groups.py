@@ -5,24 +5,15 @@ from typing import Annotated
 
 import typer
 
+from muster.admin.asking import Complaint, NotThere, delete_groups, not_served
+from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
-from muster.cli.asking import (
-    ActRefused,
-    AsJson,
-    Bootstrap,
-    Complaint,
-    NotThere,
-    delete_groups,
-    not_served,
-    reaching,
-    servers,
-)
-from muster.cli.nodes import list_groups
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching, servers
 from muster.cli.operating import draining, exports, holding, listing, pinning, surgery, what_if
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
 from muster.cli.operating.watching import Watch, WatchableCommand, watched
-from muster.cli.showing import printable, show_csv, show_json, show_table
+from muster.cli.showing import printable, say_left_out, show_csv, show_json, show_table
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
 from protocol.errors import ErrorCode
@@ -67,7 +58,7 @@ def list_command(
 
 
 def _list(cluster: ClusterClient, *, as_json: bool, as_csv: bool) -> None:
-    found = list_groups(cluster)
+    found = list_groups(cluster, say_left_out)
     if as_csv:
         show_csv(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
         return

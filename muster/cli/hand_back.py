@@ -9,18 +9,10 @@ import typer
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import Complaint, describe_group, topology
+from muster.admin.describing import ask_description
 from muster.blocking.cluster import ClusterClient, expect, until
-from muster.cli.asking import (
-    Bootstrap,
-    Complaint,
-    Servers,
-    describe_group,
-    reaching,
-    reaching_servers,
-    servers,
-    topology,
-)
-from muster.cli.describing import ask_description
+from muster.cli.asking import Bootstrap, Servers, reaching, reaching_servers, servers
 from muster.cli.showing import counted, printable, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from muster.cli.asking import AsJson, Bootstrap, describe_expiry, reaching
+from muster.admin.asking import describe_expiry
+from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
 from protocol.messages.offsets import DescribeExpiryReply, ExpiringOffset
 

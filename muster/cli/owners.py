@@ -5,7 +5,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from muster.cli.asking import AsJson, Bootstrap, describe_ownership, reaching
+from muster.admin.asking import describe_ownership
+from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.showing import local_time, show_json, show_table, utc_time
 
 

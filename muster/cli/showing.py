@@ -16,6 +16,15 @@ NOTHING = "-"
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
+def say_left_out(sentence: str) -> None:
+    """Print to standard error what an answer is without."""
+    print(f"muster: {sentence}", file=sys.stderr, flush=True)
+
+
+def say_nothing(_: str) -> None:
+    """Print nothing: it has been said."""
+
+
 def show_json(document: Any) -> None:
     """One document on standard output. What is no text for the terminal is escaped."""
     print(json.dumps(document, indent=2))

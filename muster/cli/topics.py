@@ -6,9 +6,11 @@ import typer
 
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import NotThere, list_topics, topology
+from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, NotThere, list_topics, reaching_topics, topology
-from muster.cli.ends import ends_of, oldest
+from muster.cli.asking import AsJson, Bootstrap, reaching_topics
+from muster.cli.ends import oldest
 from muster.cli.showing import counted, printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from muster.cli.nodes import list_groups
+from muster.admin.nodes import list_groups
 from muster.errors import CannotConnect
 from protocol.messages.groups import ListedGroup
 from pyspark_muster.errors import NoSuchGroup

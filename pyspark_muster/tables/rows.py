@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from diagnosis.assignments import assigned_partitions, subscribed_topics
 from muster import ErrorCode, Refused, TopicPartition
+from muster.admin.asking import NotThere, describe_expiry, describe_group, fetch_commits, list_notes, list_topics
+from muster.admin.ends import KnownEnd, ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from muster.cli.asking import NotThere, describe_expiry, describe_group, fetch_commits, list_notes, list_topics
-from muster.cli.ends import KnownEnd, ends_of
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup, ListedNote
 from protocol.messages.offsets import ExpiringOffset, OffsetFetchPartitionReply
 from pyspark_muster.errors import NoSuchGroup

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from muster.admin.asking import Complaint
 from muster.cli.accounts import users
-from muster.cli.asking import Complaint
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
 

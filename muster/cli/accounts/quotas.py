@@ -5,8 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
+from muster.admin.asking import Complaint
 from muster.blocking.cluster import expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, administering
+from muster.cli.asking import AsJson, Bootstrap, administering
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode

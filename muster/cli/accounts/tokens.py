@@ -8,8 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
+from muster.admin.asking import NotThere
 from muster.blocking.cluster import expect
-from muster.cli.asking import AsJson, Bootstrap, NotThere, administering
+from muster.cli.asking import AsJson, Bootstrap, administering
 from muster.cli.durations import duration_ms
 from muster.cli.showing import local_time, show_json, show_table, utc_time
 from muster.errors import Refused

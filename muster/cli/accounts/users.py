@@ -13,8 +13,9 @@ from typing import Annotated, Final
 
 import typer
 
+from muster.admin.asking import Complaint, NotThere
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import ActRefused, AsJson, Bootstrap, Complaint, NotThere, administering
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, administering
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode

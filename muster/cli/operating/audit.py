@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from muster.admin.nodes import Node, ask_each, nodes_with_groups
 from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.durations import duration_ms
-from muster.cli.nodes import Node, ask_each, nodes_with_groups
-from muster.cli.showing import local_time, show_json, show_table, utc_time
+from muster.cli.showing import local_time, say_left_out, show_json, show_table, utc_time
 from protocol.client_text import client_text
 from protocol.messages.groups import AuditedNote, ListAudit, ListAuditReply
 
@@ -27,7 +27,7 @@ def audit(
     """
     since_ms = int(time.time() * 1000) - duration_ms(since, "--since")
     with reaching(ctx, bootstrap) as cluster:
-        told = ask_each(cluster, ListAuditReply, ListAudit(since_ms), nodes_with_groups(cluster))
+        told = ask_each(cluster, ListAuditReply, ListAudit(since_ms), nodes_with_groups(cluster), say_left_out)
         acts = {(one.group_id, one.note.number): one for node in told for one in _acts(cluster, node, told[node])}
     found = sorted(acts.values(), key=lambda one: (one.note.wall_ms, one.group_id, one.note.number))
     if as_json:

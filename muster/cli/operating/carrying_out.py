@@ -7,8 +7,9 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, changes
 from diagnosis.people import client_of
+from muster.admin.asking import NotThere, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import ActRefused, NotThere, committed_offsets, describe_group, servers
+from muster.cli.asking import ActRefused, servers
 from muster.cli.showing import printable, show_json, show_table
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect

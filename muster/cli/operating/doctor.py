@@ -13,23 +13,15 @@ from diagnosis.facts import known_facts
 from diagnosis.people import duration
 from diagnosis.problem import Evidence, GroupProblem
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import NotThere, describe_expiry, list_notes, list_topics
+from muster.admin.describing import ask_description
+from muster.admin.ends import ends_of
+from muster.admin.nodes import ask_each, list_groups, nodes_with_groups
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import (
-    AsJson,
-    Bootstrap,
-    NotThere,
-    describe_expiry,
-    list_notes,
-    list_topics,
-    reaching,
-    servers,
-)
-from muster.cli.describing import ask_description
-from muster.cli.ends import ends_of
+from muster.cli.asking import AsJson, Bootstrap, reaching, servers
 from muster.cli.failures import ExitCode
-from muster.cli.nodes import ask_each, list_groups, nodes_with_groups, say, say_nothing
 from muster.cli.operating.watching import Watch, watched
-from muster.cli.showing import counted, local_time, printable, show_json, utc_time
+from muster.cli.showing import counted, local_time, printable, say_left_out, say_nothing, show_json, utc_time
 from muster.errors import Refused
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
@@ -73,7 +65,7 @@ def doctor(
 
 
 def _look(cluster: ClusterClient, group: str | None, look_s: float, *, is_musterd: bool, as_json: bool) -> None:
-    group_ids = [one.group_id for one in list_groups(cluster)] if group is None else [group]
+    group_ids = [one.group_id for one in list_groups(cluster, say_left_out)] if group is None else [group]
     known, evidence = gathered(cluster, group_ids, () if group is None else (group,), is_musterd=is_musterd)
     if not is_musterd and look_s and gathering.needs_second_look(evidence):
         evidence = _second_look(cluster, group_ids, known, evidence, look_s)
@@ -101,7 +93,7 @@ def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bo
     if not is_musterd:
         return gathering.Known(int(time.time() * 1000), counts, tells_all=False)
     node = expect(DescribeNodeReply, cluster.ask(DescribeNode()))
-    left_out = say if group_ids else say_nothing  # the list of all groups has said it
+    left_out = say_left_out if group_ids else say_nothing  # the list of all groups has said it
     told = ask_each(cluster, ListRefusalsReply, ListRefusals(group_ids), nodes_with_groups(cluster), left_out)
     return gathering.Known(node.wall_ms, counts, tuple(one for reply in told.values() for one in reply.refusals))
 

@@ -6,8 +6,9 @@ from typing import Annotated, Final
 import typer
 
 from diagnosis.people import client_of
+from muster.admin.asking import describe_group
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import ActRefused, AsJson, Bootstrap, describe_group, reaching
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.naming import named_members
 from muster.cli.showing import printable, show_json
 from protocol.errors import ErrorCode

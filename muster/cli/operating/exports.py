@@ -8,17 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target
+from muster.admin.asking import Complaint, NotThere, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import (
-    ActRefused,
-    AsJson,
-    Bootstrap,
-    Complaint,
-    NotThere,
-    committed_offsets,
-    describe_group,
-    reaching,
-)
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.offset_targets import now_ms, plan_offsets
 from muster.cli.operating.surgery import Execute

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from diagnosis import assignments
 from diagnosis.people import standstill
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import fetch_commits, partitions_of
+from muster.admin.ends import KnownEnd, ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from muster.cli.asking import fetch_commits, partitions_of
-from muster.cli.ends import KnownEnd, ends_of, left_out, oldest
+from muster.cli.ends import left_out, oldest
 from muster.cli.operating.member_facts import (
     EPOCH_COLUMNS,
     REPORTED_COLUMNS,

@@ -5,10 +5,11 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from diagnosis.people import duration, phase, waiting_for
+from muster.admin.asking import Complaint, NotThere, describe_group
+from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import ActRefused, Complaint, NotThere, describe_group
+from muster.cli.asking import ActRefused
 from muster.cli.balanced import BALANCED_TYPES, balanced_document, describe_balanced, show_balanced
-from muster.cli.nodes import list_groups
 from muster.cli.operating.group_page import (
     GroupStanding,
     member_document,
@@ -18,7 +19,7 @@ from muster.cli.operating.group_page import (
     standings,
 )
 from muster.cli.operating.member_facts import VERBOSE_COLUMNS, ranges, verbose_row
-from muster.cli.showing import local_time, show_csv, show_json, show_table, utc_time
+from muster.cli.showing import local_time, say_left_out, show_csv, show_json, show_table, utc_time
 from muster.errors import Refused
 from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.messages.groups import DescribedGroup
@@ -67,7 +68,11 @@ _NO_FACTS: Final = (None,) * (len(VERBOSE_COLUMNS) - 1)
 def show_groups(cluster: ClusterClient, group_ids: Sequence[str] | None, form: DescribeForm) -> None:
     """Show groups, None for all. Those that cannot be described are raised at the end: Complaint, or Refused."""
     failures: list[Complaint | Refused] = []
-    wanted = [one.group_id for one in list_groups(cluster)] if group_ids is None else list(dict.fromkeys(group_ids))
+    wanted = (
+        [one.group_id for one in list_groups(cluster, say_left_out)]
+        if group_ids is None
+        else list(dict.fromkeys(group_ids))
+    )
     groups: list[DescribedGroup] = []
     for group_id in wanted:
         try:

@@ -6,7 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from diagnosis.people import duration
-from muster.cli.asking import AsJson, Bootstrap, answering_for, reaching
+from muster.admin.asking import answering_for
+from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.showing import printable, show_json
 from muster.errors import Refused
 from protocol.messages.groups import HoldGroup, HoldGroupReply

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from diagnosis.assignments import assigned_partitions
 from diagnosis.assignments import partitions_of as partitions_of_assignment
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import Complaint, NotThere, describe_group, partitions_of
+from muster.admin.ends import ends_of
 from muster.blocking.cluster import LATEST, ClusterClient
-from muster.cli.asking import Complaint, NotThere, describe_group, partitions_of
-from muster.cli.ends import ends_of
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
 

@@ -14,15 +14,16 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target, changes
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import Complaint, NotThere, delete_groups, describe_group, partitions_of
+from muster.admin.ends import ends_of
+from muster.admin.nodes import list_groups
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from muster.cli.asking import Complaint, NotThere, delete_groups, describe_group, partitions_of
 from muster.cli.config import read_servers
-from muster.cli.ends import ends_of
-from muster.cli.nodes import list_groups
 from muster.cli.operating.carrying_out import carry_out_at_kafka
 from muster.cli.operating.kafka_arguments import parse
 from muster.cli.operating.kafka_describing import JAVA, committed, describe, print_table
 from muster.cli.operating.offset_targets import at_time, duration_of, groups_of_file, now_ms, plan_offsets, time_of
+from muster.cli.showing import say_left_out
 from muster.errors import MusterError
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply, OffsetDeleteTopic
@@ -67,7 +68,7 @@ def _run(cluster: ClusterClient, parsed: Namespace) -> bool:
     if parsed.list:
         _list(cluster, parsed)
         return True
-    group_ids = parsed.group or [group.group_id for group in list_groups(cluster)]
+    group_ids = parsed.group or [group.group_id for group in list_groups(cluster, say_left_out)]
     if parsed.describe:
         for group_id in group_ids:
             describe(cluster, parsed, group_id)
@@ -80,7 +81,7 @@ def _run(cluster: ClusterClient, parsed: Namespace) -> bool:
 
 
 def _list(cluster: ClusterClient, parsed: Namespace) -> None:
-    found = list_groups(cluster)
+    found = list_groups(cluster, say_left_out)
     columns = []
     for name, field, value in (("TYPE", "group_type", parsed.type), ("STATE", "group_state", parsed.state)):
         if value is not None:

@@ -5,10 +5,10 @@ from typing import Any, Final
 from diagnosis.gathering import problems_of
 from diagnosis.people import duration
 from diagnosis.problem import Evidence
+from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
-from muster.cli.nodes import list_groups
 from muster.cli.operating.doctor import gathered
-from muster.cli.showing import utc_time
+from muster.cli.showing import say_left_out, utc_time
 
 COLUMNS: Final = ("GROUP", "STATE", "TYPE", "MEMBERS", "LAG", "SINCE", "PROBLEM")
 
@@ -16,7 +16,7 @@ COLUMNS: Final = ("GROUP", "STATE", "TYPE", "MEMBERS", "LAG", "SINCE", "PROBLEM"
 def described_groups(cluster: ClusterClient, *, is_musterd: bool) -> list[dict[str, Any]]:
     """Return a document for each group. `since` and `problems` are as far as the servers tell; nothing is looked at
     twice."""
-    listed = list_groups(cluster)
+    listed = list_groups(cluster, say_left_out)
     known, found = gathered(cluster, [one.group_id for one in listed], is_musterd=is_musterd)
     evidence = {one.group.group_id: one for one in found}
     return [

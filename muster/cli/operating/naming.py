@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.cli.asking import NotThere
+from muster.admin.asking import NotThere
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 

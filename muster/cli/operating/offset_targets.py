@@ -12,9 +12,9 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target, make_plan
 from membership.topic_partition import TopicPartition
+from muster.admin.asking import Complaint, NotThere, committed_offsets, partitions_of
+from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from muster.cli.asking import Complaint, NotThere, committed_offsets, partitions_of
-from muster.cli.ends import ends_of
 
 Key = tuple[str, int]
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

@@ -9,17 +9,9 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target, parse_act_id, reversed_changes
 from diagnosis.people import client_of
+from muster.admin.asking import Complaint, NotThere, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
-from muster.cli.asking import (
-    ActRefused,
-    AsJson,
-    Bootstrap,
-    Complaint,
-    NotThere,
-    committed_offsets,
-    describe_group,
-    reaching,
-)
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.naming import named_members
 from muster.cli.operating.offset_targets import (

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand
 
-from muster.cli.asking import Complaint
+from muster.admin.asking import Complaint
 from muster.cli.failures import complain
 from muster.cli.showing import counted, local_time
 from muster.errors import MusterError

@@ -1,6 +1,5 @@
-"""Questions of the command to every node: each musterd tells of its own groups, as each of Kafka's brokers does."""
+"""Questions to every node: each musterd tells of its own groups, as each of Kafka's brokers does."""
 
-import sys
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -21,16 +20,7 @@ Node = NodeAddress | None
 """Address of a node; None stands for the bootstrap's, where there is no other."""
 
 
-def say(sentence: str) -> None:
-    """Print what an answer is without to standard error."""
-    print(f"muster: {sentence}", file=sys.stderr, flush=True)
-
-
-def say_nothing(sentence: str) -> None:
-    """Print nothing: it has been said."""
-
-
-def list_groups(cluster: ClusterClient, left_out: Callable[[str], None] = say) -> list[ListedGroup]:
+def list_groups(cluster: ClusterClient, left_out: Callable[[str], None]) -> list[ListedGroup]:
     """Return the groups of all nodes, by id; a group that moves meanwhile is told by two. `left_out` is told, in a
     sentence, of nodes that do not answer and of shards that no node serves. Brokers beside musterd have groups that are
     not meant."""
@@ -52,7 +42,7 @@ def nodes_with_groups(cluster: ClusterClient) -> list[Node]:
 
 
 def ask_each(
-    cluster: ClusterClient, kind: type[M], message: Message, nodes: list[Node], left_out: Callable[[str], None] = say
+    cluster: ClusterClient, kind: type[M], message: Message, nodes: list[Node], left_out: Callable[[str], None]
 ) -> dict[Node, M]:
     """Ask the nodes at once; `left_out` is told which do not answer in time, or refuse. Raises the first of these
     failures if there is no answer at all."""
