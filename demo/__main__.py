@@ -16,6 +16,7 @@ from rich.console import Console
 
 from demo import flights, story
 from demo.flights import NoFlights
+from demo.input import Input
 from demo.processes import Daemon, Ended
 from demo.show import Show
 from demo.spark_member import Session
@@ -77,9 +78,9 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
         with Show(console) as show:
             where = ", ".join(f"{kind} {address}" for kind, address in daemon.addresses.items()) if daemon else ""
             show.say(f"{len(lines):,} flights; musterd at {where or setting.bootstrap}; Spark is starting")
-            story.load(setting, lines, show)
-            show.say(f"loaded into {setting.partitions} partitions")
-            told = story.Story(setting, len(lines), session, show, ends)
+            flow = Input(setting.bootstrap, setting.topic, setting.partitions, lines, show)
+            ends.callback(flow.close)
+            told = story.Story(setting, flow, session, show, ends)
             show.say(f"{_sharing(told)} are to share the group {setting.group!r}")
             told.tell(daemon)
             show.say("everything is read and committed; the members leave")

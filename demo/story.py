@@ -1,33 +1,34 @@
-"""Steps of the demonstration: load, share, one more joins, one is killed, the rest is read, everything is counted."""
+"""Steps of the demonstration: share, one more joins, one is killed, the rest is read, everything is counted."""
 
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct
 
-from demo.flights import Delays, key_of
+from demo.flights import Delays
+from demo.input import Input
 from demo.processes import Daemon, Ended, PlainMember
 from demo.show import Show
 from demo.sink import Contents, contents
 from demo.spark_member import NAME as SPARK
 from demo.spark_member import Session, SparkMember
-from muster import GroupMember, Producer, Refused, TopicPartition
+from muster import GroupMember, TopicPartition
 from muster.blocking.cluster import ClusterClient, expect
 from protocol.consumer_protocol import decode_assignment
-from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import DescribeNode, DescribeNodeReply
-from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 
 FIRST, SECOND, KAFKA = "plain-1", "plain-2", "confluent"
 PLAIN_RECORDS_PER_S = 6_000
 SPARK_RECORDS_PER_BATCH = 10_000
-JOIN_AT, KILL_AT = 0.2, 0.45
-"""Shares of all records that have been read when the second plain consumer joins, and when the first is killed."""
+OPENING, MIDDLE, LATE = 0.15, 0.45, 0.75
+"""Shares of the input that Spark has alone, the first three have together, and four have before the first is killed."""
+JOIN_AT, KILL_AT = 0.25, 0.55
+"""Shares that are committed when the second plain consumer joins, and when the first is killed."""
 STUCK_AFTER_S = 120.0
 CENT = 0.01
 
@@ -50,30 +51,17 @@ class Setting(Struct, frozen=True):
         return [TopicPartition(self.topic, number) for number in range(self.partitions)]
 
 
-def load(setting: Setting, lines: Sequence[bytes], show: Show) -> None:
-    """All flights into the topic, which must be new. Raises `Ended` if it is not."""
-    cluster = ClusterClient(setting.bootstrap)
-    wanted = CreateTopics((CreatableTopic(setting.topic, setting.partitions),))
-    made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
-    cluster.close()
-    if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
-        raise Ended(f"the topic {setting.topic!r} exists already: name another with --topic")
-    if made.error_code:
-        raise Refused(made.error_code, made.error_message or made.error_code.name)
-    with Producer(setting.bootstrap) as producer:
-        for number, line in enumerate(lines, 1):
-            producer.send(setting.topic, line, key_of(line))
-            if number % 2_000 == 0:
-                show.set("loading", number, len(lines))
-    show.set("loading", len(lines), len(lines))
-
-
 class Story:
-    """The group at work. `tell` ends when the group has committed everything."""
+    """The group at work. `tell` ends when the group has committed everything.
 
-    def __init__(self, setting: Setting, total: int, session: Session, show: Show, ends: ExitStack) -> None:
+    The input is released as the members come, and its rest when the
+    first is killed: what that one held has records then that somebody else must read, however fast or slow anybody is.
+    """
+
+    def __init__(self, setting: Setting, given: Input, session: Session, show: Show, ends: ExitStack) -> None:
         self.setting = setting
-        self.total = total
+        self.input = given
+        self.total = given.total
         self.show = show
         self._ends = ends
         self._cluster = ClusterClient(setting.bootstrap)
@@ -83,14 +71,12 @@ class Story:
         self.kafka = expect(DescribeNodeReply, self._cluster.ask(DescribeNode())).addresses.get("kafka")
         """Address for Kafka's clients, if they are served."""
         self.plain: dict[str, PlainMember] = {}
-        self.members: set[str] = set()
         self.holdings: dict[str, list[int]] = {}
         self.killed_held: list[int] = []
-        self.killed_unread: list[int] = []  # what of it was not read to its end
         self.killed_at_s = 0.0
         self.moved_after_s: float | None = None
-        self._heard_at_s = time.monotonic()
-        self._done = 0
+        self._changed_at_s = time.monotonic()
+        self.done = 0
         spark = session.get()
         self.spark = SparkMember(
             spark,
@@ -105,7 +91,7 @@ class Story:
 
     def tell(self, daemon: Daemon | None) -> None:
         """Raises `Ended` when somebody ended who should not have, or nothing moves any more."""
-        while not self._is_done():
+        for _ in self.steps():
             time.sleep(0.25)
             if daemon is not None:
                 daemon.check()
@@ -113,10 +99,9 @@ class Story:
             for member in self.plain.values():
                 if member.name != FIRST or not self.killed_held:
                     member.check()
+            self.input.send_some()
             self._look_at_the_group()
-            self._act()
-        if self.moved_after_s is None:
-            self._look_at_the_group()
+            self._look_at_the_commits()
 
     def leave(self) -> None:
         """In good order: nobody repeats anything because of it."""
@@ -126,26 +111,34 @@ class Story:
 
     # -- what the story does
 
-    def _act(self) -> None:
-        first, second = self.plain.get(FIRST), self.plain.get(SECOND)
-        read = self._read()
-        if first is None:
-            # Spark is the slowest to start: who came before it might have read everything by then.
-            if SPARK in self.members:
-                self._start(FIRST)
-                if self.kafka is not None:
-                    self._start_kafka(self.kafka)
-        elif second is None:
-            if self.spark.read and first.read and read >= JOIN_AT * self.total:
-                self.show.say(f"[bold]{SECOND} joins[/bold]")
-                self._start(SECOND)
-        elif not self.killed_held:
-            held = self.holdings.get(FIRST)
-            if second.read and held and read >= KILL_AT * self.total:
-                first.kill()
-                self.killed_held, self.killed_at_s = held, time.monotonic()
-                self.killed_unread = self._unread(held)
-                self.show.say(f"[bold red]{FIRST} is killed[/bold red] (SIGKILL), holding {_numbers(held)}")
+    def steps(self) -> Iterator[None]:
+        """Do one step after the other, each as soon as it can be done; yield while it cannot."""
+        self.input.release(OPENING)
+        # Spark is the slowest to start: the others come to it.
+        yield from self._until(lambda: self._hold(SPARK))
+        beginners = [SPARK, FIRST]
+        self._start(FIRST)
+        if self.kafka is not None:
+            self._start_kafka(self.kafka)
+            beginners.append(KAFKA)
+        yield from self._until(lambda: self._hold(*beginners))
+        self.input.release(MIDDLE)
+        yield from self._until(lambda: self.done >= JOIN_AT * self.total)
+        self.show.say(f"[bold]{SECOND} joins[/bold]")
+        self._start(SECOND)
+        yield from self._until(lambda: self._hold(*beginners, SECOND))
+        self.input.release(LATE)
+        yield from self._until(lambda: self.done >= KILL_AT * self.total and self._hold(FIRST))
+        self._kill_first()
+        self.input.release(1)
+        yield from self._until(lambda: self.done >= self.total and self.moved_after_s is not None)
+
+    def _until(self, holds: Callable[[], bool]) -> Iterator[None]:
+        while not holds():
+            yield
+
+    def _hold(self, *names: str) -> bool:
+        return all(self.holdings.get(name) for name in names)
 
     def _start(self, name: str) -> None:
         setting = self.setting
@@ -161,34 +154,33 @@ class Story:
         self.plain[KAFKA] = member = PlainMember(KAFKA, *arguments, module="demo.kafka_member")
         self._ends.callback(member.end)
 
-    def _unread(self, numbers: Sequence[int]) -> list[int]:
-        partitions = [TopicPartition(self.setting.topic, number) for number in numbers]
-        ends, committed = self._asking.end_offsets(partitions), self._asking.committed(partitions)
-        return [one.partition for one in partitions if (committed[one] or 0) < ends[one]]
-
-    def _read(self) -> int:
-        return self.spark.read + sum(member.read for member in self.plain.values())
+    def _kill_first(self) -> None:
+        self.plain[FIRST].kill()
+        self.killed_held, self.killed_at_s = self.holdings[FIRST], time.monotonic()
+        self.show.say(f"[bold red]{FIRST} is killed[/bold red] (SIGKILL), holding {_numbers(self.killed_held)}")
 
     # -- what the group says
 
-    def _is_done(self) -> bool:
+    def _look_at_the_commits(self) -> None:
         committed = self._asking.committed(self.setting.all)
         done = sum(offset or 0 for offset in committed.values())
-        if done != self._done:
-            self._done, self._heard_at_s = done, time.monotonic()
-        elif time.monotonic() - self._heard_at_s > STUCK_AFTER_S:
-            raise Ended(f"the group has committed nothing for {STUCK_AFTER_S:.0f} s, {done:,} of {self.total:,} so far")
+        if done != self.done:
+            self.done, self._changed_at_s = done, time.monotonic()
+        elif time.monotonic() - self._changed_at_s > STUCK_AFTER_S:
+            held = ", ".join(f"{name} has {_numbers(numbers)}" for name, numbers in sorted(self.holdings.items()))
+            raise Ended(
+                f"nothing has changed for {STUCK_AFTER_S:.0f} s: {done:,} of {self.total:,} are committed, "
+                f"{held or 'nobody has partitions'}"
+            )
         self.show.set("committed", done, self.total)
         self.show.set(SPARK, self.spark.read, self.total, _numbers(self.holdings.get(SPARK, [])))
         for member in self.plain.values():
             self.show.set(member.name, member.read, self.total, _numbers(self.holdings.get(member.name, [])))
-        return done >= self.total
 
     def _look_at_the_group(self) -> None:
         node = self._cluster.coordinator(self.setting.group)
         answer = self._cluster.ask(DescribeGroups((self.setting.group,)), node=node)
         described = expect(DescribeGroupsReply, answer).groups[0]
-        self.members = {member.client_id for member in described.members}
         if described.group_state != "Stable":
             return
         holdings = {
@@ -198,7 +190,7 @@ class Story:
             for member in described.members
         }
         if holdings != self.holdings:
-            self.holdings = holdings
+            self.holdings, self._changed_at_s = holdings, time.monotonic()
             shares = ", ".join(f"{name} has {_numbers(held)}" for name, held in sorted(holdings.items()))
             self.show.say(f"generation {described.generation_id}: {shares}")
         if self.killed_held and self.moved_after_s is None:
@@ -268,12 +260,8 @@ def _minutes(delays: Delays) -> str:
 
 
 def _moved(story: Story, found: Contents) -> list[str]:
-    """The coordinator gave the killed member's partitions to others, and they were read to their ends."""
-    if not story.killed_held:
-        return [f"everything was read before {FIRST} could be killed"]
-    if story.moved_after_s is None:
-        return [f"partitions {_numbers(story.killed_held)}, which {FIRST} held when it was killed, did not move"]
-    stayed = [number for number in story.killed_unread if found.last_writer.get(number) == FIRST]
+    """The killed member's partitions were read to their ends by others."""
+    stayed = [number for number in story.killed_held if found.last_writer.get(number) == FIRST]
     return [f"nobody has read on where {FIRST} left off in {_numbers(stayed)}"] if stayed else []
 
 
