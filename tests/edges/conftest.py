@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark_muster.session import local_session
 
 HERE = Path(__file__).parent
-SLOW = ("spark",)
+SLOW = ("spark", "spark-cluster")
 """Groups that begin first, the longest before the others, so that no worker is left alone with one at the end."""
 
 

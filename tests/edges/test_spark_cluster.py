@@ -14,7 +14,7 @@ from tests.edges.spark_job import FAULTS, Row, rows_of
 from tests.edges.test_client import create, members_of
 from tests.edges.test_spark import ALL, GROUP, TOPIC, Source, committed
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
 
 
 @pytest.fixture
