@@ -8,19 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from tests.edges.musterd import free_port
 
 ROOT = Path(__file__).parents[2]
 _ENDS_WITHIN_S = 300.0
-
-
-class Addresses(Struct, frozen=True):
-    """URLs of a cluster: its master, and its Connect server if it has one."""
-
-    master: str
-    connect: str = ""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -30,18 +21,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def standalone(folder: Path, *arguments: str, has_connect: bool = False) -> Iterator[Addresses]:
-    """Run a master and two workers as `deploy/spark/cluster.py` does, on free ports."""
+def standalone(folder: Path, *arguments: str) -> Iterator[str]:
+    """Run a master and two workers by `deploy/spark/cluster.py` on free ports; yield the master's URL."""
     folder.mkdir()
     command = [sys.executable, str(ROOT / "deploy" / "spark" / "cluster.py"), "--folder", str(folder), *arguments]
     command += ["--port", str(free_port()), "--web-port", str(free_port())]
-    command += ["--connect", str(free_port())] if has_connect else []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None
-        kind, *words = process.stdout.readline().split()
-        assert kind == "ready", [path.read_text()[-2000:] for path in folder.glob("*.log")]
-        yield Addresses(**dict(word.split("=", 1) for word in words))
+        said, _, master = process.stdout.readline().strip().partition("=")
+        assert said == "ready master", [path.read_text()[-2000:] for path in folder.glob("*.log")]
+        yield master
     finally:
         process.terminate()
         process.communicate(timeout=_ENDS_WITHIN_S)
