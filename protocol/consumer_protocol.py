@@ -16,6 +16,7 @@ NEWEST_VERSION = 3
 PROTOCOL_TYPE = "consumer"
 UNKNOWN_GENERATION = -1
 _UNLIMITED = 2**31
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
 class TooManyEntries(ProtocolViolation):
@@ -88,6 +89,28 @@ def decode_assignment(data: bytes) -> Assignment:
     reader = _Reader(data)
     reader.version()
     return Assignment(partitions=reader.topic_partitions(), user_data=reader.nullable_bytes())
+
+
+def decode_assigned_topics(data: bytes) -> list[str]:
+    """Decode the topics of an assignment alone: the lag of all groups asks for those of thousands of members. Raises
+    ProtocolViolation."""
+    if not data:
+        return []
+    topics: list[str] = []
+    try:
+        (count,) = _INT32.unpack_from(data, 2)
+        position = 6
+        for _ in range(count):
+            (length,) = _INT16.unpack_from(data, position)
+            end = position + 2 + length
+            (partitions,) = _INT32.unpack_from(data, end)
+            if length < 0 or partitions < 0 or end + 4 + 4 * partitions > len(data):
+                raise ProtocolViolation(f"an assignment of {len(data)} bytes names what is not in them")
+            topics.append(data[position + 2 : end].decode(errors="replace"))
+            position = end + 4 + 4 * partitions
+    except struct.error:
+        raise ProtocolViolation(f"an assignment ends after {len(data)} bytes") from None
+    return topics
 
 
 def encode_previous_assignment(partitions: tuple[TopicPartitions, ...], generation_id: int) -> bytes:

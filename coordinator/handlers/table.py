@@ -50,6 +50,7 @@ from coordinator.handlers import (
     leave_group,
     leave_member,
     list_audit,
+    list_group_offsets,
     list_groups,
     list_notes,
     list_offsets,
@@ -127,6 +128,7 @@ from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinato
 from protocol.messages.offsets import (
     DescribeExpiry,
     EndTransaction,
+    ListGroupOffsets,
     ListOffsets,
     OffsetCommit,
     OffsetDelete,
@@ -374,6 +376,7 @@ APIS: tuple[Api, ...] = (
         is_internal=True,
     ),
     Api(ListSuspects, None, cost.ONE, list_suspects.list_suspects, Path.SLICED, is_internal=True),
+    Api(ListGroupOffsets, None, cost.ONE, list_group_offsets.list_group_offsets, Path.SLICED, is_internal=True),
     Api(Measure, None, cost.ONE, measure.measure, Path.SLICED, is_internal=True),
     Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )

@@ -22,7 +22,7 @@ from coordinator.http.connections import Count, HttpConnections, HttpLimits
 from coordinator.http.console.pages import ConsolePages
 from coordinator.http.console.site import ConsoleSite
 from coordinator.http.guard import DEFAULT_HEADERS, HEADERS, Guard
-from coordinator.http.lag_time import EndHistory
+from coordinator.http.lag.end_history import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.live.webhooks import Webhooks
@@ -158,7 +158,7 @@ def _rows(
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, NODE_ROUTES),
-        (OverviewPages(queries, problems, _yield_to_loop), OVERVIEW_ROUTES),
+        (OverviewPages(queries, problems), OVERVIEW_ROUTES),
         (Pages(queries, asyncio.to_thread), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
         (ProblemPages(queries, _yield_to_loop, problems), PROBLEM_ROUTES),

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from coordinator import build_info
 from coordinator.core.timings import BOUNDS_MS
-from coordinator.http.lag import PartitionLag
+from coordinator.http.lag.partitions import PartitionLag
 from diagnosis.assignments import Key
 from protocol.messages.node import DescribeNodeReply, GroupTally, MeasuredDurations
 

@@ -1,18 +1,18 @@
 """The state of the whole node in one page: `/v1/overview`. Groups come by what is wrong with them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from coordinator.http.client_balanced import CONTAINS, STATE
-from coordinator.http.lag import KnownEnds, LagTotal
-from coordinator.http.queries import GROUPS_A_REQUEST, Queries
+from coordinator.http.lag.totals import GroupTotal, group_totals
+from coordinator.http.queries import Queries
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
 from coordinator.http.routing.schemas import COUNTS, TEXT, TEXT_OR_NULL, WHOLE, WHOLE_OR_NULL, record, several
 from coordinator.http.shapes import Json
-from coordinator.http.watch import OpenProblems, Rest
+from coordinator.http.watch import OpenProblems
 from diagnosis import people
 from diagnosis.facts import known_facts
 from diagnosis.problem import GroupProblem, Kind
@@ -24,8 +24,6 @@ ORDER: Final = tuple(Kind)
 WITHOUT: Final = "none"
 SORTS: Final = ("problem", "group", "-group", "state", "-state", "lag", "-lag", "members", "-members")
 _DEFAULT_SIZE: Final = 100
-_GROUPS_A_GO: Final = 10
-"""Groups whose lag is counted before the loop serves others."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -68,7 +66,7 @@ class Overview(NamedTuple):
     rows: list[GroupRow]
 
 
-async def look_over(queries: Queries, open_problems: OpenProblems, rest: Rest, wanted: GroupFilter) -> Overview:
+async def look_over(queries: Queries, open_problems: OpenProblems, wanted: GroupFilter) -> Overview:
     """Gather the overview. Members and lag are counted for the rows of the page alone, unless they are the order."""
     node = await queries.node()
     problems = await open_problems.shown_to(queries)
@@ -88,7 +86,7 @@ async def look_over(queries: Queries, open_problems: OpenProblems, rest: Rest, w
         for one in (*listed, *absent)
         if _is_wanted(one, by_group.get(one.group_id, ()), wanted)
     ]
-    page = await _page(queries, rest, rows, wanted)
+    page = await _page(queries, rows, wanted)
     return Overview(node, states, kinds, problems, len(listed), len(rows), page)
 
 
@@ -107,20 +105,25 @@ def _is_wanted(one: ListedGroup, problems: Iterable[GroupProblem], wanted: Group
             return kind in kinds
 
 
-async def _page(queries: Queries, rest: Rest, rows: list[GroupRow], wanted: GroupFilter) -> list[GroupRow]:
+async def _page(queries: Queries, rows: list[GroupRow], wanted: GroupFilter) -> list[GroupRow]:
     field, is_down = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
     page = slice(wanted.start, wanted.start + wanted.size)
-    if field in ("lag", "members"):
-        counted = await _counted(queries, rest, rows)
-        counted.sort(key=lambda row: row.group_id)
-        counted.sort(key=lambda row: (row.members if field == "members" else row.lag) or 0, reverse=is_down)
-        return counted[page]
     rows.sort(key=lambda row: row.group_id)
+    if field in ("lag", "members"):
+        totals = await group_totals(queries, [row.group_id for row in rows])
+        rows.sort(key=lambda row: _counted(totals, row.group_id, field), reverse=is_down)
+        return await _described(queries, rows[page], totals)
     if field == "problem":
         rows.sort(key=_urgency)
     else:
         rows.sort(key=lambda row: row.state if field == "state" else row.group_id, reverse=is_down)
-    return await _counted(queries, rest, rows[page])
+    totals = await group_totals(queries, [row.group_id for row in rows[page]])
+    return await _described(queries, rows[page], totals)
+
+
+def _counted(totals: Mapping[str, GroupTotal], group_id: str, field: str) -> int:
+    total = totals.get(group_id, GroupTotal())
+    return total.members if field == "members" else total.lag or 0
 
 
 def _urgency(row: GroupRow) -> tuple[int, int]:
@@ -129,25 +132,17 @@ def _urgency(row: GroupRow) -> tuple[int, int]:
     return ORDER.index(row.problems[0].kind), -sum(problem.records for problem in row.problems)
 
 
-async def _counted(queries: Queries, rest: Rest, rows: list[GroupRow]) -> list[GroupRow]:
-    """Return the rows with members, partitions and lag; some groups may have gone."""
-    found: list[GroupRow] = []
-    known = KnownEnds()
-    for start in range(0, len(rows), GROUPS_A_REQUEST):
-        some = rows[start : start + GROUPS_A_REQUEST]
-        described = {one.group_id: one for one in await queries.describe([row.group_id for row in some])}
-        for at in range(0, len(some), _GROUPS_A_GO):
-            go = some[at : at + _GROUPS_A_GO]
-            there = [described[row.group_id] for row in go if row.group_id in described]
-            totals = await queries.lag_totals(there, known)
-            for row in go:
-                group = described.get(row.group_id)
-                found.append(row if group is None else _row(row, group, totals[row.group_id]))
-            await rest()
-    return found
+async def _described(queries: Queries, rows: list[GroupRow], totals: Mapping[str, GroupTotal]) -> list[GroupRow]:
+    """Return the rows with what their groups do, as far as those still exist."""
+    described = {one.group_id: one for one in await queries.describe([row.group_id for row in rows])}
+    return [
+        row if group is None else _row(row, group, totals.get(row.group_id, GroupTotal()))
+        for row in rows
+        for group in (described.get(row.group_id),)
+    ]
 
 
-def _row(row: GroupRow, group: DescribedGroup, total: LagTotal) -> GroupRow:
+def _row(row: GroupRow, group: DescribedGroup, total: GroupTotal) -> GroupRow:
     return msgspec.structs.replace(
         row,
         state=group.group_state,
@@ -164,13 +159,13 @@ def _row(row: GroupRow, group: DescribedGroup, total: LagTotal) -> GroupRow:
 class OverviewPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, problems: OpenProblems, rest: Rest) -> None:
-        self._ask, self._problems, self._rest = queries, problems, rest
+    def __init__(self, queries: Queries, problems: OpenProblems) -> None:
+        self._ask, self._problems = queries, problems
 
     async def overview(self, origin: str, names: Names, query: Names) -> Json:
         """The node, how many groups are in which state, what is wrong, and a page of groups."""
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._problems, self._rest, wanted)
+        seen = await look_over(self._ask, self._problems, wanted)
         node = seen.node
         more = wanted.start + wanted.size
         return {

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode
 
 import msgspec
 
-from coordinator.http.lag import PartitionLag
+from coordinator.http.lag.partitions import PartitionLag
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from coordinator.http.routing import confluent, schemas
 from coordinator.http.routing.route import (

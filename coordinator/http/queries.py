@@ -5,15 +5,13 @@ from itertools import groupby, islice
 from typing import TypeVar
 
 from coordinator.facts.views import BALANCED_TYPES
-from coordinator.http.lag import (
+from coordinator.http.lag.partitions import (
     GroupPartitions,
     KnownEnds,
-    LagTotal,
     PartitionEnd,
     PartitionLag,
     committed_offsets,
     keys_of,
-    lag_total,
     lags,
     topics_of,
 )
@@ -62,6 +60,9 @@ from protocol.messages.node import (
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
+    GroupOffsets,
+    ListGroupOffsets,
+    ListGroupOffsetsReply,
     ListOffsets,
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
@@ -259,6 +260,10 @@ class Queries:
         _refuse(reply.error_code)
         return reply
 
+    async def group_offsets(self, group_ids: Sequence[str]) -> Sequence[GroupOffsets]:
+        """Return what counts for the lag of each group, as far as those exist."""
+        return (await self._answer(ListGroupOffsets(tuple(group_ids)), ListGroupOffsetsReply)).groups
+
     async def commits(self, group_ids: Sequence[str], *, with_origins: bool = True) -> dict[str, dict[Key, Commit]]:
         """Return committed offsets of each group with their times; groups whose reply is an error are left out."""
         return await self._fetch_offsets(group_ids, commits_of, with_origins=with_origins)
@@ -381,11 +386,6 @@ class Queries:
         known = KnownEnds()
         found = await self._partitions_of(groups, known)
         return {group.group_id: list(lags(group, found[group.group_id], known)) for group in groups}
-
-    async def lag_totals(self, groups: Sequence[DescribedGroup], known: KnownEnds) -> dict[str, LagTotal]:
-        """Return the sums of these groups' lines, by id; only what is not in `known` is asked for, and added."""
-        found = await self._partitions_of(groups, known)
-        return {group_id: lag_total(its, known) for group_id, its in found.items()}
 
     async def _partitions_of(self, groups: Sequence[DescribedGroup], known: KnownEnds) -> dict[str, GroupPartitions]:
         committed = await self.committed([group.group_id for group in groups])

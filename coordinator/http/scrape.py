@@ -3,8 +3,8 @@ cluster may be huge and a page may not."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from coordinator.http.lag import GroupPartitions, KnownEnds, PartitionLag, keys_of, lags, topics_of
-from coordinator.http.lag_time import EndHistory
+from coordinator.http.lag.end_history import EndHistory
+from coordinator.http.lag.partitions import GroupPartitions, KnownEnds, PartitionLag, keys_of, lags, topics_of
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
 from coordinator.http.watch import ProblemWatch

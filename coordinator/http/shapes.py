@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from coordinator.http.lag import PartitionEnd, PartitionLag, oldest_ms, worst
+from coordinator.http.lag.partitions import PartitionEnd, PartitionLag, oldest_ms, worst
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import DescribeExpiryReply
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataTopicReply

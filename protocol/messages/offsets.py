@@ -53,6 +53,25 @@ class OffsetCommitReply(Message):
     throttle_time_ms: int = 0
 
 
+class ListGroupOffsets(Message):
+    """Ask for what counts for the lag of these groups; those that are not served here are left out of the reply."""
+
+    groups: tuple[GroupId, ...]
+
+
+class GroupOffsets(Message):
+    """Committed offsets by topic and partition. There are also the topics whose partitions are assigned to a member, or
+    are configured for a client-balanced group, without a commit."""
+
+    group_id: str
+    members: int
+    topics: dict[str, dict[int, int]]
+
+
+class ListGroupOffsetsReply(Message):
+    groups: tuple[GroupOffsets, ...] = ()
+
+
 class OffsetFetchTopic(Message):
     name: Text
     partition_indexes: tuple[Int32, ...]

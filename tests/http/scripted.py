@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from diagnosis.assignments import assigned_partitions
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -37,6 +38,9 @@ from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
     ExpiringOffset,
+    GroupOffsets,
+    ListGroupOffsets,
+    ListGroupOffsetsReply,
     ListOffsets,
     ListOffsetsPartition,
     ListOffsetsPartitionReply,
@@ -204,6 +208,17 @@ class ScriptedCoordinator:
             )
         )
 
+    def _group_offsets(self, message: ListGroupOffsets) -> Message:
+        found = []
+        for group in filter(None, map(self.groups.get, message.groups)):
+            topics: dict[str, dict[int, int]] = {
+                topic: {} for member in group.members for topic, _part in assigned_partitions(group, member)
+            }
+            for (topic, partition), offset in self.committed.get(group.group_id, {}).items():
+                topics.setdefault(topic, {})[partition] = offset
+            found.append(GroupOffsets(group.group_id, len(group.members), topics))
+        return ListGroupOffsetsReply(tuple(found))
+
     def _ends(self, message: ListOffsets) -> Message:
         return ListOffsetsReply(
             tuple(
@@ -257,6 +272,7 @@ _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     ListRefusals: ScriptedCoordinator._refusals,
     DescribeExpiry: ScriptedCoordinator._expiry,
     OffsetFetch: ScriptedCoordinator._offsets,
+    ListGroupOffsets: ScriptedCoordinator._group_offsets,
     ListOffsets: ScriptedCoordinator._ends,
     Metadata: ScriptedCoordinator._metadata,
 }

@@ -18,7 +18,7 @@ from coordinator.http.console.history import History
 from coordinator.http.console.movements import Moved, Movements
 from coordinator.http.console.timeline import rebalances
 from coordinator.http.console.views import BAD, BUSY, GOOD, member_rows, topic_rows
-from coordinator.http.lag import PartitionLag
+from coordinator.http.lag.partitions import PartitionLag
 from coordinator.http.queries import Problem
 from coordinator.http.surgery import PlanRequest
 from diagnosis.problem import Kind

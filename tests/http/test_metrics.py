@@ -5,8 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.build_info import build, interpreter
 from coordinator.core.timings import BOUNDS_MS
-from coordinator.http.lag import PartitionLag, worst
-from coordinator.http.lag_time import EndHistory
+from coordinator.http.lag.end_history import EndHistory
+from coordinator.http.lag.partitions import PartitionLag, worst
 from coordinator.http.metrics import Measured, exposition
 from coordinator.http.queries import Queries
 from coordinator.http.scrape import measure

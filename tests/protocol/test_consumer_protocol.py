@@ -1,5 +1,7 @@
 """kafka-python is the judge of the bytes."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
+    decode_assigned_topics,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -147,3 +150,25 @@ def test_garbage_is_read_or_a_violation_and_nothing_else(data: bytes) -> None:
         except ProtocolViolation:
             continue
         assert isinstance(decoded, Subscription | Assignment)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=9), st.lists(st.integers(0, 2**31 - 1), max_size=4).map(tuple))))
+def test_topics_of_an_assignment_are_read_as_those_of_the_whole(pairs: list[tuple[str, tuple[int, ...]]]) -> None:
+    data = encode_assignment(Assignment(tuple(TopicPartitions(*pair) for pair in pairs)))
+    assert decode_assigned_topics(data) == [one.topic for one in decode_assignment(data).partitions]
+    for length in range(1, len(data) - 4):  # without what comes after the topics
+        with pytest.raises(ProtocolViolation):
+            decode_assigned_topics(data[:length])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=64))
+def test_topics_of_garbage_are_read_or_a_violation_and_nothing_else(data: bytes) -> None:
+    try:
+        found = decode_assignment(data)
+    except ProtocolViolation:
+        with suppress(ProtocolViolation):
+            decode_assigned_topics(data)
+    else:
+        assert decode_assigned_topics(data) == [one.topic for one in found.partitions]

@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from coordinator.http.lag import PartitionLag
+from coordinator.http.lag.partitions import PartitionLag
 
 _MOST_GROUPS: Final = 500
 _MOST_SAMPLES: Final = 720

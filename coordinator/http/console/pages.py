@@ -35,7 +35,7 @@ class ConsolePages:
 
     async def groups(self, query: Names) -> Context:
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._open, self.rest, wanted)
+        seen = await look_over(self._ask, self._open, wanted)
         return {
             "seen": seen,
             "wanted": wanted,

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from coordinator.http.lag import PartitionLag
+from coordinator.http.lag.partitions import PartitionLag
 from diagnosis import people
 from diagnosis.assignments import assigned_partitions
 from diagnosis.phases import is_gone

@@ -53,14 +53,6 @@ class GroupPartitions(msgspec.Struct, frozen=True):
     committed: dict[Key, int]
 
 
-class LagTotal(msgspec.Struct, frozen=True):
-    """Sums over a group's partitions. `lag` is None if no end of them is known."""
-
-    partitions: int = 0
-    lag: int | None = 0
-    end_age_ms: int | None = None
-
-
 def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
     """Return the committed offsets, sorted by topic and partition."""
     found = {
@@ -98,24 +90,6 @@ def lags(group: DescribedGroup, its: GroupPartitions, known: KnownEnds) -> Itera
                 end.age_ms,
                 None if begin is None else begin.offset,
             )
-
-
-def lag_total(its: GroupPartitions, known: KnownEnds) -> LagTotal:
-    """Return the sums of the lines of `lags`, for a tenth of their cost."""
-    partitions, lag, age_ms, is_known = 0, 0, -1, False
-    for key in its.keys:
-        end = known.ends.get(key)
-        if end is None:
-            continue
-        partitions += 1
-        if end.age_ms is not None and end.age_ms > age_ms:
-            age_ms = end.age_ms
-        offset = its.committed.get(key)
-        if offset is None and (begin := known.begins.get(key)) is not None:
-            offset = begin.offset
-        if end.offset is not None and offset is not None:
-            lag, is_known = lag + max(0, end.offset - offset), True
-    return LagTotal(partitions, lag if is_known or not partitions else None, age_ms if age_ms >= 0 else None)
 
 
 def worst(found: Iterable[PartitionLag]) -> PartitionLag | None:

@@ -1,0 +1,82 @@
+"""Answer ListGroupOffsets: the committed offsets of many groups as plain numbers, in slices.
+
+A list by lag reads all offsets there are. OffsetFetch makes a message of each, which costs ten times this."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from coordinator.accounts.authorizer import Decisions
+from coordinator.accounts.permission import GROUP, TOPIC
+from coordinator.clock import Moment
+from coordinator.core.admission import admit_to_group
+from coordinator.core.core import Core
+from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.outbox import Awaited
+from coordinator.runtime.slices import Served, Work
+from protocol import streams_protocol
+from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assigned_topics
+from protocol.errors import ProtocolViolation
+from protocol.messages.acls import AclOperation
+from protocol.messages.offsets import GroupOffsets, ListGroupOffsets, ListGroupOffsetsReply
+from protocol.session import RequestRef
+
+_OFFSETS_A_PIECE = 5_000
+_OFFSETS_A_US, _WORK_A_MEMBER = 10, 1
+"""Offsets read in a microsecond, and microseconds to read a member's assignment."""
+_DECODERS: Final[Mapping[str, Callable[[bytes], Iterable[str]]]] = {
+    PROTOCOL_TYPE: decode_assigned_topics,
+    streams_protocol.PROTOCOL_TYPE: streams_protocol.decode_streams_assignment,
+}
+"""Readers of assignments by protocol type; those of other types cannot be read."""
+
+
+def list_group_offsets(core: Core, ref: RequestRef, message: ListGroupOffsets, moment: Moment) -> None:
+    """Answer with the groups and topics that the caller may describe; waits until the offsets are durable."""
+    core.slices.begin(core.outbox, ref, _listing(core, core.access_of(ref), message), moment)
+
+
+def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
+    yield 0
+    awaited, found = Awaited(), []
+    for group_id in message.groups:
+        shard, group = core.find(group_id)
+        is_seen = access.permits(GROUP, group_id, AclOperation.DESCRIBE)
+        if group is None or not is_seen or admit_to_group(shard, group_id):
+            continue
+        committed = shard.offsets.topics(group_id)
+        topics: dict[str, dict[int, int]] = {}
+        for topic in {*committed, *_topics_of(group)}:
+            if access.permits(TOPIC, topic, AclOperation.DESCRIBE):
+                offsets = topics[topic] = {}
+                for some in _pieces(core, topic, committed.get(topic, {})):
+                    offsets |= some
+                    yield len(some) // _OFFSETS_A_US
+        found.append(GroupOffsets(group_id, group.member_count, topics))
+        awaited.add_group(shard.outbox, group_id)
+        yield 1 + group.member_count * _WORK_A_MEMBER
+    return Served(ListGroupOffsetsReply(tuple(found)), awaited)
+
+
+def _pieces(core: Core, topic: str, partitions: Mapping[int, OffsetAndMetadata]) -> Iterator[dict[int, int]]:
+    """Yield the offsets committed for the topic that has the name now, some at a time."""
+    every = list(partitions.items())  # they may change between two pieces
+    for start in range(0, len(every), _OFFSETS_A_PIECE):
+        some = every[start : start + _OFFSETS_A_PIECE]
+        ids = {kept.topic_id for _index, kept in some}
+        own = {one for one in ids if one is None or core.topics.may_own(topic, one)}
+        yield {index: kept.offset for index, kept in some if kept.topic_id in own}
+
+
+def _topics_of(group: Group) -> Iterator[str]:
+    """Yield the topics of the members' assignments, and those that a client-balanced group is configured with."""
+    if (consumer := group.serving_consumer) is not None:
+        for one in consumer.members.values():
+            yield from filter(None, map(consumer.topics.name_of, one.current.assigned))
+    elif group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
+        yield from group.balanced.on_record.topics
+    elif (decode := _DECODERS.get(group.classic.protocol_type or "")) is not None:
+        for member in group.classic.members.values():
+            with suppress(ProtocolViolation):  # its leader may write what it likes
+                yield from decode(member.assignment)

@@ -1,0 +1,1 @@
+"""Lag of groups: of each partition, in sums, and in time."""

@@ -1,0 +1,83 @@
+"""Sums of lag of many groups, counted anew for each page: nothing is kept that could be out of date."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from coordinator.http.lag.partitions import PartitionEnd
+from coordinator.http.queries import Queries
+from diagnosis.assignments import Key
+from protocol.messages.offsets import GroupOffsets
+
+_GROUPS_A_GO: Final = 10
+"""Groups whose lag is summed before the loop serves others."""
+
+
+class TopicEnds(msgspec.Struct, frozen=True):
+    """Answers about the partitions of a topic that has `count` of them. Partitions that do not exist are None."""
+
+    count: int = 0
+    ends: dict[int, PartitionEnd | None] = {}
+    begins: dict[int, PartitionEnd | None] = {}
+
+
+class GroupTotal(msgspec.Struct, frozen=True):
+    """Members of a group, and sums over its partitions. `lag` is None if no end of them is known."""
+
+    members: int = 0
+    partitions: int = 0
+    lag: int | None = 0
+    end_age_ms: int | None = None
+
+
+async def group_totals(queries: Queries, group_ids: Sequence[str]) -> dict[str, GroupTotal]:
+    """Return the totals of the groups that still exist, by id."""
+    totals: dict[str, GroupTotal] = {}
+    known: dict[str, TopicEnds] = {}
+    for start in range(0, len(group_ids), _GROUPS_A_GO):
+        groups = await queries.group_offsets(group_ids[start : start + _GROUPS_A_GO])
+        await _complete(queries, known, groups)
+        totals |= {one.group_id: group_total(one, known) for one in groups}
+    return totals
+
+
+async def _complete(queries: Queries, known: dict[str, TopicEnds], groups: Collection[GroupOffsets]) -> None:
+    """Ask for what is not known yet of the groups' topics: the ends of their partitions, and the begins of those
+    without a commit."""
+    named = [one for group in groups for one in group.topics.items()]
+    new = {topic for topic, _committed in named if topic not in known}
+    counts = await queries.partition_counts(new)
+    known |= {topic: TopicEnds(counts.get(topic, 0)) for topic in new}
+    ends = {(topic, index) for topic in new for index in range(known[topic].count)}
+    begins: set[Key] = set()
+    for topic, committed in named:
+        ends |= {(topic, index) for index in committed.keys() - known[topic].ends.keys()}
+    for (topic, index), end in (dict.fromkeys(ends) | await queries.ends(ends)).items():
+        known[topic].ends[index] = end
+    for topic, committed in named:
+        its = known[topic]
+        begins |= {(topic, index) for index in its.ends.keys() - committed.keys() - its.begins.keys()}
+    for (topic, index), begin in (dict.fromkeys(begins) | await queries.begins(begins)).items():
+        known[topic].begins[index] = begin
+
+
+def group_total(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal:
+    """Return the sums of the lines of `lags`, for a twentieth of their cost."""
+    partitions, lag, age_ms, is_known = 0, 0, -1, False
+    for topic, committed in group.topics.items():
+        of_topic = known[topic]
+        for index, end in of_topic.ends.items():
+            start = committed.get(index)
+            # A commit of another group alone is not this one's, where the topic has no such partition.
+            if end is None or (start is None and index >= of_topic.count):
+                continue
+            if start is None and (begin := of_topic.begins.get(index)) is not None:
+                start = begin.offset
+            partitions += 1
+            if end.age_ms is not None and end.age_ms > age_ms:
+                age_ms = end.age_ms
+            if end.offset is not None and start is not None:
+                lag, is_known = lag + max(0, end.offset - start), True
+    shown = lag if is_known or not partitions else None
+    return GroupTotal(group.members, partitions, shown, age_ms if age_ms >= 0 else None)

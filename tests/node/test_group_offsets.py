@@ -1,0 +1,162 @@
+"""ListGroupOffsets: what counts for the lag of groups, at a node with groups of each kind."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.records import AclRecord
+from coordinator.config.accounts import AuthorizerClass, Principals
+from coordinator.http.lag.totals import GroupTotal, group_totals
+from coordinator.http.queries import Queries
+from coordinator.node.events import Call
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
+from protocol.messages import Message
+from protocol.messages.acls import AclOperation
+from protocol.messages.balanced import StartMember
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup, SyncGroupAssignment
+from protocol.messages.offsets import (
+    ListGroupOffsets,
+    ListGroupOffsetsReply,
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+)
+from protocol.record_batch import encode_batch
+from tests.node.desk import WALL_MS, Desk
+
+RECORDS = 5
+
+
+class Office(Desk):
+    """A node with the topics orders and returns, of four partitions; the first of orders has records."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(group_consumer_assignment_interval_ms=0, **settings)
+        self.make_topic("orders", 4)
+        self.make_topic("returns", 4)
+        batch = encode_batch([(None, b"record")] * RECORDS, timestamp_ms=WALL_MS)
+        data = (ProduceTopic("orders", (ProducePartition(0, batch),)),)
+        self.ask_inside(Produce(data, acks=-1, timeout_ms=1_000), call=2)
+        self._calls = 1_000
+
+    def answer(self, message: Message, principal: str = "") -> Message:
+        self._calls += 1
+        self.step(Call(self._calls, message, principal, "10.0.0.1"))
+        while self._calls not in self.replied:
+            self.wait(1)
+        return self.replied.pop(self._calls)
+
+    def commit(self, group_id: str, topic: str, *offsets: int) -> None:
+        parts = tuple(OffsetCommitPartition(index, offset) for index, offset in enumerate(offsets))
+        self.answer(OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)))
+
+    def offsets(self, *group_ids: str, principal: str = "") -> dict[str, dict[str, dict[int, int]]]:
+        reply = self.answer(ListGroupOffsets(group_ids), principal)
+        assert isinstance(reply, ListGroupOffsetsReply)
+        return {one.group_id: one.topics for one in reply.groups}
+
+    async def ask_for_page(self, message: Message) -> Message:
+        return self.answer(message)
+
+
+def classic(office: Office, assignment: bytes) -> None:
+    joined = office.answer(JoinGroup("g", 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"))
+    assert isinstance(joined, JoinGroupReply)
+    shared = (SyncGroupAssignment(joined.member_id, assignment),)
+    office.answer(SyncGroup("g", joined.generation_id, joined.member_id, "i", assignments=shared))
+
+
+def of_orders(office: Office) -> None:
+    classic(office, encode_assignment(Assignment((TopicPartitions("orders", (0, 3)),))))
+
+
+def server_driven(office: Office) -> None:
+    beat = ConsumerGroupHeartbeat(
+        "g", "m", 0, topic_partitions=(), rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",)
+    )
+    office.answer(beat)
+
+
+def client_balanced(office: Office) -> None:
+    office.connect(1)
+    office.ask(1, StartMember("g", "c", ("orders",), consume_position="first", session_timeout_ms=10_000))
+
+
+MEMBERS: list[Callable[[Office], None]] = [of_orders, server_driven, client_balanced]
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_topics_of_members_count_without_a_commit(member: Callable[[Office], None]) -> None:
+    office = Office()
+    member(office)
+    assert office.offsets("g", "absent") == {"g": {"orders": {}}}
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_sums_are_those_of_the_lines_that_a_group_page_shows(member: Callable[[Office], None]) -> None:
+    office = Office()
+    office.commit("g", "returns", 0, 0)
+    member(office)
+    queries = Queries(office.ask_for_page)
+
+    async def both() -> tuple[dict[str, GroupTotal], int]:
+        group = await queries.group("g")
+        return await group_totals(queries, ["absent", "g"]), sum(one.lag or 0 for one in await queries.lags(group))
+
+    totals, lag = asyncio.run(both())
+    assert totals == {"g": GroupTotal(members=1, partitions=8, lag=RECORDS)}
+    assert lag == RECORDS
+
+
+def test_committed_offsets_are_told_by_topic_and_partition() -> None:
+    office = Office()
+    office.commit("g", "orders", 3, 4)
+    office.commit("g", "orders", 5)
+    office.commit("h", "returns", 0)
+    assert office.offsets("g", "h") == {"g": {"orders": {0: 5, 1: 4}}, "h": {"returns": {0: 0}}}
+
+
+def test_an_assignment_that_cannot_be_read_counts_for_nothing() -> None:
+    office = Office()
+    classic(office, b"whatever a leader writes")
+    assert office.offsets("g") == {"g": {}}
+
+
+def test_only_groups_and_topics_that_the_caller_may_describe_are_told() -> None:
+    office = Office(
+        authorizer_class_name=AuthorizerClass.STANDARD, super_users=Principals.parse("User:root;User:ANONYMOUS")
+    )
+    for group_id in ("g", "h"):
+        for topic in ("orders", "returns"):
+            parts = (OffsetCommitPartition(0, 1),)
+            office.answer(OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)), "User:root")
+    for kind, name in ((AclResourceType.GROUP, "g"), (AclResourceType.TOPIC, "orders")):
+        acl = Acl(kind, name, AclPatternType.LITERAL, "User:alice", "*", AclOperation.DESCRIBE, AclPermission.ALLOW)
+        assert not office.node.core.accounts.write([AclRecord(acl, is_there=True)], office._moment())
+
+    assert office.offsets("g", "h", principal="User:root") == {
+        group_id: {"orders": {0: 1}, "returns": {0: 1}} for group_id in ("g", "h")
+    }
+    assert office.offsets("g", "h", principal="User:alice") == {"g": {"orders": {0: 1}}}
+    assert office.offsets("g", "h", principal="User:bob") == {}
+
+
+def test_a_large_group_is_read_in_slices() -> None:
+    office = Office(offsets_topic_num_partitions=1)
+    topics = {f"wide-{number}" for number in range(60)}
+    parts = tuple(OffsetCommitPartition(index, index) for index in range(900))
+    for topic in topics:
+        office.make_topic(topic, len(parts))
+        office.answer(OffsetCommit("g", (OffsetCommitTopic(topic, parts),)))
+
+    office.ask_inside(ListGroupOffsets(("g",)), call=7)
+    assert 7 not in office.replied, "it is not read in one step"
+    office.wait(1)
+    reply = office.replied[7]
+    assert isinstance(reply, ListGroupOffsetsReply)
+    assert reply.groups[0].topics == {topic: {index: index for index in range(900)} for topic in topics}
