@@ -74,7 +74,14 @@ from protocol.messages.groups import (
     SyncGroup,
 )
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
-from protocol.messages.offsets import DescribeExpiry, ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch
+from protocol.messages.offsets import (
+    DescribeExpiry,
+    ListGroupOffsets,
+    ListOffsets,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+)
 from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
 from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.reports import DrainMembers, ReportMember
@@ -217,6 +224,7 @@ ACCESS: Final[dict[type[Message], Access]] = {
     ),
     DeleteGroups: Access("DELETE on each group", parts=PartFields("groups_names", "results", _on_group(_DELETE))),
     ListGroups: Access(_LISTS, finish=finish_list("groups")),
+    ListGroupOffsets: Access("DESCRIBE on each group, and on each topic; others are left out"),
     ListAudit: Access(_LISTS, finish=finish_list("notes")),
     ListRefusals: Access(_LISTS, finish=finish_list("refusals")),
     DescribeConfigs: Access(

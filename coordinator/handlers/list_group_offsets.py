@@ -38,9 +38,9 @@ def list_group_offsets(core: Core, ref: RequestRef, message: ListGroupOffsets, m
 
 
 def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
-    yield 0
     awaited, found = Awaited(), []
     for group_id in message.groups:
+        yield 1
         shard, group = core.find(group_id)
         is_seen = access.permits(GROUP, group_id, AclOperation.DESCRIBE)
         if group is None or not is_seen or admit_to_group(shard, group_id):
@@ -55,7 +55,7 @@ def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
                     yield len(some) // _OFFSETS_A_US
         found.append(GroupOffsets(group_id, group.member_count, topics))
         awaited.add_group(shard.outbox, group_id)
-        yield 1 + group.member_count * _WORK_A_MEMBER
+        yield group.member_count * _WORK_A_MEMBER
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)
 
 

@@ -213,6 +213,7 @@ APIS: tuple[Api, ...] = (
     Api(ListAudit, None, cost.ONE, list_audit.list_audit, Path.SLICED),
     Api(ReportMember, to_group(ReportMemberReply), cost.REPORT_MEMBER, report_member.report_member, Path.READ_ONLY),
     Api(DrainMembers, to_group(DrainMembersReply), cost.DRAIN_MEMBERS, report_member.drain_members, Path.READ_ONLY),
+    Api(ListGroupOffsets, None, cost.LIST_GROUP_OFFSETS, list_group_offsets.list_group_offsets, Path.SLICED),
     Api(ListRefusals, None, cost.LIST_REFUSALS, list_refusals.list_refusals, Path.READ_ONLY),
     Api(OffsetCommit, None, cost.OFFSET_COMMIT, offset_commit.offset_commit, Path.APPEND_ONLY),
     Api(OffsetFetch, None, cost.OFFSET_FETCH, offset_fetch.offset_fetch, Path.READ_ONLY),
@@ -376,7 +377,6 @@ APIS: tuple[Api, ...] = (
         is_internal=True,
     ),
     Api(ListSuspects, None, cost.ONE, list_suspects.list_suspects, Path.SLICED, is_internal=True),
-    Api(ListGroupOffsets, None, cost.ONE, list_group_offsets.list_group_offsets, Path.SLICED, is_internal=True),
     Api(Measure, None, cost.ONE, measure.measure, Path.SLICED, is_internal=True),
     Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )

@@ -204,6 +204,7 @@ METHODS: Final = {
         _method(groups.HoldGroup, groups.HoldGroupReply),
         _method(groups.ListAudit, groups.ListAuditReply),
         _method(groups.ListRefusals, groups.ListRefusalsReply),
+        _method(offsets.ListGroupOffsets, offsets.ListGroupOffsetsReply),
         _method(offsets.DescribeExpiry, offsets.DescribeExpiryReply),
     )
 }

@@ -20,7 +20,6 @@ from protocol.messages.groups import ListSuspects
 from protocol.messages.node import Measure
 from protocol.messages.offsets import (
     EndTransaction,
-    ListGroupOffsets,
     OffsetCommit,
     OffsetCommitPartition,
     OffsetCommitTopic,
@@ -232,7 +231,7 @@ def pending(producer_epoch: int = 0, group_id: str = "g", generation_id: int = -
 
 
 def test_what_is_asked_from_inside_alone_is_a_method_of_no_dialect() -> None:
-    assert set(INTERNAL_HANDLERS) == {TxnOffsetCommit, EndTransaction, ListGroupOffsets, ListSuspects, Measure}
+    assert set(INTERNAL_HANDLERS) == {TxnOffsetCommit, EndTransaction, ListSuspects, Measure}
     assert not INTERNAL_HANDLERS.keys() & HANDLERS.keys()
     assert not {message.__name__ for message in INTERNAL_HANDLERS} & METHODS.keys()
 

@@ -177,6 +177,8 @@ async def test_lists_are_filtered_and_sorted_over_all_nodes(site: Site) -> None:
         assert ([row["group_id"] for row in stable["data"]], stable["matching"]) == (["d"], 1)
         most = await one.get("/v1/overview?sort=-members&page_size=1")
         assert [(row["group_id"], row["members"]) for row in most["data"]] == [("d", 1)]
+        by_lag = await one.get("/v1/overview?sort=-lag")
+        assert [(row["group_id"], row["partitions"]) for row in by_lag["data"]] == [(one_id, 4) for one_id in GROUPS]
 
 
 async def test_a_topic_has_readers_of_all_nodes(site: Site) -> None:

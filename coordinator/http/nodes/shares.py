@@ -18,7 +18,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListRefusals,
 )
-from protocol.messages.offsets import DescribeExpiry, OffsetFetch
+from protocol.messages.offsets import DescribeExpiry, ListGroupOffsets, OffsetFetch
 from protocol.messages.ownership import DescribeOwnership
 from protocol.messages.reports import DrainMembers
 
@@ -31,7 +31,7 @@ _OF_ONE_GROUP: Final = (
     LeaveGroup,
     ListNotes,
 )
-_OF_GROUPS: Final = (ConsumeFromMax, DescribeBalanced, DescribeGroups, ListRefusals, OffsetFetch)
+_OF_GROUPS: Final = (ConsumeFromMax, DescribeBalanced, DescribeGroups, ListGroupOffsets, ListRefusals, OffsetFetch)
 SHARED_REQUESTS: Final[tuple[type[Message], ...]] = (*_OF_ONE_GROUP, *_OF_GROUPS, ListGroups)
 """Requests that the nodes ask each other: those about groups that pages make."""
 _OF_ALL_IF_UNNAMED: Final = (DescribeBalanced, ListGroups, ListRefusals)
