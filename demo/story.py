@@ -54,8 +54,8 @@ class Setting(Struct, frozen=True):
 class Story:
     """The group at work. `tell` ends when the group has committed everything.
 
-    The input is released as the members come, and its rest when the
-    first is killed: what that one held has records then that somebody else must read, however fast or slow anybody is.
+    The input is released as the members come, and its rest when the first is killed: what that one held has records
+    then that somebody else must read, however fast or slow anybody is.
     """
 
     def __init__(self, setting: Setting, given: Input, session: Session, show: Show, ends: ExitStack) -> None:
