@@ -24,9 +24,6 @@ class LoginChecks:
         self._waiting: dict[int, Checked] = {}
         self._last = 0
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def begin(self, check: LoginCheck, then: Checked) -> int | None:
         """Have it checked, and return the number of the check; None if too many wait."""
         if len(self._waiting) >= MOST_CHECKS:
