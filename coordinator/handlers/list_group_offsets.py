@@ -2,7 +2,7 @@
 
 A list by lag reads all offsets there are. OffsetFetch makes a message of each, which costs ten times this."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -23,9 +23,9 @@ from protocol.messages.offsets import GroupOffsets, ListGroupOffsets, ListGroupO
 from protocol.session import RequestRef
 
 _OFFSETS_A_PIECE = 5_000
-_OFFSETS_A_US, _WORK_A_MEMBER = 10, 1
-"""Offsets read in a microsecond, and microseconds to read a member's assignment."""
-_DECODERS: Final[Mapping[str, Callable[[bytes], Iterable[str]]]] = {
+_OFFSETS_A_US = 10
+"""Offsets read in a microsecond; a member takes one, and each topic of its assignment."""
+_DECODERS: Final[Mapping[str, Callable[[bytes], Collection[str]]]] = {
     PROTOCOL_TYPE: decode_assigned_topics,
     streams_protocol.PROTOCOL_TYPE: streams_protocol.decode_streams_assignment,
 }
@@ -38,6 +38,7 @@ def list_group_offsets(core: Core, ref: RequestRef, message: ListGroupOffsets, m
 
 
 def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
+    yield 0  # a request may name no group
     awaited, found = Awaited(), []
     for group_id in message.groups:
         yield 1
@@ -46,8 +47,12 @@ def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
         if group is None or not is_seen or admit_to_group(shard, group_id):
             continue
         committed = shard.offsets.topics(group_id)
+        names = set(committed)
+        for assigned in _assigned_topics(group):
+            names.update(assigned)
+            yield 1 + len(assigned)
         topics: dict[str, dict[int, int]] = {}
-        for topic in {*committed, *_topics_of(group)}:
+        for topic in names:
             if access.permits(TOPIC, topic, AclOperation.DESCRIBE):
                 offsets = topics[topic] = {}
                 for some in _pieces(core, topic, committed.get(topic, {})):
@@ -55,7 +60,6 @@ def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
                     yield len(some) // _OFFSETS_A_US
         found.append(GroupOffsets(group_id, group.member_count, topics))
         awaited.add_group(shard.outbox, group_id)
-        yield group.member_count * _WORK_A_MEMBER
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)
 
 
@@ -69,14 +73,16 @@ def _pieces(core: Core, topic: str, partitions: Mapping[int, OffsetAndMetadata])
         yield {index: kept.offset for index, kept in some if kept.topic_id in own}
 
 
-def _topics_of(group: Group) -> Iterator[str]:
-    """Yield the topics of the members' assignments, and those that a client-balanced group is configured with."""
+def _assigned_topics(group: Group) -> Iterator[Collection[str]]:
+    """Yield the topics of each member's assignment, and those that a client-balanced group is configured with."""
     if (consumer := group.serving_consumer) is not None:
-        for one in consumer.members.values():
-            yield from filter(None, map(consumer.topics.name_of, one.current.assigned))
+        for one in list(consumer.members.values()):  # members may change between two pieces
+            yield tuple(filter(None, map(consumer.topics.name_of, one.current.assigned)))
     elif group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
-        yield from group.balanced.on_record.topics
+        yield tuple(group.balanced.on_record.topics)
     elif (decode := _DECODERS.get(group.classic.protocol_type or "")) is not None:
-        for member in group.classic.members.values():
+        for member in list(group.classic.members.values()):
+            topics: Collection[str] = ()
             with suppress(ProtocolViolation):  # its leader may write what it likes
-                yield from decode(member.assignment)
+                topics = decode(member.assignment)
+            yield topics

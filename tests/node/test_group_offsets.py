@@ -12,6 +12,7 @@ from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.http.lag.totals import GroupTotal, group_totals
 from coordinator.http.queries import Queries
 from coordinator.node.events import Call
+from coordinator.runtime.slices import SLICE_US
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
@@ -121,6 +122,10 @@ def test_committed_offsets_are_told_by_topic_and_partition() -> None:
     assert office.offsets("g", "h") == {"g": {"orders": {0: 5, 1: 4}}, "h": {"returns": {0: 0}}}
 
 
+def test_no_group_is_an_empty_answer() -> None:
+    assert Office().offsets() == {}
+
+
 def test_an_assignment_that_cannot_be_read_counts_for_nothing() -> None:
     office = Office()
     classic(office, b"whatever a leader writes")
@@ -160,3 +165,18 @@ def test_a_large_group_is_read_in_slices() -> None:
     reply = office.replied[7]
     assert isinstance(reply, ListGroupOffsetsReply)
     assert reply.groups[0].topics == {topic: {index: index for index in range(900)} for topic in topics}
+
+
+def test_the_assignments_of_many_members_are_read_in_slices() -> None:
+    office = Office()
+    members = SLICE_US + 1
+    classic(office, b"")
+    group = office.node.core.directory.get("g")
+    assert group is not None
+    (one,) = group.classic.members.values()
+    group.classic.members |= dict.fromkeys(map(str, range(members)), one)
+
+    office.ask_inside(ListGroupOffsets(("g",)), call=7)
+    assert 7 not in office.replied, "they are not read in one step"
+    office.wait(1)
+    assert 7 in office.replied
