@@ -27,6 +27,27 @@ _FULL: Final = (
 
 Count = Callable[[str], None]
 
+_LOST: Final = web.RequestKey("LOST", asyncio.Future[None])
+"""Done when the connection of the request is lost."""
+
+
+@contextmanager
+def cancelled_once_lost(request: web.Request) -> Iterator[None]:
+    """Cancel the task that serves the request when its client has gone."""
+    lost, task = request.get(_LOST), asyncio.current_task()
+    if lost is None or task is None:
+        yield
+        return
+
+    def cancel(_lost: asyncio.Future[None]) -> None:
+        task.cancel()
+
+    lost.add_done_callback(cancel)
+    try:
+        yield
+    finally:
+        lost.remove_done_callback(cancel)
+
 
 class HttpLimits(msgspec.Struct, frozen=True):
     """Limits: number of connections, seconds for a request's head, seconds between requests."""
@@ -40,7 +61,7 @@ class HttpLimits(msgspec.Struct, frozen=True):
 class _Connection(asyncio.Protocol):
     """Stands between the loop and aiohttp's protocol for one connection."""
 
-    __slots__ = ("_all", "inner", "is_admitted", "limit_s", "since_s", "transport", "unsent_bytes")
+    __slots__ = ("_all", "inner", "is_admitted", "limit_s", "lost", "since_s", "transport", "unsent_bytes")
 
     def __init__(self, every: "HttpConnections", inner: web.RequestHandler) -> None:
         self._all = every
@@ -50,6 +71,7 @@ class _Connection(asyncio.Protocol):
         self.since_s = 0.0
         self.limit_s = 0.0
         self.unsent_bytes = 0
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
@@ -82,6 +104,7 @@ class _Connection(asyncio.Protocol):
         if self.is_admitted:
             self._all.forget(self)
             self.inner.connection_lost(exc)
+        self.lost.set_result(None)
 
 
 class HttpConnections:
@@ -101,6 +124,9 @@ class HttpConnections:
         handle = server.request_handler
 
         async def serve(request: web.BaseRequest) -> web.StreamResponse:
+            one = self._open.get(request.protocol)
+            if one is not None:
+                request[_LOST] = one.lost
             with self._serving(request.protocol):
                 return await handle(request)
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from aiohttp import BasicAuth, web
 from aiohttp.typedefs import Handler, Middleware
 
+from coordinator.http.connections import cancelled_once_lost
 from coordinator.http.guard import UNGUARDED, check_proof
 from coordinator.http.queries import Problem
 from protocol.errors import ErrorCode
@@ -79,7 +80,7 @@ class Entrance:
         host = _private_host(request)
         given = request.headers.get("Authorization")
         if given is not None:
-            return Caller((await self._log_in(*_read(given), host)).principal, host)
+            return Caller((await self._log_in(request, *_read(given), host)).principal, host)
         session = request.cookies.get(_cookie_name(request))
         if session is None:
             raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
@@ -91,7 +92,7 @@ class Entrance:
 
     async def open(self, request: web.Request, answer: web.Response, username: str | None, secret: str) -> None:
         """Log in, and open a session whose cookie goes with the answer. Raises Problem."""
-        reply = await self._log_in(username, secret, _private_host(request), opens_session=True)
+        reply = await self._log_in(request, username, secret, _private_host(request), opens_session=True)
         self._set_cookie(request, answer, reply.session, reply.session_lifetime_ms // 1_000)
 
     async def close(self, request: web.Request, answer: web.Response) -> None:
@@ -112,9 +113,10 @@ class Entrance:
         return reply
 
     async def _log_in(
-        self, username: str | None, secret: str, host: str, *, opens_session: bool = False
+        self, request: web.Request, username: str | None, secret: str, host: str, *, opens_session: bool = False
     ) -> HttpLoginReply:
-        reply = await self._in_time(self._authenticator.log_in(username, secret, host, opens_session=opens_session))
+        with cancelled_once_lost(request):
+            reply = await self._in_time(self._authenticator.log_in(username, secret, host, opens_session=opens_session))
         assert isinstance(reply, HttpLoginReply)
         if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             raise Problem(429, "too many logins have failed, or wait; try again later")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from coordinator.config.keys import Secret
 from coordinator.node.effects import Return
-from coordinator.node.events import Call, Event, PasswordGiven, SessionShown
+from coordinator.node.events import Call, Event, PasswordGiven, PasswordWithdrawn, SessionShown
 from protocol.messages import Message
 
 
@@ -23,8 +23,11 @@ class Calls:
         return await self._call(lambda number: Call(number, message, principal, host))
 
     async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
-        """Check a user's password, or, without a user, a token; the answer is an HttpLoginReply."""
-        return await self._call(lambda number: PasswordGiven(number, username, Secret(password), host, opens_session))
+        """Check a user's password, or, without a user, a token; the answer is an HttpLoginReply. Cancelled, the
+        password is not checked."""
+        return await self._call(
+            lambda number: PasswordGiven(number, username, Secret(password), host, opens_session), PasswordWithdrawn
+        )
 
     async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:
         """Check the secret of a session, or end it; the answer is an HttpLoginReply."""
@@ -35,12 +38,18 @@ class Calls:
         if (future := self._waiting.get(effect.call_id)) is not None and not future.done():
             future.set_result(effect.reply)
 
-    async def _call(self, event_of: Callable[[int], Event]) -> Message:
+    async def _call(
+        self, event_of: Callable[[int], Event], withdrawal: Callable[[int], Event] | None = None
+    ) -> Message:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         number = self._last_number = self._last_number + 1
         self._waiting[number] = future
         try:
             self._happen(event_of(number))
             return await future
+        except asyncio.CancelledError:
+            if withdrawal is not None:
+                self._happen(withdrawal(number))
+            raise
         finally:
             self._waiting.pop(number, None)

@@ -96,6 +96,12 @@ class PasswordGiven(Event):
     opens_session: bool = False
 
 
+class PasswordWithdrawn(Event):
+    """Nobody waits any more for the answer to a `PasswordGiven`."""
+
+    call_id: int
+
+
 class SessionShown(Event):
     """The secret of a session came with an HTTP request, or the session is to end. The answer is a `Return` effect with
     an HttpLoginReply."""

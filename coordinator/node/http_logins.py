@@ -11,7 +11,7 @@ from coordinator.accounts.sessions import LIFETIME_MS, Sessions
 from coordinator.accounts.tokens import is_access_token, principal_of
 from coordinator.clock import Moment
 from coordinator.core.core import INTERNAL, Core
-from coordinator.node.events import PasswordGiven, SessionShown
+from coordinator.node.events import PasswordGiven, PasswordWithdrawn, SessionShown
 from coordinator.node.login_checks import LoginChecks
 from coordinator.node.logins import Logins
 from protocol.errors import ErrorCode
@@ -23,12 +23,14 @@ _LIMITED: Final = "too many logins from its address have failed"
 
 
 class HttpLogins:
-    """Answers `PasswordGiven` and `SessionShown` with an HttpLoginReply."""
+    """Answers `PasswordGiven`, unless it is withdrawn, and `SessionShown` with an HttpLoginReply."""
 
     def __init__(self, core: Core, logins: Logins, checks: LoginChecks) -> None:
         self._core = core
         self._logins = logins
         self._checks = checks
+        self._waiting: dict[int, int] = {}
+        """Number of the check that a call waits for."""
         self._sessions = Sessions(core.accounts)
         self._lifetime_ms = min(LIFETIME_MS, core.config.connections_max_reauth_ms or LIFETIME_MS)
 
@@ -44,6 +46,7 @@ class HttpLogins:
         sasl = SaslLogin(mechanism, self._core.accounts, self._core.tokens, moment.wall_ms)
 
         def checked(job: LoginCheck, later: Moment) -> None:
+            del self._waiting[event.call_id]
             try:
                 answer = sasl.checked(job)
                 if not isinstance(answer, LoggedIn):
@@ -61,8 +64,17 @@ class HttpLogins:
             self._fail(event, str(failed), moment)
             return
         assert not isinstance(check, Challenge | LoggedIn)
-        if self._checks.begin(check, checked) is None:
+        check_id = self._checks.begin(event.peer_host, check, checked)
+        if check_id is None:
             self._refuse(event, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "many other passwords wait to be checked", moment)
+        else:
+            self._waiting[event.call_id] = check_id
+
+    def withdrawn(self, event: PasswordWithdrawn, moment: Moment) -> None:
+        """Drop the check of a request whose client has gone, if it is still waited for."""
+        check_id = self._waiting.pop(event.call_id, None)
+        if check_id is not None:
+            self._checks.drop(check_id)
 
     def shown(self, event: SessionShown, moment: Moment) -> None:
         """Say whose session it is. An unknown one is refused at once: nobody finds one by trying."""

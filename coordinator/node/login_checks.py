@@ -1,5 +1,5 @@
-"""Checks of passwords and tokens that logins wait for. They run outside the loop, one after the other, so that one
-whose client has gone would hold up those of others: it is dropped."""
+"""Checks of passwords and tokens that logins wait for. They run outside the loop, one after the other, and addresses
+take turns, so that many logins from one do not delay those from others. A check whose client has gone is dropped."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,38 +8,69 @@ from coordinator.accounts.sasl import LoginCheck
 from coordinator.clock import Moment
 from coordinator.node.effects import CheckPassword, DropCheck, Effect
 from coordinator.node.events import PasswordChecked
+from coordinator.node.login_limits import network_of
 
 MOST_CHECKS: Final = 1_000
-"""Checks that may wait."""
+"""Checks that may wait. Beyond them an address may still have its even share of as many: fewer than 8,000 in all."""
+MOST_STARTED: Final = 2
+"""Checks that are handed out at a time: one runs, and the thread has the next one when it ends."""
 
 Checked = Callable[[LoginCheck, Moment], None]
 """Called once a password or a token was checked."""
 
 
 class LoginChecks:
-    """Checks under way, by their numbers. `effects` takes what is to be run, or no longer."""
+    """Checks by their numbers. `effects` takes what is to be run, or no longer."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
-        self._waiting: dict[int, Checked] = {}
+        self._waiting: dict[str, dict[int, tuple[LoginCheck, Checked]]] = {}
+        """Checks that have not been handed out, by network; that whose turn is next comes first."""
+        self._networks: dict[int, str] = {}
+        """Network of each of them."""
+        self._started: dict[int, Checked] = {}
         self._last = 0
 
-    def begin(self, check: LoginCheck, then: Checked) -> int | None:
+    def begin(self, host: str, check: LoginCheck, then: Checked) -> int | None:
         """Have it checked, and return the number of the check; None if too many wait."""
-        if len(self._waiting) >= MOST_CHECKS:
+        network = network_of(host)
+        if len(self._networks) >= MOST_CHECKS and not self._has_share(network):
             return None
         self._last += 1
-        self._waiting[self._last] = then
-        self._effects.append(CheckPassword(self._last, check))
+        self._waiting.setdefault(network, {})[self._last] = check, then
+        self._networks[self._last] = network
+        self._start()
         return self._last
 
     def drop(self, check_id: int) -> None:
         """Forget a check that nobody waits for any more."""
-        if self._waiting.pop(check_id, None) is not None:
+        network = self._networks.pop(check_id, None)
+        if network is not None:
+            del self._waiting[network][check_id]
+            if not self._waiting[network]:
+                del self._waiting[network]
+        elif self._started.pop(check_id, None) is not None:
             self._effects.append(DropCheck(check_id))
+            self._start()
 
     def checked(self, event: PasswordChecked, moment: Moment) -> None:
         """Go on with the login that waits for the check, unless it was dropped while it ran."""
-        then = self._waiting.pop(event.check_id, None)
+        then = self._started.pop(event.check_id, None)
         if then is not None:
+            self._start()
             then(event.job, moment)
+
+    def _has_share(self, network: str) -> bool:
+        own = self._waiting.get(network, {})
+        return len(own) < MOST_CHECKS // (len(self._waiting) + (not own))
+
+    def _start(self) -> None:
+        while self._waiting and len(self._started) < MOST_STARTED:
+            network = next(iter(self._waiting))
+            checks = self._waiting.pop(network)
+            check_id = next(iter(checks))
+            check, self._started[check_id] = checks.pop(check_id)
+            del self._networks[check_id]
+            if checks:
+                self._waiting[network] = checks
+            self._effects.append(CheckPassword(check_id, check))

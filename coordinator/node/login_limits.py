@@ -1,5 +1,6 @@
 """Limits of failed logins by address, so that passwords cannot be tried out."""
 
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 _MOST_ADDRESSES: Final = 10_000
@@ -9,8 +10,24 @@ REFILL_MS: Final = 2_000
 """Time after which one more is answered."""
 
 
+_HOST_BITS: Final = 64
+
+
+def network_of(host: str) -> str:
+    """Return what one machine may have whole: an IPv4 address, or the /64 that an IPv6 address is in."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Network((int(address) >> _HOST_BITS << _HOST_BITS, _HOST_BITS)))
+
+
 class FailedLogins:
-    """A token bucket for each address that failed lately."""
+    """A token bucket for each network (`network_of`) that failed lately."""
 
     def __init__(self) -> None:
         self._failed: dict[str, tuple[float, int]] = {}
@@ -18,16 +35,17 @@ class FailedLogins:
 
     def add(self, host: str, now_ms: int) -> None:
         """Count a failed login."""
-        counted = self._count(host, now_ms) + 1
-        self._failed.pop(host, None)
+        network = network_of(host)
+        counted = self._count(network, now_ms) + 1
+        self._failed.pop(network, None)
         if len(self._failed) >= _MOST_ADDRESSES:
             del self._failed[next(iter(self._failed))]
-        self._failed[host] = counted, now_ms
+        self._failed[network] = counted, now_ms
 
     def is_limited(self, host: str, now_ms: int) -> bool:
         """Return whether logins from the address are not looked at now."""
-        return self._count(host, now_ms) > BURST - 1
+        return self._count(network_of(host), now_ms) > BURST - 1
 
-    def _count(self, host: str, now_ms: int) -> float:
-        counted, at_ms = self._failed.get(host, (0.0, now_ms))
+    def _count(self, network: str, now_ms: int) -> float:
+        counted, at_ms = self._failed.get(network, (0.0, now_ms))
         return max(0.0, counted - (now_ms - at_ms) / REFILL_MS)

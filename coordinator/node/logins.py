@@ -267,7 +267,8 @@ class Logins:
             self._core.outbox.send(state.ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
 
     def _check(self, state: _State, check: LoginCheck, moment: Moment) -> None:
-        check_id = self._checks.begin(check, lambda job, later: self._checked(state, job, later))
+        host = state.connection.peer_host
+        check_id = self._checks.begin(host, check, lambda job, later: self._checked(state, job, later))
         if check_id is None:
             self._refuse(state, state.ref, None, f"{MOST_CHECKS} other passwords wait to be checked", moment)
         else:

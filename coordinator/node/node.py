@@ -38,6 +38,7 @@ from coordinator.node.events import (
     Opened,
     PasswordChecked,
     PasswordGiven,
+    PasswordWithdrawn,
     Received,
     SessionShown,
     Stopping,
@@ -137,6 +138,7 @@ class Node:
             Call: self.serving.called,
             PasswordChecked: checks.checked,
             PasswordGiven: self.http_logins.given,
+            PasswordWithdrawn: self.http_logins.withdrawn,
             SessionShown: self.http_logins.shown,
             Stopping: self._stopping,
         }

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from coordinator.http.app import make_app, serve
 from coordinator.http.connections import HttpConnections, HttpLimits
+from coordinator.http.logins import Authenticator
 from coordinator.io.patient_disk import patient
 from muster.blocking import ClusterClient
 from partition_log.disk.disk import OsDisk
@@ -25,6 +26,7 @@ from tests.http.scripted import ScriptedCoordinator
 
 GET = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEAD_S, LOOK_S = 0.3, 0.02
+WAIT_S = 60.0
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Open = Callable[[bytes], Awaitable[Pair]]
 
@@ -44,11 +46,13 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(coordinator: ScriptedCoordinator | None = None, **limits: float) -> AsyncIterator[Listener]:
+async def listening(
+    coordinator: ScriptedCoordinator | None = None, *, authenticator: Authenticator | None = None, **limits: float
+) -> AsyncIterator[Listener]:
     chosen = HttpLimits(**{"head_s": HEAD_S, "look_every_s": LOOK_S, **limits})  # type: ignore[arg-type]
     with ExitStack() as stack:
         made = Listener(0, stack)
-        app = make_app((coordinator or ScriptedCoordinator()).ask)
+        app = make_app((coordinator or ScriptedCoordinator()).ask, authenticator=authenticator)
         bound, stop = await serve(app, "127.0.0.1", 0, None, chosen, made.gauges, made.counted.append)
         made.port = bound[1]
         yield made
@@ -245,3 +249,34 @@ def test_what_fails_for_another_reason_is_not_tried_again(tmp_path: Path) -> Non
     except FileNotFoundError:
         return
     raise AssertionError
+
+
+class HeldLogins:
+    """An authenticator that answers nobody, and remembers who has given up."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.is_cancelled = asyncio.Event(), asyncio.Event()
+
+    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+        self.is_asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.is_cancelled.set()
+            raise
+        raise AssertionError
+
+    async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:
+        raise AssertionError
+
+
+async def test_the_login_of_a_client_that_has_gone_is_given_up() -> None:
+    logins = HeldLogins()
+    async with listening(authenticator=logins) as listener:
+        given = b"GET /v1/groups HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YWxpY2U6c2VjcmV0\r\n\r\n"
+        _reader, writer = await listener.open(given)
+        await asyncio.wait_for(logins.is_asked.wait(), WAIT_S)
+        assert not logins.is_cancelled.is_set()
+        writer.close()
+        await asyncio.wait_for(logins.is_cancelled.wait(), WAIT_S)
+        assert await _becomes(listener, 0)

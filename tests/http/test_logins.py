@@ -17,6 +17,9 @@ from coordinator.http.live.feed import Feed
 from coordinator.http.logins import Caller, Entrance, of_caller
 from coordinator.http.queries import Problem, Queries, problem_of
 from coordinator.http.watch import ProblemWatch
+from coordinator.io.calls import Calls
+from coordinator.node.effects import Return
+from coordinator.node.events import Event, PasswordGiven, PasswordWithdrawn
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import HttpLoginReply
@@ -364,3 +367,19 @@ async def test_events_end_with_the_session(coordinator: ScriptedCoordinator) -> 
     async with TestClient(TestServer(app)) as client, asyncio.timeout(60):
         told = await (await client.get("/events")).text()
     assert told.startswith("retry") and told.count(": still here") == 2
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_a_login_that_is_given_up_is_withdrawn_from_the_node(*, is_answered: bool) -> None:
+    happened: list[Event] = []
+    calls = Calls(happened.append)
+    login = asyncio.create_task(calls.log_in("alice", "secret", "127.0.0.1"))
+    await asyncio.sleep(0)
+    (given,) = happened
+    assert isinstance(given, PasswordGiven)
+    if is_answered:
+        calls.answer(Return(given.call_id, HttpLoginReply("User:alice")))
+        assert await login == HttpLoginReply("User:alice")
+    login.cancel()
+    await asyncio.wait([login])
+    assert happened[1:] == ([] if is_answered else [PasswordWithdrawn(given.call_id)])

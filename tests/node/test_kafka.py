@@ -61,12 +61,12 @@ class KafkaDesk(Desk):
 class Peer:
     """One client, and what it has been told. Its own session minds the order of answers."""
 
-    def __init__(self, desk: KafkaDesk, number: int) -> None:
+    def __init__(self, desk: KafkaDesk, number: int, host: str = "10.0.0.1") -> None:
         self._client = KafkaClient("tester", 1 << 24)
         self._desk, self.number = desk, number
         self._heard: list[Message] = []
         desk.peers[number] = self
-        desk.step(Opened(number, "kafka", "10.0.0.1"))
+        desk.step(Opened(number, "kafka", host))
 
     def receive_data(self, data: bytes) -> None:
         self._heard += [answer.reply for answer in self._client.receive_data(data)]
