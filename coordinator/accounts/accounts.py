@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from coordinator.accounts.acls import CLUSTER_NAME, WILDCARD, Acl, AclPatternType, AclPermission, AclResourceType
 from coordinator.accounts.authorizer import Authorizer
+from coordinator.accounts.decoys import CredentialShape, decoy, shape_of
 from coordinator.accounts.quotas import Quotas
 from coordinator.accounts.records import (
     ACCOUNTS_LOG,
@@ -21,7 +22,7 @@ from coordinator.accounts.records import (
     decode,
     encode,
 )
-from coordinator.accounts.scram import ScramCredential, ScramMechanism, credential_of, decoy
+from coordinator.accounts.scram import ScramCredential, ScramMechanism, credential_of
 from coordinator.accounts.tokens import AccessTokens, principal_of
 from coordinator.clock import Moment
 from partition_log.cleanup_policy import Compact
@@ -32,7 +33,10 @@ from protocol.messages.acls import AclOperation
 from protocol.record_batch import decode_batch, encode_batch
 
 ITERATIONS: Final = 8_192
-"""Iterations of credentials that this node makes itself, and of decoys while there are no users."""
+"""Iterations of credentials that this node makes itself."""
+_SALT_BYTES: Final = 24
+"""Bytes of the salts it makes, as many as in those of `muster users`."""
+_OWN_SHAPE: Final = CredentialShape(ITERATIONS, _SALT_BYTES)
 _PLAIN_ORDER: Final = (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256)
 _ERRORS: Final = {
     AppendError.DISK_FULL: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -61,6 +65,8 @@ class Accounts:
         self.on_quotas: Callable[[], None] = lambda: None
         """Called when limits have changed."""
         self._decoy_secret = b""
+        self._shapes: dict[ScramMechanism, frozenset[CredentialShape]] = {}
+        """Shapes of users' credentials, once they are asked for after a change."""
         self.position = 0
         """Write-ahead position of the last change."""
 
@@ -71,6 +77,8 @@ class Accounts:
                 self._apply(decode(entry.key, entry.value))
 
     def _apply(self, record: AccountsRecord) -> None:
+        if isinstance(record, CredentialRecord):
+            self._shapes.clear()
         match record:
             case CredentialRecord(mechanism, username, None):
                 credentials = self.users.get(username, {})
@@ -119,9 +127,10 @@ class Accounts:
     # --------------------------------------------------------------------------------------------------- credentials
 
     def credential(self, mechanism: ScramMechanism, username: str) -> ScramCredential:
-        """Return the user's credential; of an unknown one a decoy, which no password fits."""
-        known = self.users.get(username, {}).get(mechanism)
-        return decoy(mechanism, self._decoy_secret, username, self._iterations(mechanism)) if known is None else known
+        """Return the user's credential; of an unknown one a decoy, which no password fits. A decoy is made in either
+        case, so that it takes as long."""
+        made = decoy(mechanism, self._decoy_secret, username, self._shapes_of(mechanism))
+        return self.users.get(username, {}).get(mechanism, made)
 
     def credential_for_plain(self, username: str) -> tuple[ScramMechanism, ScramCredential]:
         """Return the strongest credential of the user, or a decoy."""
@@ -129,14 +138,18 @@ class Accounts:
         mechanism = next((one for one in _PLAIN_ORDER if one in known), ScramMechanism.SCRAM_SHA_512)
         return mechanism, self.credential(mechanism, username)
 
-    def _iterations(self, mechanism: ScramMechanism) -> int:
-        return next((known[mechanism].iterations for known in self.users.values() if mechanism in known), ITERATIONS)
+    def _shapes_of(self, mechanism: ScramMechanism) -> frozenset[CredentialShape]:
+        shapes = self._shapes.get(mechanism)
+        if shapes is None:
+            found = {shape_of(known[mechanism]) for known in self.users.values() if mechanism in known}
+            shapes = self._shapes[mechanism] = frozenset(found or {_OWN_SHAPE})
+        return shapes
 
     def make_administrator(self, username: str, password: str, moment: Moment) -> ErrorCode:
         """Create a user who may do everything. Derives keys, which takes some milliseconds: for the start alone."""
         records: list[AccountsRecord] = []
         for mechanism in ScramMechanism:
-            salt = self.secret()[:16]
+            salt = self.secret()[:_SALT_BYTES]
             salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, ITERATIONS)
             records.append(CredentialRecord(mechanism, username, credential_of(mechanism, salt, salted, ITERATIONS)))
         records += [AclRecord(acl, is_there=True) for acl in _everything(f"User:{username}")]

@@ -1,7 +1,7 @@
 """The server's side of SCRAM (RFC 5802, RFC 7677) as Kafka speaks it (KIP-84), and credentials (KIP-554).
 
-An exchange with an unknown user runs to its end with a credential made from a secret of the node: the same salt each
-time, the same work, the same refusal. Nothing here derives a key from a password on the event loop: the client does
+An exchange with an unknown user runs to its end with a credential of `decoys`: the same salt each time, the same work,
+the same refusal. Nothing here derives a key from a password on the event loop: the client does
 that, or a `PasswordCheck`.
 """
 
@@ -73,18 +73,6 @@ def credential_of(mechanism: ScramMechanism, salt: bytes, salted_password: bytes
         salt,
         hashlib.new(sign, client_key).digest(),
         hmac.digest(salted_password, b"Server Key", sign),
-        iterations,
-    )
-
-
-def decoy(mechanism: ScramMechanism, secret: bytes, username: str, iterations: int) -> ScramCredential:
-    """Make the credential of a user that does not exist: the same for the same name, and valid for no password."""
-    sign = mechanism.hash_name
-    seed = hmac.digest(secret, username.encode("utf-8", "surrogatepass"), sign)
-    return ScramCredential(
-        hmac.digest(seed, b"salt", sign)[:16],
-        hmac.digest(seed, b"stored", sign),
-        hmac.digest(seed, b"server", sign),
         iterations,
     )
 
