@@ -172,7 +172,10 @@ def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
 def _log_to_stderr() -> None:
     """Log console lines on a terminal, JSON elsewhere."""
     people = sys.stderr.isatty()
-    renderer: Any = structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
+    if people:  # the formatter that structlog would choose shows local variables, passwords among them
+        renderer: Any = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    else:
+        renderer = structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -24,6 +24,16 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_tests_that_the_attacks_are_tried_by_exist() -> None:
+    table = _read("security.md").partition("\n## Attacks\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`([a-z_/]+\.py)::(\w+)`", table)
+    assert len(named) > 10
+    missing = [
+        (path, test) for path, test in named if not re.search(rf"\bdef {test}\(", (ROOT / "tests" / path).read_text())
+    ]
+    assert missing == []
+
+
 def test_every_cause_of_a_rebalance_is_explained_to_operators() -> None:
     page = _read("operations.md")
     assert [cause.value for cause in Cause if f"`{cause.value}`" not in page] == []
