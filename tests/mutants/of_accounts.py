@@ -53,4 +53,64 @@ MUTANTS = (
         ),
         _WORLDS,
     ),
+    Mutant(
+        "token-answered-before-it-is-durable",
+        "An access token is acknowledged while its record is in memory alone: after a crash it opens nothing",
+        (
+            Edit(
+                "coordinator/handlers/create_token.py",
+                "    core.outbox.hold(core.accounts.position, ref, reply)\n",
+                "    core.outbox.send(ref, reply)\n",
+            ),
+        ),
+        _WORLDS,
+    ),
+    Mutant(
+        "token-deleted-before-it-is-durable",
+        "The end of an access token is acknowledged before it is on disk: after a crash it lets its thief in again",
+        (
+            Edit(
+                "coordinator/handlers/delete_token.py",
+                "    core.outbox.hold(core.accounts.position, ref, DeleteTokenReply(failed))\n",
+                "    core.outbox.send(ref, DeleteTokenReply(failed))\n",
+            ),
+        ),
+        _WORLDS,
+    ),
+    Mutant(
+        "expired-login-is-served",
+        "Requests are served though connections.max.reauth.ms has passed, or the token of the login has ended",
+        (
+            Edit(
+                "coordinator/node/logins.py",
+                "        if moment.monotonic_ms >= connection.session_ends_ms:\n",
+                "        if moment.monotonic_ms >= connection.session_ends_ms and not state.mechanism:\n",
+            ),
+        ),
+        _WORLDS,
+    ),
+    Mutant(
+        "plain-is-not-compared",
+        "The key of a password of PLAIN is derived and not compared: any password will do",
+        (
+            Edit(
+                "coordinator/accounts/plain.py",
+                "        self.is_right = hmac.compare_digest(derived.stored_key, known.stored_key)\n",
+                '        self.is_right = derived.stored_key != b""\n',
+            ),
+        ),
+        _WORLDS,
+    ),
+    Mutant(
+        "audience-is-not-checked",
+        "A token of the identity provider for another service is accepted",
+        (
+            Edit(
+                "coordinator/accounts/oauth.py",
+                '            wanted["aud"] = {"essential": True, "values": list(known.audiences)}\n',
+                '            wanted["aud"] = {"essential": True}\n',
+            ),
+        ),
+        _WORLDS,
+    ),
 )

@@ -1,8 +1,9 @@
-"""A world with accounts on: all clients log in, members have their ACLs, an administrator makes users and rules and
-deletes them, and others try what they may not; while everything fails as in any world.
+"""A world with accounts on: all clients log in, by SCRAM, PLAIN and tokens, and some again before their login ends;
+members have their ACLs, an administrator makes users, tokens and rules and deletes them, and others try what they may
+not; while everything fails as in any world.
 
-After each start, and from time to time: a credential or ACL that was acknowledged is there, none is there that nobody
-asked for, and nothing that a user was refused has had an effect.
+After each start, and from time to time: a credential, token or ACL that was acknowledged is there, none is there that
+nobody asked for, and nothing that a user was refused has had an effect. Nobody is served after its login has ended.
 
 python -m tests.simulation.accounts_world --seeds 1000 --first 0
 """
@@ -18,7 +19,12 @@ from bench.scram import MECHANISM
 from coordinator.accounts.acls import Acl, AclResourceType
 from coordinator.config.accounts import AuthorizerClass, Mechanisms, Principals
 from coordinator.config.config import Config
+from coordinator.config.keys import Secret
+from coordinator.node.events import PasswordGiven
 from protocol.messages.acls import AclOperation, AlterUserScramCredentials, CreateAcls
+from tests.simulation.accounts.administrator import Administrator
+from tests.simulation.accounts.bearers import OAUTHBEARER, Robot, TokenHolder, provider_keys
+from tests.simulation.accounts.bearers import SETTINGS as OAUTH_SETTINGS
 from tests.simulation.accounts.known import Known, found_in, key_of
 from tests.simulation.accounts.login import SimLogin
 from tests.simulation.accounts.people import (
@@ -27,8 +33,6 @@ from tests.simulation.accounts.people import (
     FORBIDDEN_OFFSET,
     GUESTS,
     LITERAL,
-    Administrator,
-    Credential,
     Guest,
     Intruder,
     Person,
@@ -40,7 +44,7 @@ from tests.simulation.accounts.people import creation as creation_of
 from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 from tests.simulation.plan import Plan
-from tests.simulation.process import Process
+from tests.simulation.process import WALL_MS, Process
 from tests.simulation.seeds import run_seeds, seeds_parser
 from tests.simulation.strangers import Caller
 from tests.simulation.world import World
@@ -55,9 +59,10 @@ _FIRST_RULES = (
 _LOOK_MS = 2_000
 _AGAIN_MS = 3_000
 _SETTINGS: dict[str, Any] = {
-    "sasl_enabled_mechanisms": Mechanisms((MECHANISM,)),
+    "sasl_enabled_mechanisms": Mechanisms((MECHANISM, "PLAIN", OAUTHBEARER)),
     "authorizer_class_name": AuthorizerClass.STANDARD,
     "super_users": Principals(frozenset({"User:ANONYMOUS", "User:admin"})),
+    **OAUTH_SETTINGS,
 }
 
 
@@ -70,7 +75,7 @@ class AccountsWorld(World):
         self.daemon.on_up = self._up
         self.after(_LOOK_MS, self._look)
         given = ("10.0.0.2", self, self)
-        randoms = [Random(f"{seed} person {number}") for number in range(5)]
+        randoms = [Random(f"{seed} person {number}") for number in range(8)]
         self._guest = Guest(credential("guest"), *given, randoms[1])
         self._people: tuple[Person, ...] = (
             Administrator(credential("admin"), *given, randoms[0]),
@@ -78,14 +83,22 @@ class AccountsWorld(World):
             Intruder(credential("intruder"), *given, randoms[2]),
             Traveller(credential("user-0"), *given, randoms[3], is_right=True),
             Traveller(credential("user-0"), "10.66.0.1", self, self, randoms[4], is_right=False),
+            Robot(credential("robot"), *given, randoms[5], is_right=True),
+            Robot(credential("robot"), "10.66.0.2", self, self, randoms[6], is_right=False),
+            TokenHolder(credential("holder"), *given, randoms[7]),
         )
 
     def draw_config(self, random: Random) -> Config:
-        return structs.replace(super().draw_config(random), **_SETTINGS)
+        reauth_ms = random.choice((0, 6_000, 20_000))
+        return structs.replace(super().draw_config(random), connections_max_reauth_ms=reauth_ms, **_SETTINGS)
 
     @property
     def is_quiet(self) -> bool:
         return self._is_quiet
+
+    @property
+    def stalled_ms(self) -> int:
+        return self.daemon.stalled_ms
 
     def members_of(self, random: Random) -> tuple[str, str]:
         running = [one for one in self.members.values() if one.running]
@@ -95,6 +108,15 @@ class AccountsWorld(World):
         return one.settings.group_id, one.membership.member_id or "nobody"
 
     # --- logging in ---
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + self.now_ms + self.daemon.wall_offset_ms
+
+    def show_token(self, text: str, host: str, heard: Callable[[Any], None]) -> None:
+        node = self.daemon.node
+        if node is not None and node.is_loaded:
+            self.daemon.step(PasswordGiven(self._ledger.expect(heard), None, Secret(text), host))
 
     def host_of(self, who: Caller) -> str:
         return who.host if isinstance(who, Person) else super().host_of(who)
@@ -109,18 +131,20 @@ class AccountsWorld(World):
         *,
         is_calm: bool = False,
     ) -> Link | None:
-        known: Credential = who.credential if isinstance(who, Person) else _MEMBER
+        person = who if isinstance(who, Person) else None
         nonce = f"nonce{self._next_link}"
-        is_native = who.dialect.name == "native"
 
         def ended(is_in: bool) -> None:
             self.seen.add("clients logged in" if is_in else "clients refused")
-            if isinstance(who, Person):
-                who.login_ended(is_in)
+            if person is not None:
+                person.login_ended(is_in)
 
-        login = SimLogin(*known, nonce, is_native=is_native, received=received, ended=ended)
+        exchange = _MEMBER.scram(nonce) if person is None else person.exchange(nonce)
+        login = SimLogin(exchange, is_native=who.dialect.name == "native", received=received, ended=ended)
         link = super().connect(daemon, who, login.hear, lost, broker, is_calm=is_calm)
         if link is not None:
+            if person is not None:
+                person.login = login
             login.begin(link)
         return link
 
@@ -129,6 +153,8 @@ class AccountsWorld(World):
     def _up(self) -> None:
         node = self.daemon.node
         if node is not None:
+            assert node.core.tokens is not None
+            node.core.tokens.set_keys(provider_keys())
             self.seen.add("accounts compared after a start")
             self.known.recovered(found_in(node.core.accounts))
             self._make_first_users()

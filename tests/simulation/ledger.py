@@ -60,9 +60,13 @@ class Ledger:
 
     def call(self, message: Message, heard: Callable[[Any], None]) -> Call:
         """A request from inside, and what takes its answer; nothing does if the process ends before."""
+        return Call(self.expect(heard), message)
+
+    def expect(self, heard: Callable[[Any], None]) -> int:
+        """Return the number of a call whose answer is taken; nothing takes it if the process ends before."""
         self._call += 1
         self._waiting[self._call] = heard
-        return Call(self._call, message)
+        return self._call
 
     def heard(self, effect: Return) -> None:
         heard = self._waiting.pop(effect.call_id, None)

@@ -13,8 +13,8 @@ from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.core.budget import BYTES_A_STEP, READS_A_STEP
 from coordinator.io.disk_jobs import DiskJobs
-from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
-from coordinator.node.events import Event, Lost, Received, Woke
+from coordinator.node.effects import CheckPassword, Close, Effect, Flush, Return, RunJob, Send
+from coordinator.node.events import Event, Lost, PasswordChecked, Received, Woke
 from coordinator.node.node import AnyNode
 from partition_log.disk.disk import Disk, is_disk_full
 from partition_log.errors import SyncFailed
@@ -116,6 +116,11 @@ class Process(ABC):
         self._replay_every = self._replay_at = steps
 
     # --- what is asked of it ---
+
+    @property
+    def stalled_ms(self) -> int:
+        """Length of all stalls of this life that its clock leaves out."""
+        return self._active.lost_ms
 
     def trace(self) -> str:
         return self._trace.hexdigest()
@@ -246,6 +251,9 @@ class Process(ABC):
             self._jobs_of_node.flush(effect)
         elif isinstance(effect, RunJob):
             self._jobs_of_node.run(effect)
+        elif isinstance(effect, CheckPassword):
+            checked = PasswordChecked(effect.check_id, effect.job)
+            self.begin(effect.job, lambda: self.step(checked), self._work_ms())
         elif isinstance(effect, Return):
             self._ledger.heard(effect)
         elif isinstance(effect, Close):

@@ -15,6 +15,9 @@ MARKS = (
     *("passwords set", "users deleted", "ACLs granted", "ACLs revoked", "accounts compared after a start"),
     *("commits with an ACL", "commits without an ACL", "requests without an ACL"),
     *("logins with the right password", "logins with a wrong password", "changes of accounts without an answer"),
+    *("tokens made", "tokens deleted", "access tokens let in", "access tokens refused"),
+    *("logins by a token", "logins by a false token", "PasswordChecks", "TokenChecks"),
+    *("logins renewed", "expired logins closed"),
     *("power failures", "daemons killed", "stops"),
 )
 """Marks that a share of the worlds must have reached."""

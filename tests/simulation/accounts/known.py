@@ -10,7 +10,7 @@ from coordinator.accounts.scram import ScramMechanism
 from tests.simulation.errors import Broken
 
 Key = tuple[str, Hashable]
-"""`("user", name)` with its stored key as value, or `("acl", binding)` with True."""
+"""`("user", name)` with its stored key as value, `("token", name)` with its hash, or `("acl", binding)` with True."""
 
 
 class Known:
@@ -66,7 +66,8 @@ def found_in(accounts: Accounts) -> dict[Key, Any]:
     """Return what a node has."""
     mechanism = ScramMechanism.SCRAM_SHA_256
     users: dict[Key, Any] = {("user", name): known[mechanism].stored_key for name, known in accounts.users.items()}
-    return users | {("acl", acl): True for acl in accounts.authorizer.acls}
+    tokens: dict[Key, Any] = {("token", name): known.token_hash for name, known in accounts.tokens.by_name.items()}
+    return users | tokens | {("acl", acl): True for acl in accounts.authorizer.acls}
 
 
 def key_of(acl: Acl) -> Key:

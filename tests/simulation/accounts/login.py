@@ -1,9 +1,10 @@
 """A login of a simulated client, in its dialect: before it is done, what the client sends waits."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from bench.scram import MECHANISM, SaltedLogin
+from coordinator.accounts.oauth import ACKNOWLEDGED
 from protocol.kafka.client import KafkaClient
 from protocol.messages.node import Login, LoginReply, SaslAuthenticate, SaslHandshake, SaslHandshakeReply
 from protocol.native.client import NativeAnswer, NativeClient
@@ -11,34 +12,80 @@ from tests.simulation.network import Link
 from tests.simulation.wires import MAX_FRAME_BYTES
 
 
+class Exchange(Protocol):
+    """The client's side of a mechanism."""
+
+    mechanism: str
+
+    def first(self) -> bytes:
+        """Return the first message."""
+
+    def next(self, answer: bytes) -> bytes | None:
+        """Return what answers the server; None if nothing does any more."""
+
+
+class Scram:
+    """SCRAM of who knows the salted password."""
+
+    mechanism = MECHANISM
+
+    def __init__(self, username: str, secret: bytes, nonce: str) -> None:
+        self._login = SaltedLogin(username, secret, nonce)
+        self._has_proved = False
+
+    def first(self) -> bytes:
+        return self._login.first()
+
+    def next(self, answer: bytes) -> bytes | None:
+        if self._has_proved:
+            return None
+        self._has_proved = True
+        return self._login.final(answer)
+
+
+class OneMessage:
+    """PLAIN, or OAUTHBEARER, whose server may tell why it refuses before it does."""
+
+    def __init__(self, mechanism: str, message: bytes) -> None:
+        self.mechanism = mechanism
+        self._message = message
+
+    def first(self) -> bytes:
+        return self._message
+
+    def next(self, answer: bytes) -> bytes | None:
+        return ACKNOWLEDGED if answer else None
+
+
 class SimLogin:
-    """One exchange. `hear` passes on what comes after it to `received`; `ended` is told whether the client is in."""
+    """Logins of one connection. `hear` passes on what comes after them to `received`; `ended` is told of each whether
+    the client is in. `lifetime_ms` is that of the last one, 0 if it does not end."""
 
     def __init__(
-        self,
-        username: str,
-        secret: bytes,
-        nonce: str,
-        *,
-        is_native: bool,
-        received: Callable[[bytes], None],
-        ended: Callable[[bool], None],
+        self, exchange: Exchange, *, is_native: bool, received: Callable[[bytes], None], ended: Callable[[bool], None]
     ) -> None:
-        self._login = SaltedLogin(username, secret, nonce)
+        self._exchange = exchange
         self._is_native = is_native
         self._native, self._kafka = NativeClient(MAX_FRAME_BYTES), KafkaClient("sim", MAX_FRAME_BYTES)
         self._received, self._ended = received, ended
-        self._has_proved = self._is_done = False
+        self._is_done = False
         self._link: Link | None = None
+        self.lifetime_ms = 0
 
     def begin(self, link: Link) -> None:
         """Send the first message."""
         self._link = link
         link.to_daemon.wait()
         if self._is_native:
-            self._say(self._login.first())
+            self._say(self._exchange.first())
         else:
-            link.to_daemon.send_now(self._kafka.encode_request(SaslHandshake(MECHANISM), 1)[1])
+            link.to_daemon.send_now(self._kafka.encode_request(SaslHandshake(self._exchange.mechanism), 1)[1])
+
+    def renew(self, exchange: Exchange) -> None:
+        """Log in once more (KIP-368). Nothing is under way on the connection."""
+        assert self._is_done and self._link is not None
+        self._exchange, self._is_done = exchange, False
+        self.begin(self._link)
 
     def hear(self, data: bytes) -> None:
         """Take bytes of the daemon."""
@@ -57,13 +104,12 @@ class SimLogin:
         if reply.error_code:
             self._ended(False)
         elif isinstance(reply, SaslHandshakeReply):
-            self._say(self._login.first())
-        elif not self._has_proved:
-            self._has_proved = True
-            self._say(self._login.final(reply.auth_bytes))
+            self._say(self._exchange.first())
+        elif (token := self._exchange.next(reply.auth_bytes)) is not None:
+            self._say(token)
         else:
             assert not isinstance(reply, LoginReply) or reply.done
-            self._is_done = True
+            self._is_done, self.lifetime_ms = True, reply.session_lifetime_ms
             self._ended(True)
             if self._link is not None:
                 self._link.to_daemon.go_on()
@@ -71,7 +117,7 @@ class SimLogin:
     def _say(self, token: bytes) -> None:
         assert self._link is not None
         if self._is_native:
-            data = self._native.encode_request(Login(MECHANISM, token))[1]
+            data = self._native.encode_request(Login(self._exchange.mechanism, token))[1]
         else:
             data = self._kafka.encode_request(SaslAuthenticate(token), 2)[1]
         self._link.to_daemon.send_now(data)

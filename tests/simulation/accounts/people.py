@@ -1,26 +1,24 @@
-"""Users of a world that are no members: an administrator, a guest whose access comes and goes, a user without any, and
-travellers who only log in."""
+"""Users of a world that are no members: a guest whose access comes and goes, a user without any, and travellers."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from bench.scram import ITERATIONS, NUMBER, SALT, salted
+from bench.scram import ITERATIONS, NUMBER, SALT
 from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
 from coordinator.accounts.scram import ScramMechanism, credential_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
-    AclBindingFilter,
     AclCreation,
     AclOperation,
     AlterUserScramCredentials,
     CreateAcls,
-    DeleteAcls,
-    ScramDeletion,
     ScramUpsertion,
 )
 from protocol.messages.groups import DeleteGroups, JoinGroup, JoinProtocol, LeaveGroup, LeavingMember
@@ -28,6 +26,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, Offse
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import NativeAnswer
 from tests.simulation.accounts.known import Known, key_of
+from tests.simulation.accounts.login import Exchange, OneMessage, Scram, SimLogin
 from tests.simulation.errors import Broken
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
@@ -36,7 +35,7 @@ from tests.simulation.wires import NATIVE
 FORBIDDEN_OFFSET = 10**9
 GUESTS, FORBIDDEN = "guests", "forbidden"
 _PATIENCE_MS = 20_000
-_USERS, _RULES = 4, 6
+USERS = 4
 _DENIALS = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -59,14 +58,26 @@ class Told(Protocol):
 
     def open_link(self, who: Any, received: Callable[[bytes], None], lost: Callable[[], None]) -> Link | None: ...
 
+    @property
+    def stalled_ms(self) -> int:
+        """Time that the daemon's clock leaves out."""
+
+    @property
+    def wall_ms(self) -> int:
+        """Wall time of the daemon, and of an identity provider."""
+
+    def show_token(self, text: str, host: str, heard: Callable[[Any], None]) -> None:
+        """Log in over HTTP."""
+
     def members_of(self, random: Random) -> tuple[str, str]:
         """Return a group and the id of a member of it."""
 
 
 class Credential(NamedTuple):
-    """A user and what stands for its salted password."""
+    """A user, a password, and what it is salted to."""
 
     user: str
+    password: str
     secret: bytes
 
     @property
@@ -77,19 +88,22 @@ class Credential(NamedTuple):
     def upsertion(self) -> ScramUpsertion:
         return ScramUpsertion(self.user, NUMBER, ITERATIONS, SALT, self.secret)
 
+    def scram(self, nonce: str) -> Exchange:
+        return Scram(self.user, self.secret, nonce)
 
+    def plain(self) -> Exchange:
+        return OneMessage("PLAIN", f"\0{self.user}\0{self.password}".encode())
+
+
+@cache
 def credential(user: str, version: int = 0) -> Credential:
-    return Credential(user, salted(f"{user} {version}"))
+    password = f"{user} {version}"
+    return Credential(user, password, hashlib.pbkdf2_hmac("sha256", password.encode(), SALT, ITERATIONS))
 
 
 def creation(acl: Acl) -> AclCreation:
     kind, name, pattern, principal, host, operation, permission = acl
     return AclCreation(kind, name, principal, host, operation, permission, pattern)
-
-
-def _removal(acl: Acl) -> AclBindingFilter:
-    kind, name, pattern, principal, host, operation, permission = acl
-    return AclBindingFilter(kind, name, pattern, principal, host, operation, permission)
 
 
 def codes_of(value: Any) -> Iterator[ErrorCode]:
@@ -108,6 +122,8 @@ class Person(ABC):
     """A native client that asks one thing after the other, `every_ms` or so."""
 
     dialect = NATIVE
+    renews = False
+    """True if it logs in again before its login expires."""
 
     def __init__(self, credential: Credential, host: str, world: Told, clock: Clock, random: Random) -> None:
         self.credential, self.host = credential, host
@@ -115,8 +131,12 @@ class Person(ABC):
         self._world, self._clock, self._random = world, clock, random
         self._client = NATIVE.connect(credential.user)
         self._heard: Callable[[Any], None] | None = None
-        self._asked = 0
+        self._asked = self._asked_ms = 0
         self.is_in = False
+        self.login: SimLogin | None = None
+        """Login of its connection."""
+        self._expires_ms = self._renewed_ms = 0
+        """Times of the daemon's clock, or later ones; 0: the login does not end."""
         self._later()
 
     def _later(self) -> None:
@@ -126,15 +146,38 @@ class Person(ABC):
         if not self._world.is_quiet:
             self._later()
             if self._heard is None:
+                self._renew()
                 self.act()
 
     @abstractmethod
     def act(self) -> None:
         """Ask for something."""
 
+    def exchange(self, nonce: str) -> Exchange:
+        """Return a login."""
+        return self.credential.scram(nonce)
+
     def login_ended(self, is_in: bool) -> None:
         """Called after each login."""
+        if self._renewed_ms and not is_in:
+            raise Broken(f"{self.credential.user} was logged in, and cannot log in again")
+        self._world.seen.add("logins renewed", bool(self._renewed_ms))
         self.is_in = is_in
+        lifetime_ms = 0 if self.login is None else self.login.lifetime_ms
+        self._expires_ms = self._daemons_ms(self._clock.now_ms) + lifetime_ms if lifetime_ms else 0
+
+    def _daemons_ms(self, at_ms: int) -> int:
+        """Time on the daemon's clock, or an earlier one if it has stood still since."""
+        return at_ms - self._world.stalled_ms
+
+    def _renew(self) -> None:
+        login = self.login
+        if not self.renews or self.link is None or login is None or not self._expires_ms:
+            return
+        now_ms = self._clock.now_ms
+        if self._daemons_ms(now_ms) > self._expires_ms - login.lifetime_ms // 2:
+            self._expires_ms, self._renewed_ms = 0, now_ms
+            login.renew(self.exchange(f"again{now_ms}"))
 
     def connect(self) -> bool:
         """Return whether there is a connection, or can be one."""
@@ -148,7 +191,7 @@ class Person(ABC):
         if self.link is None and not self.connect():
             return
         assert self.link is not None
-        self._heard = heard
+        self._heard, self._asked_ms = heard, self._clock.now_ms
         self._asked += 1
         number = self._asked
         self.link.to_daemon.send(self._client.encode_request(message)[1])
@@ -157,8 +200,14 @@ class Person(ABC):
     def _received(self, data: bytes) -> None:
         for item in self._client.receive_data(data):
             if isinstance(item, NativeAnswer) and self._heard is not None:
+                if self._is_expired():
+                    raise Broken(f"{self.credential.user} is served after its login has expired")
                 heard, self._heard = self._heard, None
                 heard(item.reply)
+
+    def _is_expired(self) -> bool:
+        """Return true if its login had ended when it asked."""
+        return 0 < self._expires_ms <= self._daemons_ms(self._asked_ms)
 
     def hang_up(self) -> None:
         if self.link is not None:
@@ -166,66 +215,12 @@ class Person(ABC):
             self.lost()
 
     def lost(self) -> None:
-        self.link = None
+        self._world.seen.add("expired logins closed", self._heard is not None and self._is_expired())
+        self.link = self.login = None
+        self._expires_ms = self._renewed_ms = 0
         heard, self._heard = self._heard, None
         if heard is not None:
             heard(None)
-
-
-class Administrator(Person):
-    """Makes users, changes their passwords, deletes them; grants and revokes."""
-
-    def act(self) -> None:
-        if self._random.random() < 0.4:
-            self._change_user(f"user-{self._random.randrange(_USERS)}")
-        else:
-            guest = self._random.random() < 0.4
-            self._change_rule(GUEST_RULE if guest else _rule(self._random.randrange(_RULES)))
-
-    def _change_user(self, user: str) -> None:
-        known, key = self._world.known, ("user", user)
-        if not known.is_certain(key):
-            return
-        if known.value(key) is not None and self._random.random() < 0.3:
-            self._change(key, None, AlterUserScramCredentials((ScramDeletion(user, NUMBER),)), "users deleted")
-            return
-        chosen = credential(user, known.changes(key) + 1)
-        self._change(key, chosen.stored_key, AlterUserScramCredentials((), (chosen.upsertion,)), "passwords set")
-
-    def _change_rule(self, acl: Acl) -> None:
-        known, key = self._world.known, key_of(acl)
-        if not known.is_certain(key):
-            return
-        if known.value(key):
-            self._change(key, None, DeleteAcls((_removal(acl),)), "ACLs revoked")
-        else:
-            self._change(key, True, CreateAcls((creation(acl),)), "ACLs granted")
-
-    def _change(self, key: Any, value: Any, message: Message, mark: str) -> None:
-        if not self.connect():
-            return
-        known, seen = self._world.known, self._world.seen
-        before = known.value(key)
-        known.asked(key, value)
-
-        def heard(reply: Any) -> None:
-            if reply is None:
-                known.unanswered(key)
-                seen.add("changes of accounts without an answer")
-            elif any(codes_of(msgspec.to_builtins(reply))):
-                known.answered(key, before)
-                seen.add("changes of accounts refused")
-            else:
-                known.answered(key, value)
-                seen.add(mark)
-
-        self.ask(message, heard)
-
-
-def _rule(number: int) -> Acl:
-    pattern = AclPatternType.PREFIXED if number % 2 else LITERAL
-    permission = AclPermission.DENY if number % 3 == 0 else ALLOW
-    return Acl(AclResourceType.TOPIC, f"team-{number}", pattern, "User:guest", "*", AclOperation.WRITE, permission)
 
 
 class Guest(Person):
@@ -302,10 +297,13 @@ class Traveller(Person):
         self._is_right = is_right
         self._begun: tuple[Any, int] | None = None
 
+    def exchange(self, nonce: str) -> Exchange:
+        return self.credential.plain() if self._random.random() < 0.5 else self.credential.scram(nonce)
+
     def act(self) -> None:
         self.hang_up()
         self._begun = None
-        known, user = self._world.known, f"user-{self._random.randrange(_USERS)}"
+        known, user = self._world.known, f"user-{self._random.randrange(USERS)}"
         key = "user", user
         if not known.is_certain(key) or known.value(key) is None:
             return
