@@ -54,6 +54,8 @@ class ClusterClient(TopicProcedures):
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         driver = CallerDriver(where, client_id, int(connect_timeout_s * 1000))
         super().__init__(ThreadRunner(where, client_id, "client", driver), _lookups(isolation_level))
+        self._where, self._connect_timeout_s = where, connect_timeout_s
+        self._await_tokens()
         self._dialect = where.dialect
         self._requests = Requests()
         self._asking = Driven(self._requests, ignore)
@@ -145,8 +147,14 @@ class ClusterClient(TopicProcedures):
     ) -> None:
         self.close()
 
+    def _await_tokens(self) -> None:
+        """Wait for what logins show: a request is not tried again."""
+        for security in {self._where.security, self._where.broker_security}:
+            security.await_token(self._connect_timeout_s)
+
     def _request(self, message: Message, node: NodeAddress | None, timeout_s: float) -> Procedure[Message]:
         """Try every address that may stand for the node, or all of the bootstrap, until one answers."""
+        self._await_tokens()
         driver = self._driver
         deadline = driver.time() + timeout_s
         tried: dict[NodeAddress, Exception] = {}

@@ -24,6 +24,7 @@ from muster.net.exchange import Exchange
 from muster.net.lanes import Lane, lane_of
 from muster.net.refusals import Refusals, authentication_failed
 from muster.net.tunnel import Tunnel
+from protocol.errors import ProtocolViolation
 
 SEND_OFF_S: Final = 1.0
 """Time for which closing a client waits until requests without a reply are sent."""
@@ -80,7 +81,7 @@ class Driver(Generic[C]):
 
     @abstractmethod
     def _open(self, way: ConnectionKey) -> C:
-        """A connection that is being made. Raises OSError, ValueError."""
+        """A connection that is being made. Raises OSError, ValueError, ProtocolViolation."""
 
     @abstractmethod
     def _send_out(self, connection: C) -> None:
@@ -153,7 +154,8 @@ class Driver(Generic[C]):
             try:
                 connection = self._connections[way] = self._open(way)
                 connection.up_by_ms = self.now_ms() + self._connect_timeout_ms
-            except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
+            # ValueError: what a node was said to be called is no name. ProtocolViolation: no token to log in by
+            except (OSError, ValueError, ProtocolViolation) as error:
                 self._note_failure(way.address, error)
         return connection
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
+from muster.net.token_endpoint import TokenRequest, await_token, token_of
 from protocol.errors import ErrorCode
 from protocol.kafka.login import OAUTHBEARER, LoginRefused, SaslClient, check_login
 
@@ -28,12 +29,17 @@ _FIELDS: Final = {
     "sasl.username": "username",
     "sasl.password": "password",
     "sasl.oauthbearer.token.endpoint.url": "token_url",
+    "sasl.oauthbearer.client.id": "client_id",
+    "sasl.oauthbearer.client.secret": "client_secret",
+    "sasl.oauthbearer.scope": "scope",
+    "https.ca.location": "https_ca_location",
 }
 NAMES: Final = (*_FIELDS, _HOSTNAME)
 """Names that a mapping may have."""
 _OF_TLS: Final = ("ca_location", "certificate_location", "key_location", "key_password")
-_OF_SASL: Final = ("mechanism", "username", "password", "token_url")
-_OF_TOKENS: Final = "file:///"
+_OF_ENDPOINTS: Final = ("client_id", "client_secret", "scope", "https_ca_location")
+_OF_SASL: Final = ("mechanism", "username", "password", "token_url", *_OF_ENDPOINTS)
+_FILE, _ENDPOINT = "file:///", "https://"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +49,9 @@ class Security:
     them. `certificate_location` is what we show of ourselves, its key is in `key_location` or in the same file.
     `check_hostname` False believes any server with a good certificate. `mechanism` is "PLAIN", "SCRAM-SHA-256" or
     "SCRAM-SHA-512"; or "OAUTHBEARER", with `token_url`, the address of a file (file:///...) that has a token. It is
-    read at each login: whoever renews the token writes it anew. Raises ValueError for what does not go together.
+    read at each login: whoever renews the token writes it anew. Or it is the token endpoint of an identity provider
+    (https://...), which gives `client_id` with `client_secret` tokens of that `scope`, and is believed by
+    `https_ca_location`, else as the system has it. Raises ValueError for what does not go together.
     """
 
     protocol: str = "PLAINTEXT"
@@ -56,6 +64,10 @@ class Security:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     token_url: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    scope: str | None = None
+    https_ca_location: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("protocol", *_OF_TLS, *_OF_SASL):
@@ -80,13 +92,22 @@ class Security:
     def _check_login(self) -> None:
         if self.mechanism != OAUTHBEARER:
             check_login(self.mechanism or "", self.username or "", self.password or "")
-            if self.token_url is not None:
-                raise ValueError(f"token_url is for the mechanism OAUTHBEARER, and this is {self.mechanism}")
+            for name in ("token_url", *_OF_ENDPOINTS):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for the mechanism OAUTHBEARER, and this is {self.mechanism}")
             return
         if self.username is not None or self.password is not None:
             raise ValueError("OAUTHBEARER has no username and no password: token_url says where the token is")
-        if not (self.token_url or "").startswith(_OF_TOKENS):
-            raise ValueError(f"OAUTHBEARER needs a token_url, {_OF_TOKENS}..., with the file that has the token")
+        url = self.token_url or ""
+        if url.startswith(_ENDPOINT) and urlsplit(url).hostname:
+            if not self.client_id or not self.client_secret:
+                raise ValueError("a token endpoint wants a client_id and a client_secret")
+        elif url.startswith(_FILE):
+            for name in _OF_ENDPOINTS:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for a token_url of {_ENDPOINT}..., and this is of a file")
+        else:
+            raise ValueError(f"OAUTHBEARER needs a token_url: {_FILE}... of a file, or {_ENDPOINT}... of an endpoint")
 
     def _refuse(self, names: tuple[str, ...], protocols: str) -> None:
         for name in names:
@@ -120,15 +141,30 @@ class Security:
 
     def login(self, nonce: str) -> SaslClient | None:
         """A new one, if servers are to be told who we are. `nonce` as for `SaslClient`. Raises LoginRefused
-        if there is no token to read."""
+        if there is no token, with a retriable error if one is on its way."""
         if not self.wants_login:
             return None
         if self.token_url is None:
             return SaslClient(self.mechanism or "", self.username or "", self.password or "", nonce)
         try:
-            return SaslClient(OAUTHBEARER, "", _read_token(self.token_url))
+            return SaslClient(OAUTHBEARER, "", self._token(self.token_url))
         except ValueError as wrong:
             raise LoginRefused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.token_url}: {wrong}") from None
+
+    def _token(self, url: str) -> str:
+        return _read_token(url) if self._token_request is None else token_of(self._token_request)
+
+    @property
+    def _token_request(self) -> TokenRequest | None:
+        url = self.token_url or ""
+        if not url.startswith(_ENDPOINT):
+            return None
+        return TokenRequest(url, self.client_id or "", self.client_secret or "", self.scope, self.https_ca_location)
+
+    def await_token(self, timeout_s: float) -> None:
+        """Wait until there is something to log in by. A client that does not wait tries again instead."""
+        if self._token_request is not None:
+            await_token(self._token_request, timeout_s)
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for TLS, from the files as they are now; None without. Raises ValueError."""

@@ -124,6 +124,7 @@ class SocketDriver(Driver[SocketConnection]):
             self._has_other_addresses.add(address)
         else:
             self._has_other_addresses.discard(address)
+        exchange = self._exchange(address)
         connecting = socket.socket(family, kind, protocol)
         connecting.setblocking(False)
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -133,7 +134,7 @@ class SocketDriver(Driver[SocketConnection]):
         except OSError:
             connecting.close()
             raise
-        connection = SocketConnection(way, self._exchange(address), tunnel, connecting)
+        connection = SocketConnection(way, exchange, tunnel, connecting)
         connection.give(b"")
         self._sockets.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, connection)
         return connection

@@ -25,6 +25,14 @@ SCRAM = {
     "sasl.password": "wonderland",
 }
 
+ENDPOINT = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+    "sasl.oauthbearer.client.id": "billing",
+    "sasl.oauthbearer.client.secret": "rabbit",
+}
+
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
@@ -85,6 +93,15 @@ def test_other_spellings_of_clients_mean_the_same() -> None:
         ),
         ({**SCRAM, "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER has no username and no password"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs a token_url"),
+        (
+            {**ENDPOINT, "sasl.oauthbearer.token.endpoint.url": "http://idp.example/token"},
+            "OAUTHBEARER needs a token_url",
+        ),
+        ({**ENDPOINT, "sasl.oauthbearer.token.endpoint.url": "https:///token"}, "OAUTHBEARER needs a token_url"),
+        ({**ENDPOINT, "sasl.oauthbearer.token.endpoint.url": "file:///token"}, "client_id is for a token_url of https"),
+        ({**ENDPOINT, "sasl.oauthbearer.client.secret": ""}, "wants a client_id and a client_secret"),
+        ({**SCRAM, "sasl.oauthbearer.client.id": "a"}, "client_id is for the mechanism OAUTHBEARER"),
+        ({**SCRAM, "https.ca.location": "a"}, "https_ca_location is for the mechanism OAUTHBEARER"),
     ],
 )
 def test_what_does_not_go_together_is_said(config: dict[str, str], why: str) -> None:
@@ -222,3 +239,9 @@ def test_a_token_is_read_from_its_file_at_each_login(tmp_path: Path) -> None:
         with pytest.raises(LoginRefused) as refused:
             login.hear(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, f"no: {text.strip()}"))
         assert str(refused.value) == "the token is not let in by OAUTHBEARER: no: ***"
+
+
+def test_the_secret_of_a_token_endpoint_is_shown_nowhere() -> None:
+    security = Security.from_config({**ENDPOINT, "sasl.oauthbearer.scope": "orders", "https.ca.location": "ca.pem"})
+    assert (security.client_id, security.client_secret, security.scope) == ("billing", "rabbit", "orders")
+    assert "rabbit" not in repr(security) + pretty_repr(security)

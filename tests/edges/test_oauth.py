@@ -112,6 +112,8 @@ def test_our_own_client_reads_its_token_from_a_file_at_each_login(daemon: Daemon
     assert comes_in(address, path)
     path.write_text(fresh(iss="https://evil.example"))
     assert not comes_in(address, path)
+    path.unlink()
+    assert not comes_in(address, path)
 
 
 def test_a_token_with_a_new_key_has_the_keys_read_again(daemon: Daemon, tmp_path: Path) -> None:
