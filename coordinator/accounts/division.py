@@ -36,6 +36,8 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import DescribeCluster, DescribeClusterReply, ErrorReply
 from protocol.messages.offsets import (
+    ListEndSamples,
+    ListEndSamplesReply,
     OffsetDelete,
     OffsetDeleteReply,
     OffsetFetch,
@@ -47,6 +49,8 @@ from protocol.messages.offsets import (
 from protocol.messages.topics import Metadata, MetadataReply
 from protocol.refusals import REFUSE, on_each_partition
 
+_ListReply = ListGroupsReply | ListAuditReply | ListRefusalsReply | ListEndSamplesReply
+"""Lists whose lines are about a group each."""
 _DESCRIBE: Final = AclOperation.DESCRIBE
 _EACH_OF_CLUSTER: Final = tuple(Permission(CLUSTER, "", operation) for operation in CLUSTER_OPERATIONS)
 
@@ -59,7 +63,7 @@ def permissions_for(message: Message) -> Iterator[Permission]:
     if access.parts is not None:
         for part in getattr(message, access.parts.request_field) or ():
             yield access.parts.permission(message, part)
-    if isinstance(message, ListGroups | ListAudit | ListRefusals):
+    if isinstance(message, ListGroups | ListAudit | ListRefusals | ListEndSamples):
         yield LIST_ALL
     elif isinstance(message, OffsetFetch):
         yield from (describe_topic(topic) for group in message.groups for topic in group.topics or ())
@@ -70,7 +74,7 @@ def permissions_for(message: Message) -> Iterator[Permission]:
 
 def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> Iterator[Permission]:
     """Yield the permissions that decide which part of the reply the client gets."""
-    if isinstance(reply, ListGroupsReply | ListAuditReply | ListRefusalsReply):
+    if isinstance(reply, _ListReply):
         if code_of(LIST_ALL):
             yield from (Permission(GROUP, line.group_id, _DESCRIBE) for line in _lines_of(reply))
     elif isinstance(reply, OffsetFetchReply) and isinstance(message, OffsetFetch):
@@ -86,10 +90,16 @@ def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> 
         yield from (Permission(TOPIC, topic, _DESCRIBE) for group in reply.groups for topic in topics_of(group))
 
 
-def _lines_of(reply: ListGroupsReply | ListAuditReply | ListRefusalsReply) -> tuple[Any, ...]:
-    if isinstance(reply, ListGroupsReply):
-        return reply.groups
-    return reply.notes if isinstance(reply, ListAuditReply) else reply.refusals
+def _lines_of(reply: _ListReply) -> tuple[Any, ...]:
+    match reply:
+        case ListGroupsReply():
+            return reply.groups
+        case ListAuditReply():
+            return reply.notes
+        case ListRefusalsReply():
+            return reply.refusals
+        case ListEndSamplesReply():
+            return reply.samples
 
 
 def _permissions_for_metadata(message: Metadata, reply: MetadataReply) -> Iterator[Permission]:

@@ -76,6 +76,7 @@ from protocol.messages.groups import (
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
 from protocol.messages.offsets import (
     DescribeExpiry,
+    ListEndSamples,
     ListGroupOffsets,
     ListOffsets,
     OffsetCommit,
@@ -227,6 +228,7 @@ ACCESS: Final[dict[type[Message], Access]] = {
     ListGroupOffsets: Access("DESCRIBE on each group, and on each topic; others are left out"),
     ListAudit: Access(_LISTS, finish=finish_list("notes")),
     ListRefusals: Access(_LISTS, finish=finish_list("refusals")),
+    ListEndSamples: Access(_LISTS, finish=finish_list("samples")),
     DescribeConfigs: Access(
         "DESCRIBE_CONFIGS on each group or topic; on the cluster for brokers",
         parts=PartFields("resources", "results", _on_config(AclOperation.DESCRIBE_CONFIGS)),

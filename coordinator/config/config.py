@@ -151,6 +151,10 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         int, whole("How long the offsets of a group without members are kept (docs/spec/group-protocol.md#4.4).", 1)
     ] = 10_080
     offsets_retention_check_interval_ms: Annotated[int, whole("How often expired offsets are looked for.", 1)] = 600_000
+    ends_sample_interval_ms: Annotated[
+        int,
+        whole("How often committed offsets and the ends of their logs are sampled, for the history of lag; 0: never."),
+    ] = 60_000
 
     # Embedded topics.
     num_partitions: Annotated[

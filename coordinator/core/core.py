@@ -32,6 +32,7 @@ from coordinator.runtime.refusals import RefusedRequests
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import SlicedRequests
 from coordinator.tasks.balancing import BalancingPass
+from coordinator.tasks.end_sampling import EndSampling
 from coordinator.tasks.expiration import Expiry
 from coordinator.tasks.retention import Retention
 from coordinator.tasks.scheduled_task import ScheduledTask
@@ -150,6 +151,7 @@ class Core:
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
+    end_sampling: EndSampling
     cleaner: Cleaner
     own_logs: tuple[PartitionLog, ...]
     """Compacted lists of the node: of topics, of groups' settings, of accounts."""
@@ -245,6 +247,10 @@ class Core:
         """Return the dialect of the connection; requests from inside the process get native addresses."""
         known = self.connections.get(connection)
         return "native" if known is None else known.dialect
+
+    def own_shards(self) -> list[Shard]:
+        """Return the shards that this node serves."""
+        return [shard for shard in self.shards if self.placement.is_mine(shard.index)]
 
     def count_groups(self) -> int:
         """Number of groups of all shards."""

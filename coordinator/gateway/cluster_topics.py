@@ -12,7 +12,7 @@ from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.deleted_topics import DeletedTopics
-from coordinator.gateway.log_ends import Ends
+from coordinator.gateway.offsets.log_ends import Ends
 from coordinator.groups.consumer.topics import TopicOfGroup
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -37,6 +37,7 @@ from coordinator.gateway.migration_lookup import (
 from coordinator.gateway.native import FORWARDED_APIS, forwarded_reply, is_local, unavailable
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
+from coordinator.gateway.offsets.lookups import OffsetLookups
 from coordinator.gateway.proxied_connections import ProxiedConnections
 from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import refuse_without_topics
@@ -54,6 +55,7 @@ from coordinator.node.dialects import make_dialects
 from coordinator.node.effects import LogError
 from coordinator.node.events import Opened
 from coordinator.node.node import Node
+from coordinator.tasks import end_sampling
 from partition_log.store.log_store import LogStore
 from protocol.messages import Message
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
@@ -103,13 +105,14 @@ class Gateway:
         self._effects = node.effects
         core.placement = GatewayPlacement(core.placement, self.brokers)
         core.topics = self.topics
-        self._topic_handlers: dict[type[Message], Handler] = {
-            **topic_handlers(self.topics),
-            ListOffsets: self._list_offsets,
-        }
         self._offset_cleanup = OffsetCleanup()
         self._commit_order = CommitOrder()
         self.upstream_requests = UpstreamRequests(config.upstream_ask_timeout_ms, self._effects.append)
+        lookups = OffsetLookups(core, self.topics, self.upstream_requests, self._request_upstream)
+        self._topic_handlers: dict[type[Message], Handler] = {
+            **topic_handlers(self.topics),
+            ListOffsets: lookups.list_offsets,
+        }
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing_topics = False
         self._refreshed_ms = started.monotonic_ms - _CHECK_EVERY_MS
@@ -140,6 +143,7 @@ class Gateway:
             UpstreamReply: self._on_upstream_reply,
         }
         node.tasks |= {_UPSTREAM_TASK: self._check_upstream, _CLEANUP_TASK: self._clean_up_offsets}
+        node.tasks[end_sampling.TASK] = lookups.sample_ends
         node.completions[UpstreamRequestDone] = self._on_request_done
         core.schedule(_UPSTREAM_TASK, started.monotonic_ms + _CHECK_EVERY_MS)
         if shards is not None:
@@ -310,18 +314,6 @@ class Gateway:
     def _serve(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         self._topic_handlers[type(message)](self.core, ref, message, moment)
 
-    def _list_offsets(self, core: object, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
-        """Answer from the partitions' leaders; from memory if that is recent enough or no leader can be asked."""
-        ends, now_ms = self.topics.ends, moment.monotonic_ms
-        if self.brokers.is_reachable and not self.upstream_requests.is_full:
-            requests, joined = ends.to_ask(
-                message, self.topics.leader_of, self.upstream_requests.pending_request, now_ms
-            )
-            if requests or joined:
-                ends.asked(self._request_upstream(requests, ref, message, moment, self._on_offsets_received, joined))
-                return
-        self.core.outbox.send(ref, ends.reply(message, None, now_ms, self.topics.partition_count))
-
     def _request_upstream(
         self,
         requests: tuple[tuple[Message, int | None], ...],
@@ -359,13 +351,6 @@ class Gateway:
     def _on_forwarded_reply(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         assert delayed.ref is not None
         self.core.outbox.send(delayed.ref, forwarded_reply(self.topics, *delayed.single_exchange, moment.monotonic_ms))
-
-    def _on_offsets_received(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        assert delayed.ref is not None
-        assert isinstance(delayed.message, ListOffsets)
-        ends, now_ms = self.topics.ends, moment.monotonic_ms
-        ends.silent(delayed, now_ms)
-        self.core.outbox.send(delayed.ref, ends.reply(delayed.message, delayed, now_ms, self.topics.partition_count))
 
     def _on_request_done(self, event: UpstreamRequestDone, moment: Moment) -> None:
         delayed = self.upstream_requests.on_done(event)

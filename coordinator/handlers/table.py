@@ -50,6 +50,7 @@ from coordinator.handlers import (
     leave_group,
     leave_member,
     list_audit,
+    list_end_samples,
     list_group_offsets,
     list_groups,
     list_notes,
@@ -128,6 +129,7 @@ from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinato
 from protocol.messages.offsets import (
     DescribeExpiry,
     EndTransaction,
+    ListEndSamples,
     ListGroupOffsets,
     ListOffsets,
     OffsetCommit,
@@ -214,6 +216,7 @@ APIS: tuple[Api, ...] = (
     Api(ReportMember, to_group(ReportMemberReply), cost.REPORT_MEMBER, report_member.report_member, Path.READ_ONLY),
     Api(DrainMembers, to_group(DrainMembersReply), cost.DRAIN_MEMBERS, report_member.drain_members, Path.READ_ONLY),
     Api(ListGroupOffsets, None, cost.LIST_GROUP_OFFSETS, list_group_offsets.list_group_offsets, Path.SLICED),
+    Api(ListEndSamples, None, cost.ONE, list_end_samples.list_end_samples, Path.SLICED),
     Api(ListRefusals, None, cost.LIST_REFUSALS, list_refusals.list_refusals, Path.READ_ONLY),
     Api(OffsetCommit, None, cost.OFFSET_COMMIT, offset_commit.offset_commit, Path.APPEND_ONLY),
     Api(OffsetFetch, None, cost.OFFSET_FETCH, offset_fetch.offset_fetch, Path.READ_ONLY),

@@ -30,6 +30,8 @@ from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from coordinator.runtime.shard_log import LocalLog
 from coordinator.runtime.slices import SlicedRequests
 from coordinator.runtime.topic_image import EmbeddedTopicImage
+from coordinator.tasks.end_sampling import ENDS_LOG, EndSampling
+from coordinator.tasks.end_sampling import POLICY as ENDS_POLICY
 from coordinator.tasks.expiration import Expiry
 from coordinator.tasks.retention import Retention
 from coordinator.topics.embedded import EmbeddedTopics, TopicIdSource
@@ -159,6 +161,9 @@ def make_core(
         producer_ids=ids,
         group_configs=group_configs,
         loads=Loadings([shard for shard in shards if shard.state is ShardState.LOADING], started),
+        end_sampling=EndSampling(
+            LocalLog(store, store.log(ENDS_LOG, ENDS_POLICY), is_deferred=True), config.ends_sample_interval_ms
+        ),
         retention=Retention(config.log_retention_check_interval_ms),
         cleaner=Cleaner(
             store,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from coordinator.clock import Moment
 from coordinator.core.core import Core
 from coordinator.handlers import client_balanced, produce
-from coordinator.tasks import balancing, cleaning, expiration, retention, topic_deletion
+from coordinator.tasks import balancing, cleaning, end_sampling, expiration, retention, topic_deletion
 
 _LOOK_AT_TOPICS_MS = 60_000
 """Interval of refreshing client-balanced groups' partitions: changes of a log's state are not notified
@@ -21,8 +21,13 @@ def _retain(core: Core, moment: Moment) -> int | None:
 
 
 def _expire(core: Core, moment: Moment) -> int | None:
-    mine = [shard for shard in core.shards if core.placement.is_mine(shard.index)]
-    return core.expiry.run(mine, core.store, moment)
+    return core.expiry.run(core.own_shards(), core.store, moment)
+
+
+def _sample_ends(core: Core, moment: Moment) -> int:
+    sampling = core.end_sampling
+    question = sampling.next_question(core.own_shards(), moment)
+    return sampling.answer(core.embedded.list_offsets(question)[0], moment)
 
 
 def _produce(core: Core, moment: Moment) -> None:
@@ -47,6 +52,7 @@ TASKS: Mapping[str, Callable[[Core, Moment], int | None]] = {
     topic_deletion.TASK: _delete,
     retention.TASK: _retain,
     expiration.TASK: _expire,
+    end_sampling.TASK: _sample_ends,
     cleaning.TASK: _clean,
     produce.TASK: _produce,
     client_balanced.TASK: _look_at_topics,
@@ -72,3 +78,5 @@ def begin(core: Core, moment: Moment) -> None:
     core.schedule(client_balanced.TASK, now_ms + _LOOK_AT_TOPICS_MS)
     core.schedule(balancing.TASK, now_ms + config.server_balance_interval_ms)
     core.schedule(expiration.TASK, core.expiry.wait(moment))
+    if config.ends_sample_interval_ms:
+        core.schedule(end_sampling.TASK, now_ms + config.ends_sample_interval_ms)

@@ -30,6 +30,7 @@ from coordinator.records.records import (
 )
 from coordinator.runtime.group_configs import CONFIGS_LOG
 from coordinator.runtime.journal import decode_note
+from coordinator.tasks.end_sampling import ENDS_LOG, decode_sample
 from coordinator.topics.records import TOPICS_LOG, TopicsCorrupt, decode_topic
 from partition_log.inspection.batch_scan import ScannedBatch
 from partition_log.inspection.inspector import FramedBatch
@@ -225,6 +226,11 @@ def _note(record: Record) -> Entry:
     return {"type": "note", "group": told.pop("group_id"), **told}
 
 
+def _sample(record: Record) -> Entry:
+    told = msgspec.to_builtins(decode_sample(record.value or b""))
+    return {"type": "end_sample", "group": told.pop("group_id"), **told}
+
+
 def _topic(record: Record) -> Entry:
     name, topic = decode_topic(record.key, record.value)
     if topic is None:
@@ -264,6 +270,7 @@ def _plain(record: Record) -> Entry:
 
 _TELLERS: Mapping[str, Callable[[Record], Entry]] = {
     NOTES_LOG: _note,
+    ENDS_LOG: _sample,
     TOPICS_LOG: _topic,
     CONFIGS_LOG: _config,
     ACCOUNTS_LOG: _account,

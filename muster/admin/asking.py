@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
+from membership.events import NodeAddress
 from membership.topic_partition import TopicPartition
 from muster.admin.describing import ask_description
 from muster.blocking.cluster import ClusterClient, expect
@@ -20,7 +21,10 @@ from protocol.messages.groups import (
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
+    EndSample,
     ExpiringOffset,
+    ListEndSamples,
+    ListEndSamplesReply,
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchPartitionReply,
@@ -152,3 +156,16 @@ def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[Liste
     if not notes:
         describe_group(cluster, group_id)
     return list(notes)
+
+
+def end_samples(cluster: ClusterClient, node: NodeAddress | None, since_ms: int) -> Iterator[EndSample]:
+    """Yield the samples that a node has written since a wall time. Raises Refused."""
+    position = -1
+    while True:
+        reply = expect(ListEndSamplesReply, cluster.ask(ListEndSamples(position, since_ms), node=node))
+        if reply.error_code:
+            raise Refused(reply.error_code, f"the samples of log ends: {reply.error_code.name}")
+        yield from reply.samples
+        if not reply.has_more:
+            return
+        position = reply.position

@@ -72,6 +72,33 @@ class ListGroupOffsetsReply(Message):
     groups: tuple[GroupOffsets, ...] = ()
 
 
+class EndSample(Message):
+    """Committed offsets of a group in a topic at a wall time, and the ends of the logs, both by partition."""
+
+    wall_ms: int
+    group_id: str
+    topic: str
+    offsets: dict[int, int]
+    ends: dict[int, int]
+
+
+class ListEndSamples(Message):
+    """Ask for a page of the samples that the node has written: from a position on, or from a wall time if the position
+    is -1."""
+
+    position: Int64 = -1
+    since_ms: Int64 = 0
+
+
+class ListEndSamplesReply(Message):
+    """Samples by time. `has_more`: ask again from `position` on."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    samples: tuple[EndSample, ...] = ()
+    position: int = -1
+    has_more: bool = False
+
+
 class OffsetFetchTopic(Message):
     name: Text
     partition_indexes: tuple[Int32, ...]

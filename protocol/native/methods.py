@@ -205,6 +205,7 @@ METHODS: Final = {
         _method(groups.ListAudit, groups.ListAuditReply),
         _method(groups.ListRefusals, groups.ListRefusalsReply),
         _method(offsets.ListGroupOffsets, offsets.ListGroupOffsetsReply),
+        _method(offsets.ListEndSamples, offsets.ListEndSamplesReply),
         _method(offsets.DescribeExpiry, offsets.DescribeExpiryReply),
     )
 }

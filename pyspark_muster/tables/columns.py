@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-TableName = Literal["commits", "groups", "notes"]
+TableName = Literal["commits", "ends", "groups", "notes"]
 
 _PARTITIONS = "array<struct<topic:string,partition:int>>"
 _MEMBER = (
@@ -28,6 +28,15 @@ COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "log_end": "bigint",
         "lag": "bigint",
         "read_at": "timestamp",
+    },
+    "ends": {
+        "time": "timestamp",
+        "group": "string",
+        "topic": "string",
+        "partition": "int",
+        "offset": "bigint",
+        "log_end": "bigint",
+        "lag": "bigint",
     },
     "groups": {
         "group": "string",

@@ -18,6 +18,8 @@ from pyspark_muster.tables.columns import TableName
 TABLES: tuple[TableName, ...] = get_args(TableName)
 _NAMES = ("table", "bootstrap", "groups", "startingTimestamp", "clientId")
 _IN_LOWER = {name.lower(): name for name in _NAMES}
+_OF_TIME = ("ends", "notes")
+"""Tables with a history, which musterd alone keeps."""
 _OF_RECORDS = {
     *(name.replace("_", "") for name in Options.__struct_fields__),
     *("assign", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
@@ -27,7 +29,7 @@ _OF_RECORDS = {
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """Options of a table. `groups` empty: all. `since_ms`: notes of this time and later ones."""
+    """Options of a table. `groups` empty: all. `since_ms`: rows of this time and later ones."""
 
     table: TableName
     bootstrap: str
@@ -52,7 +54,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
         values["table"] = _table(table)
         for name in said.keys() - set(_NAMES):
             raise OptionError(_unknown(name, table))
-        if "startingTimestamp" in said and table.lower() != "notes":
+        if "startingTimestamp" in said and table.lower() not in _OF_TIME:
             raise OptionError(_meaningless("startingTimestamp", table))
         since = said.get("startingTimestamp", "0")
         if not (since.isascii() and since.isdigit()):
@@ -76,15 +78,15 @@ class TableOptions(Struct, frozen=True, kw_only=True):
         return where.dialect is ClientDialect.NATIVE
 
     def check(self) -> None:
-        """Check the address, and that notes are asked for where there are some. Raises `OptionError`."""
+        """Check the address, and that a history is asked for where there is one. Raises `OptionError`."""
         try:
             is_native = self.is_native
         except ValueError as error:
             raise OptionError(f"the option 'bootstrap' is {self.bootstrap!r}: {error}") from None
-        if self.table == "notes" and not is_native:
+        if self.table in _OF_TIME and not is_native:
             raise OptionError(
-                f"the option 'table' is 'notes', and 'bootstrap' is {self.bootstrap!r}: Kafka's protocol has no notes, "
-                "name the native listener of a musterd"
+                f"the option 'table' is {self.table!r}, and 'bootstrap' is {self.bootstrap!r}: Kafka's protocol has no "
+                f"{self.table}, name the native listener of a musterd"
             )
 
     def connect(self) -> ClusterClient:

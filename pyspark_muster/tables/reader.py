@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from muster.admin.nodes import list_groups
+from muster.admin.nodes import Node, list_groups, nodes_with_groups
 from muster.errors import CannotConnect
 from protocol.messages.groups import ListedGroup
 from pyspark_muster.errors import NoSuchGroup
 from pyspark_muster.tables.options import TableOptions
-from pyspark_muster.tables.rows import UNLISTED, commit_rows, group_rows, note_rows
+from pyspark_muster.tables.rows import UNLISTED, commit_rows, end_rows, group_rows, note_rows
 
 GROUPS_A_TASK: Final = 250
 
@@ -24,6 +24,15 @@ class TablePartition(InputPartition):
         self.options = options
         self.groups = tuple(groups)
         self.read_at_ms = read_at_ms
+
+
+class EndsPartition(InputPartition):
+    """Samples that a node has written."""
+
+    def __init__(self, options: TableOptions, node: Node) -> None:
+        super().__init__(f"{options.table} of {node or 'the node'}")
+        self.options = options
+        self.node = node
 
 
 def _refuse_a_part(sentence: str) -> None:
@@ -41,9 +50,15 @@ class TableReader(DataSourceReader):
         """Return the tasks. Raises `NoSuchGroup`, the client's errors."""
         with self._options.connect() as cluster:
             listed = list_groups(cluster, _refuse_a_part)
-        return plan_tasks(self._options, listed, int(time.time() * 1_000))
+            nodes = nodes_with_groups(cluster) if self._options.table == "ends" else []
+        tasks = plan_tasks(self._options, listed, int(time.time() * 1_000))
+        return [EndsPartition(self._options, node) for node in nodes] or tasks
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        if isinstance(partition, EndsPartition):
+            options = partition.options
+            with options.connect() as cluster:
+                yield from end_rows(cluster, partition.node, options.groups, options.since_ms)
         if not isinstance(partition, TablePartition):
             return  # Spark's own, in place of no partition at all
         options, groups = partition.options, partition.groups

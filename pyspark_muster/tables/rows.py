@@ -1,12 +1,21 @@
 """Rows of the tables, asked of the coordinators of groups."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from diagnosis.assignments import assigned_partitions, subscribed_topics
+from membership.events import NodeAddress
 from muster import ErrorCode, Refused, TopicPartition
-from muster.admin.asking import NotThere, describe_expiry, describe_group, fetch_commits, list_notes, list_topics
+from muster.admin.asking import (
+    NotThere,
+    describe_expiry,
+    describe_group,
+    end_samples,
+    fetch_commits,
+    list_notes,
+    list_topics,
+)
 from muster.admin.ends import KnownEnd, ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup, ListedNote
@@ -75,6 +84,27 @@ def _logs(cluster: ClusterClient, wanted: set[TopicPartition]) -> tuple[set[Topi
             if refused.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not tries_left:
                 raise
     raise AssertionError("the last try returns or raises")
+
+
+def end_rows(cluster: ClusterClient, node: NodeAddress | None, groups: Collection[str], since_ms: int) -> Iterator[Row]:
+    """Yield the samples that a node has written since a wall time; of these groups, of all if there are none. Raises
+    the client's errors.
+    """
+    for sample in end_samples(cluster, node, since_ms):
+        if groups and sample.group_id not in groups:
+            continue
+        for partition, offset in sample.offsets.items():
+            end = sample.ends[partition]
+            values = {
+                "time": _time(sample.wall_ms),
+                "group": sample.group_id,
+                "topic": sample.topic,
+                "partition": partition,
+                "offset": offset,
+                "log_end": end,
+                "lag": max(0, end - offset),
+            }
+            yield row("ends", values)
 
 
 def group_rows(cluster: ClusterClient, groups: Iterable[ListedGroup], read_at_ms: int) -> Iterator[Row]:

@@ -101,7 +101,10 @@ from protocol.messages.node import (
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
+    EndSample,
     ExpiringOffset,
+    ListEndSamples,
+    ListEndSamplesReply,
     ListOffsets,
     ListOffsetsPartitionReply,
     ListOffsetsReply,
@@ -222,6 +225,7 @@ class FakeNode:
         self.stays = False
         """True if members that are to drain stay."""
         self.audited: tuple[AuditedNote, ...] = ()
+        self.end_samples: list[EndSample] = []
         self.gauges: dict[str, int] = {}
         self.server_driven: dict[str, DescribedConsumerGroup] = {}
         self.upstream_problem = ""
@@ -431,6 +435,11 @@ class FakeNode:
             self.groups[message.group_id] = replace(group, members=staying)
         codes = {one: ErrorCode.NONE if one in able else ErrorCode.UNSUPPORTED_VERSION for one in message.member_ids}
         return DrainMembersReply(members=tuple(DrainedMember(one, code) for one, code in codes.items()))
+
+    def ListEndSamples(self, message: ListEndSamples) -> Message:  # noqa: N802
+        start = max(message.position, 0)
+        page = tuple(one for one in self.end_samples[start : start + 2] if one.wall_ms >= message.since_ms)
+        return ListEndSamplesReply(samples=page, position=start + 2, has_more=start + 2 < len(self.end_samples))
 
     def ListAudit(self, message: ListAudit) -> Message:  # noqa: N802
         return ListAuditReply(notes=self.audited)

@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder: Path = tmp_path_factory.mktemp("tables") / "data"
-    with running(folder, "group.initial.rebalance.delay.ms=0", with_kafka=True) as daemon:
+    with running(
+        folder, "group.initial.rebalance.delay.ms=0", "ends.sample.interval.ms=200", with_kafka=True
+    ) as daemon:
         create(daemon, "flights", 2)
         yield daemon
 
@@ -74,6 +76,15 @@ def test_commits_groups_and_notes_are_rows(spark: SparkSession, daemon: Daemon) 
     assert notes[1].awaited_client == "app"
     later = str(int(notes[-1].time.timestamp() * 1000) + 1)
     assert table(spark, daemon.bootstrap, "notes", startingTimestamp=later, groups="stays").collect() == []
+
+
+@pytest.mark.usefixtures("read_and_left")
+def test_samples_of_log_ends_are_rows(spark: SparkSession, daemon: Daemon) -> None:
+    ends = table(spark, daemon.bootstrap, "ends", groups="left").where("partition = 0").orderBy("time")
+    assert within(60, ends.count)
+    last = ends.collect()[-1]
+    assert (last.topic, last.offset, last.log_end, last.lag) == ("flights", 7, 10, 3)
+    assert isinstance(last.time, datetime)
 
 
 @pytest.mark.usefixtures("read_and_left")

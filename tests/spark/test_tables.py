@@ -1,4 +1,4 @@
-"""Tables `commits`, `groups` and `notes`: options, tasks, rows; a node made of dictionaries."""
+"""Tables `commits`, `ends`, `groups` and `notes`: options, tasks, rows; a node made of dictionaries."""
 
 import pickle
 import re
@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from muster.blocking import cluster
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListedGroup, ListedNote, OffsetChange, Origin, PreviousHolder, SlowestMember
-from protocol.messages.offsets import ExpiringOffset
+from protocol.messages.offsets import EndSample, ExpiringOffset
 from protocol.record_batch import encode_batch
 from pyspark_muster.errors import NoSuchGroup, OptionError
 from pyspark_muster.source import DefaultSource
@@ -54,7 +54,7 @@ def rows(table: TableName, **given: str) -> list[dict[str, Any]]:
     [
         (
             {"table": "commit"},
-            "'table' is 'commit': it must be 'commits' or 'groups' or 'notes'; did you mean 'commits'",
+            "'table' is 'commit': it must be 'commits' or 'ends' or 'groups' or 'notes'; did you mean 'commits'",
         ),
         ({"table": ""}, "'table' is '': it must be"),
         ({"group": "g"}, "'group' means nothing with the table 'commits': it joins no group; 'groups' chooses some"),
@@ -233,3 +233,23 @@ def test_notes_have_what_happened_in_fields(node: FakeNode) -> None:
     assert (reset["act"], reset["member"]) == ("reset", None)
     assert reset["changes"] == [{"topic": "t", "partition": 1, "previous_offset": None, "offset": 7}]
     assert [row["number"] for row in rows("notes", startingTimestamp=str(AT_MS + 1))] == [5, 6]
+
+
+def test_the_samples_of_all_pages_are_rows(node: FakeNode) -> None:
+    node.end_samples = [
+        EndSample(AT_MS + number, "orders" if number % 2 else "late", "flights", {0: 5, 1: 9}, {0: 7 + number, 1: 8})
+        for number in range(5)
+    ]
+    found = rows("ends")
+    assert [row["log_end"] for row in found if row["partition"] == 0] == [7, 8, 9, 10, 11]
+    assert found[1] == {
+        "time": at(AT_MS),
+        "group": "late",
+        "topic": "flights",
+        "partition": 1,
+        "offset": 9,
+        "log_end": 8,
+        "lag": 0,
+    }
+    assert {row["time"] for row in rows("ends", groups="orders")} == {at(AT_MS + 1), at(AT_MS + 3)}
+    assert {row["time"] for row in rows("ends", startingTimestamp=str(AT_MS + 3))} == {at(AT_MS + 3), at(AT_MS + 4)}

@@ -311,7 +311,8 @@ def test_the_cluster_is_described_to_those_who_ask_for_brokers() -> None:
 def test_both_dialects_offer_what_is_served() -> None:
     assert sorted(make_dialects(Config())) == ["kafka", "native"]
     assert delete_topics.__doc__ is not None
-    assert sorted(TASKS) == ["balanced", "balancing", "compaction", "deletions", "expiry", "produce", "retention"]
+    own = ["balanced", "balancing", "compaction", "deletions", "end sampling", "expiry", "produce", "retention"]
+    assert sorted(TASKS) == own
 
 
 # --- retention ---

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.gateway.effects import UpstreamRequest
-from coordinator.gateway.log_ends import SILENT_FOR_MS, Ends
+from coordinator.gateway.offsets.log_ends import SILENT_FOR_MS, Ends
 from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, PendingRequest, UpstreamRequests
 from coordinator.node.events import Call as AskedInside
 from protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.config.config import Config
 from coordinator.gateway.effects import UpstreamRequest
-from coordinator.gateway.log_ends import Ends
+from coordinator.gateway.offsets.log_ends import Ends
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.groups import JoinGroupReply

@@ -1,0 +1,136 @@
+"""Samples of committed offsets and of the ends of their logs, from which lag has a history.
+
+A pass from time to time reads the offsets of the groups served here, a slice at a time, and appends them with the ends
+of their partitions to a log of the node's own. What stands still is written once an hour.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from coordinator.clock import Moment
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.shard import Shard, ShardState
+from coordinator.runtime.shard_log import LocalLog
+from partition_log.cleanup_policy import MIB, Retain
+from partition_log.errors import AppendError
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import (
+    EndSample,
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+)
+from protocol.record_batch import encode_batch
+
+TASK: Final = "end sampling"
+ENDS_LOG: Final = "__muster_ends-0"
+_HOUR_MS: Final = 3_600_000
+POLICY: Final = Retain(
+    retention_ms=7 * 24 * _HOUR_MS, retention_bytes=1_024 * MIB, segment_bytes=32 * MIB, segment_ms=6 * _HOUR_MS
+)
+"""Retention of the log: seven days, and never more than fits on a small disk."""
+_NEXT_SLICE_MS: Final = 10
+_WORK_A_SLICE: Final = 2_000
+"""Partitions read in a slice; a group with a topic counts as some."""
+_WORK_A_TOPIC: Final = 10
+_MAX_AGE_MS, _STALE_MS = 1_000, 10_000
+"""Ages of a cluster's ends: up to the first its leaders are not asked again, from the second on there is no sample."""
+encode_sample: Final = msgspec.msgpack.Encoder().encode
+decode_sample: Final = msgspec.msgpack.Decoder(EndSample).decode
+"""Raises msgspec.DecodeError."""
+_Positions = tuple[str, str, dict[int, int]]
+"""A group, a topic, and some of the offsets committed by partition."""
+
+
+class EndSampling:
+    """State of the pass. `interval_ms` 0: there is none, and old samples can still be read."""
+
+    def __init__(self, log: LocalLog, interval_ms: int) -> None:
+        self.log = log
+        self.interval_ms = interval_ms
+        self.refused = 0
+        """Slices that the disk had no room for."""
+        self._started = Moment(0, 0)
+        self._unread: Iterator[_Positions] | None = None
+        self._asked: list[_Positions] = []
+        self._whole_ms = -_HOUR_MS
+        self._written: dict[tuple[str, str, int], int] = {}
+        """Hashes of what the pass before wrote, or left out, by group, topic and first partition."""
+        self._seen: dict[tuple[str, str, int], int] = {}
+
+    def next_question(self, shards: Collection[Shard], moment: Moment) -> ListOffsets:
+        """Begin the next slice: return the question for the ends of its partitions."""
+        if self._unread is None:
+            self._begin_pass(moment)
+        unread = self._unread = self._unread or _positions(shards)
+        self._asked = []
+        work = 0
+        while work < _WORK_A_SLICE and self._unread is not None:
+            if (one := next(unread, None)) is None:
+                self._unread = None
+            else:
+                self._asked.append(one)
+                work += _WORK_A_TOPIC + len(one[2])
+        wanted: dict[str, dict[int, None]] = {}
+        for _group_id, topic, offsets in self._asked:
+            wanted.setdefault(topic, {}).update(dict.fromkeys(offsets))
+        return ListOffsets(
+            tuple(ListOffsetsTopic(topic, tuple(map(ListOffsetsPartition, parts))) for topic, parts in wanted.items()),
+            max_age_ms=_MAX_AGE_MS,
+        )
+
+    def answer(self, reply: ListOffsetsReply, moment: Moment) -> int:
+        """End the slice: append what has moved. Return the milliseconds to the next slice."""
+        ends = {
+            topic.name: {
+                part.partition_index: part.offset
+                for part in topic.partitions
+                if part.error_code is ErrorCode.NONE and part.age_ms < _STALE_MS
+            }
+            for topic in reply.topics
+        }
+        samples = []
+        for group_id, topic, offsets in self._asked:
+            known = ends.get(topic, {})
+            there = {index: offset for index, offset in offsets.items() if index in known}
+            if not there:
+                continue
+            sample = EndSample(self._started.wall_ms, group_id, topic, there, {index: known[index] for index in there})
+            if self._has_moved(sample):
+                samples.append((group_id.encode(), encode_sample(sample)))
+        if samples:
+            batch = encode_batch(samples, timestamp_ms=self._started.wall_ms)
+            self.refused += isinstance(self.log.append(batch, must_fit=False), AppendError)
+        if self._unread is not None:
+            return _NEXT_SLICE_MS
+        return max(_NEXT_SLICE_MS, self._started.monotonic_ms + self.interval_ms - moment.monotonic_ms)
+
+    def _begin_pass(self, moment: Moment) -> None:
+        self._started = moment
+        self._written, self._seen = self._seen, {}
+        if moment.monotonic_ms - self._whole_ms >= _HOUR_MS:
+            self._whole_ms = moment.monotonic_ms
+            self._written = {}
+
+    def _has_moved(self, sample: EndSample) -> bool:
+        key = sample.group_id, sample.topic, next(iter(sample.offsets))
+        now = self._seen[key] = hash((*sample.offsets.items(), *sample.ends.items()))
+        return self._written.get(key) != now
+
+
+def _positions(shards: Collection[Shard]) -> Iterator[_Positions]:
+    """Yield all committed offsets in pieces; groups change between two slices."""
+    for shard in shards:
+        for group_id in shard.offsets.groups() if shard.state is ShardState.ACTIVE else ():
+            for topic in list(shard.offsets.topics(group_id)):
+                for some in _pieces(shard.offsets.topics(group_id).get(topic, {})):
+                    yield group_id, topic, some
+
+
+def _pieces(partitions: Mapping[int, OffsetAndMetadata]) -> Iterator[dict[int, int]]:
+    every = list(partitions.items())
+    for start in range(0, len(every), _WORK_A_SLICE):
+        yield {index: kept.offset for index, kept in every[start : start + _WORK_A_SLICE]}

@@ -1,0 +1,210 @@
+"""Samples of log ends: what a node with groups writes, how it is read, and what a crash or a full disk leaves."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.records import AclRecord
+from coordinator.config.accounts import AuthorizerClass, Principals
+from coordinator.node.events import Call
+from coordinator.tasks.end_sampling import POLICY
+from protocol.messages import Message
+from protocol.messages.acls import AclOperation
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.messages.groups import DeleteGroups
+from protocol.messages.offsets import (
+    EndSample,
+    ListEndSamples,
+    ListEndSamplesReply,
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+)
+from protocol.record_batch import encode_batch
+from tests.node.desk import WALL_MS, Desk
+from tests.simulation.disk import SimDisk
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+
+
+class Office(Desk):
+    """A node with the topic orders of four partitions."""
+
+    def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
+        super().__init__(disk, **settings)
+        if self.node.core.topics.partition_count("orders") is None:
+            self.make_topic("orders", 4)
+        self._calls = 1_000
+
+    def answer(self, message: Message, principal: str = "") -> Any:
+        self._calls += 1
+        self.step(Call(self._calls, message, principal, "10.0.0.1"))
+        while self._calls not in self.replied:
+            self.wait(1)
+        return self.replied.pop(self._calls)
+
+    def produce(self, count: int, partition: int = 0) -> None:
+        batch = encode_batch([(None, b"record")] * count, timestamp_ms=WALL_MS)
+        self.answer(
+            Produce((ProduceTopic("orders", (ProducePartition(partition, batch),)),), acks=-1, timeout_ms=1_000)
+        )
+
+    def commit(self, group_id: str, *offsets: int, topic: str = "orders") -> None:
+        parts = tuple(OffsetCommitPartition(index, offset) for index, offset in enumerate(offsets))
+        self.answer(OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)))
+
+    def samples(self, since_ms: int = 0, principal: str = "") -> list[EndSample]:
+        reply = self.answer(ListEndSamples(since_ms=since_ms), principal)
+        found = list(reply.samples)
+        while reply.has_more:
+            reply = self.answer(ListEndSamples(reply.position, since_ms), principal)
+            found += reply.samples
+        return found
+
+    def lags(self, since_ms: int = 0) -> list[tuple[str, int]]:
+        """Groups with the sums of their lag, sample by sample."""
+        return [
+            (one.group_id, sum(one.ends[index] - offset for index, offset in one.offsets.items()))
+            for one in self.samples(since_ms)
+        ]
+
+
+def test_lag_has_a_history() -> None:
+    office = Office()
+    office.produce(10)
+    office.commit("g", 4, 0)
+    office.wait(MINUTE_MS)
+    office.produce(5)
+    office.wait(MINUTE_MS)
+    office.commit("g", 15)
+    office.wait(MINUTE_MS)
+    first, second, third = office.samples()
+    assert (first.group_id, first.topic, first.offsets, first.ends) == ("g", "orders", {0: 4, 1: 0}, {0: 10, 1: 0})
+    assert (second.offsets, second.ends) == ({0: 4, 1: 0}, {0: 15, 1: 0})
+    assert (third.offsets, third.ends) == ({0: 15, 1: 0}, {0: 15, 1: 0})
+    assert [later.wall_ms - one.wall_ms for one, later in ((first, second), (second, third))] == [MINUTE_MS] * 2
+
+
+def test_what_stands_still_is_written_once_an_hour() -> None:
+    office = Office()
+    office.commit("g", 0)
+    for _ in range(125):
+        office.wait(MINUTE_MS)
+    times = [one.wall_ms for one in office.samples()]
+    assert len(times) == 3
+    assert {later - one for one, later in itertools.pairwise(times)} == {HOUR_MS}
+
+
+def test_samples_since_a_time_are_read() -> None:
+    office = Office()
+    for count in (1, 2, 3):
+        office.commit("g", count)
+        office.produce(1)
+        office.wait(MINUTE_MS)
+    times = [one.wall_ms for one in office.samples()]
+    for at, time in enumerate(times):
+        assert [one.wall_ms for one in office.samples(time)] == times[at:]
+    assert office.samples(times[-1] + 1) == []
+
+
+def test_none_are_taken_at_interval_0_and_old_ones_are_read() -> None:
+    before = Office()
+    before.commit("g", 0)
+    before.wait(MINUTE_MS)
+    assert len(before.samples()) == 1
+    before.store.close()
+    office = Office(before.disk, ends_sample_interval_ms=0)
+    office.commit("g", 5)
+    office.wait(2 * HOUR_MS)
+    assert [one.offsets for one in office.samples()] == [{0: 0}]
+
+
+def test_a_deleted_group_and_a_topic_that_is_not_there_have_no_samples() -> None:
+    office = Office()
+    office.commit("g", 1)
+    office.commit("h", 1, topic="nowhere")
+    office.answer(DeleteGroups(("g",)))
+    office.wait(MINUTE_MS)
+    assert office.samples() == []
+
+
+def test_a_pass_over_many_offsets_takes_slices_and_misses_none() -> None:
+    office = Office()
+    office.make_topic("wide", 900)
+    for group in range(9):
+        office.commit(f"g{group}", *range(900), topic="wide")
+    office.wait(MINUTE_MS)
+    log = office.node.core.end_sampling.log.files
+    begun = log.next_offset
+    assert 0 < begun < 9
+    for _ in range(9):
+        office.wait(10)
+    found = office.samples()
+    assert {one.wall_ms for one in found} == {found[0].wall_ms}
+    assert {(one.group_id, len(one.offsets)) for one in found} == {(f"g{group}", 900) for group in range(9)}
+
+
+def test_pages_hold_each_sample_once() -> None:
+    office = Office()
+    office.make_topic("wide", 900)
+    for minute in range(60):
+        office.commit("g", *[minute] * 900, topic="wide")
+        office.wait(MINUTE_MS)
+    assert office.answer(ListEndSamples()).has_more
+    assert [one.offsets[899] for one in office.samples()] == list(range(60))
+
+
+def test_samples_outlive_a_crash_once_anything_was_flushed() -> None:
+    office = Office()
+    office.commit("g", 1)
+    office.wait(MINUTE_MS)
+    office.commit("other", 1)  # flushes
+    office.disk.crash()
+    after = Office(office.disk)
+    assert [one.group_id for one in after.samples()] == ["g"]
+    after.wait(2 * MINUTE_MS)
+    assert sorted(one.group_id for one in after.samples()) == ["g", "g", "other"]
+
+
+def test_a_full_disk_costs_samples_and_nothing_else() -> None:
+    office = Office()
+    office.commit("g", 1)
+    office.store._wal_append = lambda *_: 0
+    office.wait(MINUTE_MS)
+    assert office.node.core.end_sampling.refused == 1
+    assert office.samples() == []
+
+
+def test_old_samples_are_deleted() -> None:
+    office = Office()
+    office.commit("g", 0)
+    for _ in range(24 * 9):
+        office.wait(HOUR_MS)
+    oldest = office.samples()[0].wall_ms
+    now = WALL_MS + office.now_ms
+    assert POLICY.retention_ms <= now - oldest <= POLICY.retention_ms + POLICY.segment_ms + 2 * HOUR_MS
+
+
+@pytest.mark.parametrize(("principal", "groups"), [("User:root", ["g", "h"]), ("User:alice", ["g"]), ("User:bob", [])])
+def test_only_groups_that_the_caller_may_describe_are_told(principal: str, groups: list[str]) -> None:
+    office = Office(
+        authorizer_class_name=AuthorizerClass.STANDARD, super_users=Principals.parse("User:root;User:ANONYMOUS")
+    )
+    office.commit("g", 1)
+    office.commit("h", 1)
+    office.wait(MINUTE_MS)
+    acl = Acl(
+        AclResourceType.GROUP,
+        "g",
+        AclPatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermission.ALLOW,
+    )
+    assert not office.node.core.accounts.write([AclRecord(acl, is_there=True)], office._moment())
+    reply = office.answer(ListEndSamples(), principal)
+    assert isinstance(reply, ListEndSamplesReply)
+    assert sorted(one.group_id for one in reply.samples) == groups
