@@ -1,16 +1,13 @@
 """Cost of rebalances, and the clients that began them: from the table `notes`."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from pipelines.store import append_new, newest, stored
+from pipelines.store import collect_since
 
-OVERLAP: Final = timedelta(minutes=10)
-"""Time that a run reads again: clocks of nodes differ, and a note that repeats takes the time of its last."""
 KEY: Final = ("group", "number", "time")
 _EVENT: Final = ("group", "kind", "cause", "since")
 """Columns by which the versions of a note that repeats are one."""
@@ -18,13 +15,7 @@ _EVENT: Final = ("group", "kind", "cause", "since")
 
 def collect_notes(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
     """Append the notes since the last run to the Parquet in `folder`, and return all of them."""
-    before = stored(spark, folder)
-    since = None if before is None else newest(before, "time")
-    if since is not None:
-        options = options | {"startingTimestamp": str(max(0, int((since - OVERLAP).timestamp() * 1_000)))}
-    notes = spark.read.format("muster").options(**options).option("table", "notes").load()
-    append_new(notes, before, folder, KEY)
-    return spark.read.parquet(str(folder))
+    return collect_since(spark, options, "notes", folder, KEY)
 
 
 def rebalances(notes: DataFrame) -> DataFrame:

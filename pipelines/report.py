@@ -8,24 +8,32 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from pipelines.lag import collect_ends, lag_by_hour, service_levels, time_to_drain
 from pipelines.offsets import collect_commits, expiring, lags, latest, orphans, rewinds
 from pipelines.page import Plot, Section, cell, render
 from pipelines.rebalances import awaited, collect_notes, cost, rebalances
 
 WITHIN_DAYS = 7
+LATE_AFTER_S = 300
+"""Age of the oldest record that a group has not read from which the group is late."""
 
 
-def run(spark: SparkSession, options: dict[str, str], folder: Path, page: Path) -> None:
+def run(
+    spark: SparkSession, options: dict[str, str], folder: Path, page: Path, late_after_s: int = LATE_AFTER_S
+) -> None:
     """Collect what is new at the coordinator that `options` reach, compute the results anew, and write the page.
 
-    Below `folder` are Parquet tables: `notes` and `commits` grow, `rebalances`, `expiring`, `orphans` and `rewinds`
-    are results. Raises the errors of the source and of Spark.
+    Below `folder` are Parquet tables: `notes`, `commits` and `ends` grow, the others are results. Raises the errors of
+    the source and of Spark.
     """
     notes = collect_notes(spark, options, folder / "notes")
     commits = collect_commits(spark, options, folder / "commits")
+    ends = collect_ends(spark, options, folder / "ends")
     snapshot = latest(commits)
     computed = {
         "rebalances": rebalances(notes),
+        "lag_by_hour": lag_by_hour(ends, late_after_s),
+        "drain": time_to_drain(ends),
         "expiring": expiring(snapshot, WITHIN_DAYS),
         "orphans": orphans(snapshot),
         "rewinds": rewinds(commits),
@@ -34,20 +42,22 @@ def run(spark: SparkSession, options: dict[str, str], folder: Path, page: Path) 
     for name, result in computed.items():
         result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
         results[name] = spark.read.parquet(str(folder / name))
-    page.write_text(write_page(results, snapshot))
+    page.write_text(write_page(results, snapshot, late_after_s))
 
 
-def write_page(results: dict[str, DataFrame], snapshot: DataFrame) -> str:
+def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s: int) -> str:
     """Return the page of the results."""
     found = results["rebalances"].cache()
     by_hour = found.withColumn("hour", f.date_format("time", "yyyy-MM-dd HH:00"))
-    late = rows(lags(snapshot))
+    behind = rows(lags(snapshot))
+    levels = rows(service_levels(results["lag_by_hour"]))
     dear = rows(cost(found, "group"))
     goes, lost = rows(results["expiring"].orderBy("first_at", "group")), rows(results["orphans"].orderBy("group"))
     figures = {
         "rebalances": cell("", sum(row["rebalances"] for row in dear)),
         "members stood still": cell("standstill_ms", sum(row["standstill_ms"] for row in dear)),
-        "records behind": cell("", sum(row["lag"] for row in late)),
+        "records behind": cell("", sum(row["lag"] for row in behind)),
+        f"least time less than {late_after_s} s behind": f"{levels[0]['percent_in_time']:g} %" if levels else "-",
         f"offsets that go within {WITHIN_DAYS} days": cell("", sum(row["partitions"] for row in goes)),
         "orphans": cell("", sum(row["partitions"] for row in lost)),
     }
@@ -80,7 +90,27 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame) -> str:
             "Never.",
             Plot("hour", "standstill_ms"),
         ),
-        Section("Lag", "Records behind the end of the log.", late, "There are no commits.", Plot("group", "lag")),
+        Section("Lag", "Records behind the end of the log.", behind, "There are no commits.", Plot("group", "lag")),
+        Section(
+            "Time to drain",
+            "At the speeds of the last hour, in records; - if the group does not catch up.",
+            rows(results["drain"].orderBy(f.desc("lag"), "group")),
+            "There are no samples of log ends.",
+        ),
+        Section(
+            "Service levels",
+            f"A group is late while a record that it has not read has been there for {late_after_s} s or longer.",
+            levels,
+            "There are no samples of log ends over some time.",
+            Plot("group", "late_ms"),
+        ),
+        Section(
+            "Consumption and lag by hour",
+            "In records, the newest hour first, UTC.",
+            rows(results["lag_by_hour"].orderBy(f.desc("hour"), "group")),
+            "There are no samples of log ends over some time.",
+            Plot("hour", "mean_lag"),
+        ),
         Section(
             "Offsets that expire",
             f"Within {WITHIN_DAYS} days, unless their groups commit or get members.",

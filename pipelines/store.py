@@ -1,12 +1,29 @@
 """Parquet that grows: each run appends what is not there yet, so a run that is repeated adds nothing."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+OVERLAP: Final = timedelta(minutes=10)
+"""Time that a run reads again: clocks of nodes differ, and a note that repeats takes the time of its last."""
+
+
+def collect_since(
+    spark: SparkSession, options: dict[str, str], table: str, folder: Path, key: Sequence[str]
+) -> DataFrame:
+    """Append the rows of a table with a history since the last run to the Parquet in `folder`, and return all."""
+    before = stored(spark, folder)
+    since = None if before is None else newest(before, "time")
+    if since is not None:
+        options = options | {"startingTimestamp": str(max(0, int((since - OVERLAP).timestamp() * 1_000)))}
+    rows = spark.read.format("muster").options(**options).option("table", table).load()
+    append_new(rows, before, folder, key)
+    return spark.read.parquet(str(folder))
 
 
 def stored(spark: SparkSession, folder: Path) -> DataFrame | None:
