@@ -29,8 +29,18 @@ def run(
     notes = collect_notes(spark, options, folder / "notes")
     commits = collect_commits(spark, options, folder / "commits")
     ends = collect_ends(spark, options, folder / "ends")
+    computed = compute(notes, commits, ends, late_after_s)
+    results = {}
+    for name, result in computed.items():
+        result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
+        results[name] = spark.read.parquet(str(folder / name))
+    page.write_text(write_page(results, latest(commits), late_after_s))
+
+
+def compute(notes: DataFrame, commits: DataFrame, ends: DataFrame, late_after_s: int) -> dict[str, DataFrame]:
+    """Return the results by name, from what was collected."""
     snapshot = latest(commits)
-    computed = {
+    return {
         "rebalances": rebalances(notes),
         "lag_by_hour": lag_by_hour(ends, late_after_s),
         "drain": time_to_drain(ends),
@@ -38,11 +48,6 @@ def run(
         "orphans": orphans(snapshot),
         "rewinds": rewinds(commits),
     }
-    results = {}
-    for name, result in computed.items():
-        result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
-        results[name] = spark.read.parquet(str(folder / name))
-    page.write_text(write_page(results, snapshot, late_after_s))
 
 
 def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s: int) -> str:

@@ -40,6 +40,10 @@ GROUPS: Final[Mapping[str, Callable[[int], int]]] = {
 """Records that a group may read of each partition in a minute."""
 
 
+WORKERS: Final = ("worker-1", "worker-2", "worker-3")
+"""Clients that take turns in beginning a rebalance of each group, once an hour."""
+
+
 class Moment(NamedTuple):
     """A partition of a group at the end of a minute."""
 
@@ -97,3 +101,40 @@ def late_minutes(group: str, after: int) -> list[bool]:
                 arrived += 1
             late[minute] |= at.lag > 0 and minute - arrived >= after
     return late
+
+
+def rebalance_ms(hour: int) -> int:
+    """Return the duration of the rebalance of this hour."""
+    return 1_000 + 100 * hour
+
+
+def notes() -> list[dict[str, Any]]:
+    """Return the notes of the day: a worker is restarted seven minutes past each hour, and awaited half of the time."""
+    found: list[dict[str, Any]] = []
+    for group in GROUPS:
+        for hour in range(24):
+            worker, began = WORKERS[hour % len(WORKERS)], BEGIN + timedelta(hours=hour, minutes=7)
+            ended = began + timedelta(milliseconds=rebalance_ms(hour))
+            common = {"group": group, "times": 1, "generation": hour + 1, "members": len(WORKERS)}
+            begun = {"kind": "rebalance", "cause": "member joined", "client": worker, "host": "10.0.0.1"}
+            completed = {"kind": "completed", "cause": "rebalance completed", "duration_ms": rebalance_ms(hour)}
+            awaited = {"awaited_client": worker, "awaited_host": "10.0.0.1", "awaited_ms": rebalance_ms(hour) // 2}
+            found.append(common | begun | {"number": 2 * hour, "time": began, "since": began})
+            found.append(common | completed | awaited | {"number": 2 * hour + 1, "time": ended, "since": ended})
+    return found
+
+
+def commits() -> list[dict[str, Any]]:
+    """Return the offsets as they are at the end of the day. Those of the last group expire in two days; one more has
+    lost its partition."""
+    read_at = BEGIN + timedelta(minutes=MINUTES)
+    found: list[dict[str, Any]] = []
+    for group in GROUPS:
+        for partition, moments in enumerate(history(group)):
+            at = moments[-1]
+            place = {"group": group, "topic": "orders", "partition": partition, "read_at": read_at}
+            logs = {"offset": at.offset, "exists": True, "log_start": 0, "log_end": at.end, "lag": at.lag}
+            goes = {"expires_at": read_at + timedelta(days=2)} if group == "comes-back" else {}
+            found.append(place | logs | goes)
+    gone = {"group": "steady", "topic": "gone", "partition": 0, "offset": 1, "exists": False, "read_at": read_at}
+    return [*found, gone]
