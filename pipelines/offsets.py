@@ -1,4 +1,4 @@
-"""Offsets that expire, orphans and rewinds: from snapshots of the table `commits`."""
+"""Offsets that expire, orphans, rewinds, and topics that nobody reads: from the tables `commits` and `topics`."""
 
 from pathlib import Path
 
@@ -53,3 +53,9 @@ def rewinds(commits: DataFrame) -> DataFrame:
     before = f.lag("offset").over(Window.partitionBy(*_PARTITION).orderBy("read_at"))
     found = commits.withColumn("previous_offset", before).where("offset < previous_offset")
     return found.select("read_at", *_PARTITION, "previous_offset", "offset").orderBy(f.desc("read_at"), *_PARTITION)
+
+
+def unread(topics: DataFrame, snapshot: DataFrame) -> DataFrame:
+    """Return the topics that no group has committed an offset of, the largest first; internal ones are left out."""
+    others = topics.where(~f.col("internal")).join(snapshot.select("topic"), "topic", "left_anti")
+    return others.select("topic", "partitions", "records").orderBy(f.desc_nulls_last("records"), "topic")

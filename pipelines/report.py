@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pipelines.lag import collect_ends, lag_by_hour, service_levels, time_to_drain
-from pipelines.offsets import collect_commits, expiring, lags, latest, orphans, rewinds
+from pipelines.offsets import collect_commits, expiring, lags, latest, orphans, rewinds, unread
 from pipelines.page import Plot, Section, cell, render
 from pipelines.rebalances import awaited, collect_notes, cost, rebalances
 
@@ -29,7 +29,8 @@ def run(
     notes = collect_notes(spark, options, folder / "notes")
     commits = collect_commits(spark, options, folder / "commits")
     ends = collect_ends(spark, options, folder / "ends")
-    computed = compute(notes, commits, ends, late_after_s)
+    topics = spark.read.format("muster").options(**options).option("table", "topics").load()
+    computed = compute(notes, commits, ends, topics, late_after_s)
     results = {}
     for name, result in computed.items():
         result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
@@ -37,7 +38,9 @@ def run(
     page.write_text(write_page(results, latest(commits), late_after_s))
 
 
-def compute(notes: DataFrame, commits: DataFrame, ends: DataFrame, late_after_s: int) -> dict[str, DataFrame]:
+def compute(
+    notes: DataFrame, commits: DataFrame, ends: DataFrame, topics: DataFrame, late_after_s: int
+) -> dict[str, DataFrame]:
     """Return the results by name, from what was collected."""
     snapshot = latest(commits)
     return {
@@ -47,6 +50,7 @@ def compute(notes: DataFrame, commits: DataFrame, ends: DataFrame, late_after_s:
         "expiring": expiring(snapshot, WITHIN_DAYS),
         "orphans": orphans(snapshot),
         "rewinds": rewinds(commits),
+        "unread": unread(topics, snapshot),
     }
 
 
@@ -127,6 +131,12 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
             "Offsets of partitions that do not exist, or of records that are deleted.",
             lost,
             "Every offset stands for a place in a log.",
+        ),
+        Section(
+            "Topics that nobody reads",
+            "No group has committed an offset of them. Who reads without a group is not known.",
+            rows(results["unread"].orderBy(f.desc_nulls_last("records"), "topic")),
+            "Every topic has a group.",
         ),
         Section(
             "Rewinds",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-TableName = Literal["commits", "ends", "groups", "notes"]
+TableName = Literal["commits", "ends", "groups", "notes", "topics"]
 
 _PARTITIONS = "array<struct<topic:string,partition:int>>"
 _MEMBER = (
@@ -82,6 +82,13 @@ COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "act": "string",
         "changes": f"array<{_CHANGE}>",
         "detail": "string",
+    },
+    "topics": {
+        "topic": "string",
+        "internal": "boolean",
+        "partitions": "int",
+        "records": "bigint",
+        "read_at": "timestamp",
     },
 }
 

@@ -56,6 +56,8 @@ class TableOptions(Struct, frozen=True, kw_only=True):
             raise OptionError(_unknown(name, table))
         if "startingTimestamp" in said and table.lower() not in _OF_TIME:
             raise OptionError(_meaningless("startingTimestamp", table))
+        if "groups" in said and table.lower() == "topics":
+            raise OptionError(_meaningless("groups", table))
         since = said.get("startingTimestamp", "0")
         if not (since.isascii() and since.isdigit()):
             raise OptionError(f"the option 'startingTimestamp' is {since!r}: it must be milliseconds since 1970")

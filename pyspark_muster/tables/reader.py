@@ -6,14 +6,17 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from muster.admin.asking import list_topics
 from muster.admin.nodes import Node, list_groups, nodes_with_groups
+from muster.blocking.cluster import ClusterClient
 from muster.errors import CannotConnect
 from protocol.messages.groups import ListedGroup
 from pyspark_muster.errors import NoSuchGroup
 from pyspark_muster.tables.options import TableOptions
-from pyspark_muster.tables.rows import UNLISTED, commit_rows, end_rows, group_rows, note_rows
+from pyspark_muster.tables.rows import UNLISTED, commit_rows, end_rows, group_rows, note_rows, topic_rows
 
 GROUPS_A_TASK: Final = 250
+TOPICS_A_TASK: Final = 500
 
 
 class TablePartition(InputPartition):
@@ -23,6 +26,16 @@ class TablePartition(InputPartition):
         super().__init__(f"{options.table} of {len(groups)} groups")
         self.options = options
         self.groups = tuple(groups)
+        self.read_at_ms = read_at_ms
+
+
+class TopicsPartition(InputPartition):
+    """Rows of some topics."""
+
+    def __init__(self, options: TableOptions, names: Sequence[str], read_at_ms: int) -> None:
+        super().__init__(f"{len(names)} topics")
+        self.options = options
+        self.names = frozenset(names)
         self.read_at_ms = read_at_ms
 
 
@@ -48,28 +61,39 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks. Raises `NoSuchGroup`, the client's errors."""
-        with self._options.connect() as cluster:
+        options, read_at_ms = self._options, int(time.time() * 1_000)
+        with options.connect() as cluster:
+            if options.table == "topics":
+                names = [topic.name or "" for topic in list_topics(cluster)]
+                starts = range(0, len(names), TOPICS_A_TASK)
+                return [TopicsPartition(options, names[at : at + TOPICS_A_TASK], read_at_ms) for at in starts]
             listed = list_groups(cluster, _refuse_a_part)
-            nodes = nodes_with_groups(cluster) if self._options.table == "ends" else []
-        tasks = plan_tasks(self._options, listed, int(time.time() * 1_000))
-        return [EndsPartition(self._options, node) for node in nodes] or tasks
+            nodes = nodes_with_groups(cluster) if options.table == "ends" else []
+        tasks = plan_tasks(options, listed, read_at_ms)
+        return [EndsPartition(options, node) for node in nodes] or tasks
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        if isinstance(partition, EndsPartition):
-            options = partition.options
-            with options.connect() as cluster:
-                yield from end_rows(cluster, partition.node, options.groups, options.since_ms)
-        if not isinstance(partition, TablePartition):
+        if not isinstance(partition, TablePartition | TopicsPartition | EndsPartition):
             return  # Spark's own, in place of no partition at all
-        options, groups = partition.options, partition.groups
-        with options.connect() as cluster:
-            match options.table:
-                case "commits":
-                    yield from commit_rows(cluster, groups, partition.read_at_ms, is_native=options.is_native)
-                case "groups":
-                    yield from group_rows(cluster, groups, partition.read_at_ms)
-                case "notes":
-                    yield from note_rows(cluster, groups, options.since_ms)
+        with partition.options.connect() as cluster:
+            match partition:
+                case TopicsPartition():
+                    yield from topic_rows(cluster, partition.names, partition.read_at_ms)
+                case EndsPartition():
+                    yield from end_rows(cluster, partition.node, partition.options.groups, partition.options.since_ms)
+                case TablePartition():
+                    yield from _rows_of_groups(cluster, partition)
+
+
+def _rows_of_groups(cluster: ClusterClient, partition: TablePartition) -> Iterator[tuple[Any, ...]]:
+    options, groups = partition.options, partition.groups
+    match options.table:
+        case "commits":
+            yield from commit_rows(cluster, groups, partition.read_at_ms, is_native=options.is_native)
+        case "groups":
+            yield from group_rows(cluster, groups, partition.read_at_ms)
+        case "notes":
+            yield from note_rows(cluster, groups, options.since_ms)
 
 
 def plan_tasks(options: TableOptions, listed: Sequence[ListedGroup], read_at_ms: int) -> list[InputPartition]:

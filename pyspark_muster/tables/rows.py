@@ -204,6 +204,26 @@ def _note_row(group_id: str, note: ListedNote) -> Row:
     return row("notes", values)
 
 
+def topic_rows(cluster: ClusterClient, names: Collection[str], read_at_ms: int) -> Iterator[Row]:
+    """Yield those of the topics that exist, with the sizes of their logs. Raises the client's errors."""
+    topics = [topic for topic in list_topics(cluster) if topic.name in names]
+    wanted = {TopicPartition(topic.name or "", part.partition_index) for topic in topics for part in topic.partitions}
+    _there, begins, ends = _logs(cluster, wanted)
+    records: dict[str, int] = {}
+    for one in begins.keys() & ends.keys():
+        records[one.topic] = records.get(one.topic, 0) + max(0, ends[one].offset - begins[one].offset)
+    for topic in topics:
+        name = topic.name or ""
+        values = {
+            "topic": name,
+            "internal": topic.is_internal,
+            "partitions": len(topic.partitions),
+            "records": records.get(name),
+            "read_at": _time(read_at_ms),
+        }
+        yield row("topics", values)
+
+
 def _known(number: int) -> int | None:
     return number if number >= 0 else None
 

@@ -138,3 +138,12 @@ def commits() -> list[dict[str, Any]]:
             found.append(place | logs | goes)
     gone = {"group": "steady", "topic": "gone", "partition": 0, "offset": 1, "exists": False, "read_at": read_at}
     return [*found, gone]
+
+
+def topics() -> list[dict[str, Any]]:
+    """Return the topics: besides that of the groups two that nobody reads, and one of the cluster's own."""
+    sizes = {"orders": MINUTES * sum(PRODUCED), "spare": 0, "audit": 5_000, "__consumer_offsets": 9_000}
+    return [
+        {"topic": name, "internal": name.startswith("__"), "partitions": 2, "records": records}
+        for name, records in sizes.items()
+    ]

@@ -25,7 +25,8 @@ def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         return spark.createDataFrame([tuple(row.get(name) for name in COLUMNS[table]) for row in rows], ddl(table))
 
     commits = frame("commits", day.commits()).cache()
-    results = compute(frame("notes", day.notes()), commits, frame("ends", day.samples()).cache(), 60 * LATE_AFTER_MIN)
+    ends, topics = frame("ends", day.samples()).cache(), frame("topics", day.topics())
+    results = compute(frame("notes", day.notes()), commits, ends, topics, 60 * LATE_AFTER_MIN)
     file: Path = tmp_path_factory.mktemp("report") / "report.html"
     file.write_text(write_page(results, latest(commits), 60 * LATE_AFTER_MIN))
     with launched() as browser:
@@ -86,6 +87,7 @@ def test_each_table_names_who_it_was(page: Page) -> None:
     assert set(levels) == day.GROUPS.keys()
     assert levels[-1] == "steady"
     assert [row["topic"] for row in table(page, "Orphans")] == ["gone"]
+    assert [row["topic"] for row in table(page, "Topics that nobody reads")] == ["audit", "spare"]
 
 
 def test_plots_are_drawn_to_scale(page: Page) -> None:

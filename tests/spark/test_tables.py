@@ -1,4 +1,4 @@
-"""Tables `commits`, `ends`, `groups` and `notes`: options, tasks, rows; a node made of dictionaries."""
+"""Tables `commits`, `ends`, `groups`, `notes` and `topics`: options, tasks, rows; a node made of dictionaries."""
 
 import pickle
 import re
@@ -25,6 +25,7 @@ from tests.cli.fake_node import FakeDriver, FakeNode
 
 NATIVE = "127.0.0.1:9390"
 AT_MS = 1_700_000_000_000
+OF_GROUPS = [table for table in TABLES if table != "topics"]
 
 
 def at(ms: int) -> datetime:
@@ -54,7 +55,7 @@ def rows(table: TableName, **given: str) -> list[dict[str, Any]]:
     [
         (
             {"table": "commit"},
-            "'table' is 'commit': it must be 'commits' or 'ends' or 'groups' or 'notes'; did you mean 'commits'",
+            "'table' is 'commit': it must be 'commits' or 'ends' or 'groups' or 'notes' or 'topics'; did you mean",
         ),
         ({"table": ""}, "'table' is '': it must be"),
         ({"group": "g"}, "'group' means nothing with the table 'commits': it joins no group; 'groups' chooses some"),
@@ -64,6 +65,7 @@ def rows(table: TableName, **given: str) -> list[dict[str, Any]]:
         ({"startingOffsets": "earliest"}, "'startingOffsets' means nothing with the table 'commits'"),
         ({"minPartitions": "3"}, "'minPartitions' means nothing with the table 'commits'"),
         ({"startingTimestamp": "7"}, "'startingTimestamp' means nothing with the table 'commits'"),
+        ({"table": "topics", "groups": "g"}, "'groups' means nothing with the table 'topics'"),
         ({"table": "notes", "startingTimestamp": "today"}, "'startingTimestamp' is 'today': it must be milliseconds"),
         ({"groups": " , "}, "'groups' is '': it must be names"),
         ({"grups": "g"}, "'grups' is unknown; did you mean 'groups'"),
@@ -125,7 +127,7 @@ def test_only_the_named_groups_are_read_and_one_that_is_not_there_is_named(node:
     node.groups["late"] = replace(node.groups["orders"], group_id="late", members=())
     assert [row["group"] for row in rows("groups", groups="late")] == ["late"]
     assert [row["group"] for row in rows("groups")] == ["late", "orders"]
-    for table in TABLES:
+    for table in OF_GROUPS:
         with pytest.raises(NoSuchGroup, match="'ghost'"):
             rows(table, groups="orders,ghost")
 
@@ -169,7 +171,7 @@ def test_at_kafkas_listener_commits_have_no_expiry_and_nobody_is_asked_for_it(no
 
 
 def test_a_group_that_is_deleted_while_it_is_read_is_left_out(node: FakeNode) -> None:
-    readers = [TableReader(TableOptions(table=table, bootstrap=NATIVE)) for table in TABLES]
+    readers = [TableReader(TableOptions(table=table, bootstrap=NATIVE)) for table in OF_GROUPS]
     tasks = [reader.partitions()[0] for reader in readers]
     node.groups.clear()
     node.notes.clear()
@@ -253,3 +255,23 @@ def test_the_samples_of_all_pages_are_rows(node: FakeNode) -> None:
     }
     assert {row["time"] for row in rows("ends", groups="orders")} == {at(AT_MS + 1), at(AT_MS + 3)}
     assert {row["time"] for row in rows("ends", startingTimestamp=str(AT_MS + 3))} == {at(AT_MS + 3), at(AT_MS + 4)}
+
+
+def test_topics_have_the_sizes_of_their_logs(node: FakeNode) -> None:
+    node.make_topic("flights", 2)
+    node.make_topic("unread", 1)
+    node.topics["flights"][1] = [encode_batch([(None, b"x")] * 3, timestamp_ms=AT_MS)]
+    found = rows("topics")
+    assert [(row["topic"], row["internal"], row["partitions"], row["records"]) for row in found] == [
+        ("flights", False, 2, 3),
+        ("unread", False, 1, 0),
+    ]
+    assert rows("topics", bootstrap="kafka://127.0.0.1:9092")[0]["records"] == 3
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_left_out(node: FakeNode) -> None:
+    node.make_topic("flights", 1)
+    reader = TableReader(TableOptions(table="topics", bootstrap=NATIVE))
+    (task,) = reader.partitions()
+    del node.topics["flights"]
+    assert list(reader.read(task)) == []
