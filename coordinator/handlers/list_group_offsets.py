@@ -12,7 +12,7 @@ from coordinator.clock import Moment
 from coordinator.core.admission import admit_to_group
 from coordinator.core.core import Core
 from coordinator.runtime.group import Group, GroupKind
-from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_pieces import offsets_in_pieces
 from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.slices import Served, Work
 from protocol import streams_protocol
@@ -55,22 +55,12 @@ def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
         for topic in names:
             if access.permits(TOPIC, topic, AclOperation.DESCRIBE):
                 offsets = topics[topic] = {}
-                for some in _pieces(core, topic, committed.get(topic, {})):
+                for some in offsets_in_pieces(core.topics, topic, committed.get(topic, {}), _OFFSETS_A_PIECE):
                     offsets |= some
                     yield len(some) // _OFFSETS_A_US
         found.append(GroupOffsets(group_id, group.member_count, topics))
         awaited.add_group(shard.outbox, group_id)
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)
-
-
-def _pieces(core: Core, topic: str, partitions: Mapping[int, OffsetAndMetadata]) -> Iterator[dict[int, int]]:
-    """Yield the offsets committed for the topic that has the name now, some at a time."""
-    every = list(partitions.items())  # they may change between two pieces
-    for start in range(0, len(every), _OFFSETS_A_PIECE):
-        some = every[start : start + _OFFSETS_A_PIECE]
-        ids = {kept.topic_id for _index, kept in some}
-        own = {one for one in ids if one is None or core.topics.may_own(topic, one)}
-        yield {index: kept.offset for index, kept in some if kept.topic_id in own}
 
 
 def _assigned_topics(group: Group) -> Iterator[Collection[str]]:

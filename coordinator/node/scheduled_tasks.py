@@ -26,7 +26,7 @@ def _expire(core: Core, moment: Moment) -> int | None:
 
 def _sample_ends(core: Core, moment: Moment) -> int:
     sampling = core.end_sampling
-    question = sampling.next_question(core.own_shards(), moment)
+    question = sampling.next_question(core.own_shards(), core.topics, moment)
     return sampling.answer(core.embedded.list_offsets(question)[0], moment)
 
 

@@ -4,15 +4,16 @@ A pass from time to time reads the offsets of the groups served here, a slice at
 of their partitions to a log of the node's own. What stands still is written once an hour.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
 
 from coordinator.clock import Moment
-from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_pieces import offsets_in_pieces
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.runtime.shard_log import LocalLog
+from coordinator.topics.topics import Topics
 from partition_log.cleanup_policy import MIB, Retain
 from partition_log.errors import AppendError
 from protocol.errors import ErrorCode
@@ -61,11 +62,11 @@ class EndSampling:
         """Hashes of what the pass before wrote, or left out, by group, topic and first partition."""
         self._seen: dict[tuple[str, str, int], int] = {}
 
-    def next_question(self, shards: Collection[Shard], moment: Moment) -> ListOffsets:
+    def next_question(self, shards: Collection[Shard], topics: Topics, moment: Moment) -> ListOffsets:
         """Begin the next slice: return the question for the ends of its partitions."""
         if self._unread is None:
             self._begin_pass(moment)
-        unread = self._unread = self._unread or _positions(shards)
+        unread = self._unread = self._unread or _positions(shards, topics)
         self._asked = []
         work = 0
         while work < _WORK_A_SLICE and self._unread is not None:
@@ -121,16 +122,12 @@ class EndSampling:
         return self._written.get(key) != now
 
 
-def _positions(shards: Collection[Shard]) -> Iterator[_Positions]:
+def _positions(shards: Collection[Shard], topics: Topics) -> Iterator[_Positions]:
     """Yield all committed offsets in pieces; groups change between two slices."""
     for shard in shards:
         for group_id in shard.offsets.groups() if shard.state is ShardState.ACTIVE else ():
             for topic in list(shard.offsets.topics(group_id)):
-                for some in _pieces(shard.offsets.topics(group_id).get(topic, {})):
+                for some in offsets_in_pieces(
+                    topics, topic, shard.offsets.topics(group_id).get(topic, {}), _WORK_A_SLICE
+                ):
                     yield group_id, topic, some
-
-
-def _pieces(partitions: Mapping[int, OffsetAndMetadata]) -> Iterator[dict[int, int]]:
-    every = list(partitions.items())
-    for start in range(0, len(every), _WORK_A_SLICE):
-        yield {index: kept.offset for index, kept in every[start : start + _WORK_A_SLICE]}

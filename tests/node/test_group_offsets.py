@@ -12,7 +12,10 @@ from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.http.lag.totals import GroupTotal, group_totals
 from coordinator.http.queries import Queries
 from coordinator.node.events import Call
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
+from coordinator.runtime.offset_pieces import offsets_in_pieces
 from coordinator.runtime.slices import SLICE_US
+from coordinator.topics.embedded import EmbeddedTopics
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
@@ -180,3 +183,16 @@ def test_the_assignments_of_many_members_are_read_in_slices() -> None:
     assert 7 not in office.replied, "they are not read in one step"
     office.wait(1)
     assert 7 in office.replied
+
+
+def test_offsets_come_in_pieces_without_those_of_an_earlier_topic_of_the_name() -> None:
+    class Cluster(EmbeddedTopics):
+        def may_own(self, name: str, topic_id: bytes) -> bool:
+            return topic_id == b"new"
+
+    kept = {
+        index: OffsetAndMetadata(10 * index, -1, "", 0, -1, topic_id)
+        for index, topic_id in enumerate((None, b"old", b"new", b"new", b"old"))
+    }
+    topics = Cluster.__new__(Cluster)
+    assert list(offsets_in_pieces(topics, "orders", kept, 2)) == [{0: 0}, {2: 20, 3: 30}, {}]

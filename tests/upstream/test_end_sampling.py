@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from coordinator.gateway.deleted_topics import NEVER
 from coordinator.gateway.offsets.lookups import OffsetLookups
 from coordinator.gateway.upstream_requests import DelayedUpstreamRequest
 from protocol.errors import ErrorCode
@@ -14,6 +15,7 @@ from protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsTopic,
 )
+from protocol.messages.topics import DeletableTopic, DeleteTopics
 from tests.upstream.pair import Pair
 from tests.upstream.test_node import batch, commit, committed, make_topic, paired
 
@@ -92,3 +94,20 @@ def test_an_answer_of_the_last_second_serves_a_sample_too() -> None:
     lookups = OffsetLookups(gateway.core, gateway.topics, gateway.upstream_requests, never)
     lookups.sample_ends(pair.moment)
     assert [one.ends for one in samples(pair)] == [{0: 7}]
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_not_compared_with_its_log() -> None:
+    hour_ms = 60 * MINUTE_MS
+    pair = paired(ends_sample_interval_ms=hour_ms, upstream_topic_deleted_after_ms=NEVER)
+    make_topic(pair)
+    produce(pair, 7)
+    assert committed(pair, commit(offset=5)) is ErrorCode.NONE
+    pair.ask_broker(DeleteTopics((DeletableTopic("orders"),)), 5)
+    make_topic(pair)
+    produce(pair, 2)
+    pair.wait(hour_ms // 2)  # topics are listed anew
+    pair.wait(hour_ms // 2)
+    assert samples(pair) == []
+    assert committed(pair, commit(offset=1)) is ErrorCode.NONE
+    pair.wait(hour_ms)
+    assert [(one.offsets, one.ends) for one in samples(pair)] == [({0: 1}, {0: 2})]

@@ -50,7 +50,7 @@ class OffsetLookups:
 
     def sample_ends(self, moment: Moment) -> None:
         """Sample a slice of the log ends, and schedule the next."""
-        question = self._core.end_sampling.next_question(self._core.own_shards(), moment)
+        question = self._core.end_sampling.next_question(self._core.own_shards(), self._topics, moment)
         self._find(None, question, moment, self._on_ends_found)
 
     def _find(self, ref: RequestRef | None, message: ListOffsets, moment: Moment, then: _Found) -> None:
