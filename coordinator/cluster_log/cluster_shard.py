@@ -11,14 +11,13 @@ from typing import Any
 from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase, error_name
 from coordinator.cluster_log.effects import (
-    KeysToRepair,
     ShardEffect,
     ShardHandedOver,
     ShardLost,
     ShardOwned,
     WritesDurable,
 )
-from coordinator.cluster_log.entries import ClaimedEpoch, Pair, no_op
+from coordinator.cluster_log.entries import ClaimedEpoch, Pair
 from coordinator.cluster_log.events import (
     BatchAnswered,
     FollowingWanted,
@@ -35,7 +34,7 @@ from coordinator.cluster_log.requests import ShardRequests
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 from coordinator.cluster_log.writer import ShardWriter
 from protocol.errors import ErrorCode
-from protocol.record_batch import CorruptBatch
+from protocol.record_batch import CorruptBatch, stamp
 
 NEVER = 2**62
 
@@ -57,13 +56,12 @@ class ClusterShard:
         self._seen_ms = now.boot_ms
         self._is_wanted = self._is_leaving = self._follows = False
         self._requests = ShardRequests(index, settings.retry_ms)
-        self._reader = LogReader(index, self._requests)
+        self.reader = LogReader(index, self._requests)
         self._writer = ShardWriter(settings.max_batch_bytes)
         self._attempt: ClaimAttempt | None = None
         self._expected = 0
         self._gap_end: int | None = None
-        self._written_ms = self._renew_ms = 0
-        self._barrier = 0
+        self._written_ms = self._renew_ms = self._barrier = 0
         self._handlers: dict[type[ShardEvent], Callable[[Any, BootMoment], None]] = {
             OwnershipGiven: self._given,
             OwnershipRevoked: self._revoked,
@@ -106,7 +104,7 @@ class ClusterShard:
         if self._lease.holds(now.boot_ms):
             return 0
         if not self._writer.is_unsent(self._barrier):
-            self._barrier = self._append_no_op()
+            self._barrier = self._writer.append_no_op()
         return self._barrier
 
     def take_effects(self, now: BootMoment) -> list[ShardEffect]:
@@ -114,16 +112,17 @@ class ClusterShard:
         self._see(now)
         self._requests.run_due(now)
         self._note_attempt(now)
-        self._reader.run_due(now)
+        if self.claim is not None:
+            self.reader.look_for_markers(now.boot_ms + self._settings.marker_ms)
+        self.reader.run_due(now)
         if self.claim is not None and self._attempt is None and self._writer.in_flight is None:
             self._write_what_is_due(self.claim, now)
-        effects, self._requests.effects = self._requests.effects, []
-        return effects
+        return self._requests.take_effects()
 
     @property
     def next_deadline_ms(self) -> int:
         """Boot time by which `take_effects` must be called."""
-        dues = [due for due in (self._requests.due_ms, self._reader.due_ms) if due is not None]
+        dues = [due for due in (self._requests.due_ms, self.reader.due_ms) if due is not None]
         if self.claim is not None or self._attempt is not None or self._is_wanted:
             dues.append(self._seen_ms + self._settings.session_ms // 3)
         return min(dues, default=NEVER)
@@ -159,8 +158,8 @@ class ClusterShard:
 
     def _following(self, event: FollowingWanted, now: BootMoment) -> None:
         self._follows = event.is_wanted
-        if self._follows and self.claim is None and not self._reader.is_reading:
-            self._reader.read_at(now.boot_ms)
+        if self._follows and self.claim is None and not self.reader.is_reading:
+            self.reader.read_at(now.boot_ms)
 
     def _lose(self, reason: str, now: BootMoment) -> None:
         """Stop at once, and acknowledge nothing of what is under way (docs/spec/shared-log.md#Recommended.5). Claim
@@ -172,7 +171,7 @@ class ClusterShard:
             self._writer.drop()
             self._requests.effects.append(ShardLost(self.index, reason))
             # The state holds what may not be in the log.
-            self._reader.restart()
+            self.reader.restart()
         self._rest(now)
         if was_leaving:
             self._requests.effects.append(ShardHandedOver(self.index))
@@ -182,7 +181,7 @@ class ClusterShard:
     def _hand_over(self, now: BootMoment) -> None:
         if self.claim is not None:
             # What is in memory was changed by more than records: whoever serves next begins with the log.
-            self._reader.restart()
+            self.reader.restart()
         self.claim, self._is_leaving = None, False
         self._rest(now)
         self._requests.effects.append(ShardHandedOver(self.index))
@@ -192,7 +191,7 @@ class ClusterShard:
         self._attempt, self._gap_end = None, None
         self._requests.forget()
         if self._follows:
-            self._reader.read_at(now.boot_ms)
+            self.reader.read_at(now.boot_ms)
 
     # --- 1. claim and 2. replay (docs/spec/shared-log.md#Recommended.1, #Recommended.2) ---
 
@@ -202,7 +201,7 @@ class ClusterShard:
             # A node that slept or is cut off does not know whether it is still a member.
             self._requests.later(now, self._begin_claim)
             return
-        self._attempt = self.attempt(self._requests, self._reader, self._settings.session_ms, now)
+        self._attempt = self.attempt(self._requests, self.reader, self._settings.session_ms, now)
         self._attempt.begin(self.claim)
 
     def _producer_given(self, event: ProducerIdAnswered, now: BootMoment) -> None:
@@ -227,32 +226,28 @@ class ClusterShard:
     def _own(self, attempt: ClaimAttempt, now: BootMoment) -> None:
         is_new = self.claim is None
         self.claim = ClaimedEpoch(attempt.offset, *attempt.producer)
-        self._expected = self._reader.tail.next_offset
+        self._expected = self.reader.tail.next_offset
         self._writer.begin(self.claim)
         self._written_ms = now.boot_ms
         self._renew_ms = now.boot_ms + self._settings.renew_ms
         if is_new:
             self._requests.effects.append(ShardOwned(self.index, self.claim.offset))
-        self._repair()
-
-    def _repair(self) -> None:
-        if keys := self._reader.tail.take_stale_keys():
-            self._requests.effects.append(KeysToRepair(self.index, keys))
+        self.reader.repair()
 
     def _log_read(self, event: LogRead, now: BootMoment) -> None:
         try:
-            outcome = self._reader.answered(event, -1 if self.claim is None else self.claim.offset)
+            outcome = self.reader.answered(event, -1 if self.claim is None else self.claim.offset)
         except CorruptBatch as damaged:
             self._lose(f"the log cannot be read: {damaged}", now)
             outcome = ReadOutcome.UNANSWERED
         if outcome is ReadOutcome.CUT:
             self._lose("the log ends before what was read of it", now)
-            self._reader.restart(event.log_start_offset)
+            self.reader.restart(event.log_start_offset)
         if outcome is None or self._has_read_enough(now, is_end=outcome is ReadOutcome.END):
             return
         is_idle = self.claim is None and self._attempt is None
         wait_ms = self._settings.follow_ms if is_idle else self._settings.retry_ms
-        self._reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
+        self.reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
 
     def _has_read_enough(self, now: BootMoment, *, is_end: bool) -> bool:
         """Go on with what waited for the read. Return true if no more is to be read now."""
@@ -261,17 +256,23 @@ class ClusterShard:
             self._note_attempt(now)
             return enough
         if self._gap_end is not None:
-            if self._reader.tail.next_offset < self._gap_end:
+            if self.reader.tail.next_offset < self._gap_end:
                 return False
             self._close_gap(now)
             return True
-        return self.claim is not None or not self._follows
+        if self.claim is not None:
+            self._have_read_between(self.claim, now)
+            return not self.reader.is_end_wanted
+        return not self._follows
+
+    def _have_read_between(self, claim: ClaimedEpoch, now: BootMoment) -> None:
+        """Look at what was read without a gap to close: markers of transactions come between the owner's batches."""
+        if self.reader.tail.claim != claim:
+            self._lose("another node claimed the shard", now)
+        elif self._writer.in_flight is None:
+            self._expected = self.reader.tail.next_offset
 
     # --- 3. write and 4. acknowledge (docs/spec/shared-log.md#Recommended.3, #Recommended.4) ---
-
-    def _append_no_op(self) -> int:
-        assert self.claim is not None
-        return self._writer.append([no_op(self.claim.producer_id)])
 
     def _write_what_is_due(self, claim: ClaimedEpoch, now: BootMoment) -> None:
         if self._is_leaving and self._writer.is_idle:
@@ -281,7 +282,7 @@ class ClusterShard:
             self._begin_claim(now)
             return
         if self._is_keep_alive_due(now):
-            self._append_no_op()
+            self._writer.append_no_op()
         if self._writer.has_unsent:
             self._written_ms = now.boot_ms
             self._requests.write(self._writer.send(now.wall_ms).batch)
@@ -307,13 +308,15 @@ class ClusterShard:
             self._written(event.base_offset, now)
 
     def _written(self, base_offset: int, now: BootMoment) -> None:
-        assert self._writer.in_flight is not None
+        assert self._writer.in_flight is not None and self.claim is not None
         end = base_offset + self._writer.in_flight.records
         if self._is_in_place(base_offset):
+            if self._writer.in_flight.has_pending:
+                self.reader.take(stamp(self._writer.in_flight.batch, base_offset), self.claim.offset)
             self._acknowledge(end)
         elif base_offset > self._expected:
             self._gap_end = end
-            self._reader.read_on()
+            self.reader.read_anew()
         else:
             self._lose(f"a write was answered with offset {base_offset}, which is another's", now)
 
@@ -322,17 +325,17 @@ class ClusterShard:
         return base_offset == self._expected
 
     def _acknowledge(self, end: int) -> None:
-        self._expected = end
+        self._expected = max(end, self.reader.tail.next_offset)
         durable = self._writer.acknowledge()
-        self._reader.tail.skip_own(end, self._writer.sequence)
+        self.reader.tail.skip_own(end, self._writer.sequence)
         self._requests.effects.append(WritesDurable(self.index, durable))
 
     def _close_gap(self, now: BootMoment) -> None:
         """Acknowledge if what stands between is innocent: markers and fences are, a claim means superseded, and stale
         records are repaired."""
         self._gap_end = None
-        if self._reader.tail.claim != self.claim:
+        if self.reader.tail.claim != self.claim:
             self._lose("another node claimed the shard", now)
             return
-        self._acknowledge(self._reader.tail.next_offset)
-        self._repair()
+        self._acknowledge(self.reader.tail.next_offset)
+        self.reader.repair()

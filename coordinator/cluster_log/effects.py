@@ -4,6 +4,7 @@ for the shard's state."""
 import msgspec
 
 from coordinator.cluster_log.entries import Pair
+from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
 
 
 class ShardEffect(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +42,23 @@ class LogReplayed(ShardEffect, frozen=True):
     """Apply these records to the shard's state, in order."""
 
     records: tuple[Pair, ...]
+
+
+class OffsetsPending(ShardEffect, frozen=True):
+    """Keep these offsets until their transaction ends. Follows each record of transactional offsets that counts, of the
+    shard's own too, before the news that it is durable."""
+
+    record: PendingRecord
+
+
+class TransactionDecided(ShardEffect, frozen=True):
+    """Make the transaction's offsets valid, or drop them: a marker of the cluster was read, by the owner too."""
+
+    end: TransactionEnd
+
+
+class LogEndRead(ShardEffect, frozen=True):
+    """Go on with what waited for a read to the end of the log."""
 
 
 class StateDropped(ShardEffect, frozen=True):

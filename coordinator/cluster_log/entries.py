@@ -2,13 +2,18 @@
 fences and no-ops, whose keys no record of groups or offsets has.
 
 A tag is the base offset of the owner's claim, in a header of the record: a tombstone has no value to hold it.
+
+The offsets that a client commits in a transaction are one record under a key of its own until the transaction has
+ended, so that the cleaner cannot put it over an acknowledged one (docs/spec/shared-log.md#7).
 """
 
 import enum
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from protocol.record_batch import BatchHeader, Record, batches, decode_records, record_bytes, seal_batch
+import msgspec
+
+from protocol.record_batch import BatchHeader, CorruptBatch, Record, batches, decode_records, record_bytes, seal_batch
 from protocol.record_writing import encode_record_with, varint
 
 Pair = tuple[bytes, bytes | None]
@@ -18,6 +23,7 @@ SEQUENCES = 1 << 31
 """Sequence numbers of a producer, which begin again behind the last."""
 _TAG = "muster.claim"
 _CLAIM, _FENCE, _NO_OP = b"claim|", b"fence|", b"noop|"
+_PENDING = b"txn|"
 _PRESENT = b"1"
 _NO_TAG = -1
 
@@ -27,8 +33,18 @@ class EntryKind(enum.Enum):
 
     DATA = "data"
     CLAIM = "claim"
+    PENDING = "pending"
+    """Offsets of a client's transaction."""
+    COMMIT = "commit"
+    """A marker of the cluster's: the transaction of its producer is committed."""
+    ABORT = "abort"
+    """The same, of one that is aborted."""
     INNOCENT = "innocent"
     """A fence or a no-op: it says nothing about groups, and nobody's right follows from it."""
+
+
+_MARKERS = {b"\0\0\0\0": EntryKind.ABORT, b"\0\0\0\1": EntryKind.COMMIT}
+"""Kinds of markers by the keys of their records: version and type (KIP-98)."""
 
 
 class ClaimedEpoch(NamedTuple):
@@ -49,6 +65,15 @@ class LogEntry(NamedTuple):
     value: bytes | None
     producer: tuple[int, int]
     sequence: int
+
+
+class TransactionOffsets(msgspec.Struct, frozen=True, array_like=True):
+    """Offsets of a client's transaction: the `records` that its commit makes valid. The transaction of the producer was
+    open when the log had been read up to offset `open_at`."""
+
+    producer_id: int
+    open_at: int
+    records: tuple[tuple[bytes, bytes | None], ...]
 
 
 def _sealed(pairs: Sequence[Pair], headers: bytes, producer: tuple[int, int, int], wall_ms: int) -> bytes:
@@ -78,6 +103,29 @@ def no_op(producer_id: int) -> Pair:
     return b"%b%d" % (_NO_OP, producer_id), _PRESENT
 
 
+def pending_key(tag: int, number: int) -> bytes:
+    """Return the key of offsets of a transaction, `number` of those written under the claim at offset `tag`."""
+    return b"%b%d|%d" % (_PENDING, tag, number)
+
+
+def pending_pair(key: bytes, offsets: TransactionOffsets) -> Pair:
+    """Return the record of offsets of a transaction; its tombstone says that nothing more follows from it."""
+    return key, msgspec.msgpack.encode(offsets)
+
+
+def is_pending_key(key: bytes) -> bool:
+    """Return true for keys of offsets of transactions."""
+    return key.startswith(_PENDING)
+
+
+def read_pending(entry: LogEntry) -> TransactionOffsets:
+    """Return the offsets of an entry of that kind. Raises `CorruptBatch`."""
+    try:
+        return msgspec.msgpack.decode(entry.value or b"", type=TransactionOffsets)
+    except msgspec.DecodeError as error:
+        raise CorruptBatch(0, f"the offsets of a transaction at {entry.offset} cannot be read: {error}") from None
+
+
 def tagged_batch(pairs: Sequence[Pair], tag: int, producer: tuple[int, int, int], wall_ms: int) -> bytes:
     """Encode records written under the claim at offset `tag`. At least one."""
     name = _TAG.encode()
@@ -86,13 +134,23 @@ def tagged_batch(pairs: Sequence[Pair], tag: int, producer: tuple[int, int, int]
 
 
 def entries_of(data: bytes) -> Iterator[tuple[int, list[LogEntry]]]:
-    """Yield for each whole batch the offset behind it and its records. Markers of transactions, and batches that the
-    cleaner has emptied, have none. Raises `CorruptBatch`."""
+    """Yield for each whole batch the offset behind it and its records. Batches that the cleaner has emptied, and
+    control records that are no markers of transactions, have none. Raises `CorruptBatch`."""
     for header, batch in batches(data):
         found: list[LogEntry] = []
-        if not header.is_control and header.record_count:
-            found = [_entry(one, header) for one in decode_records(record_bytes(header, batch), header)]
+        if header.record_count:
+            records = decode_records(record_bytes(header, batch), header)
+            if header.is_control:
+                found = [_marker(one, header) for one in records if one.key in _MARKERS]
+            else:
+                found = [_entry(one, header) for one in records]
         yield header.next_offset, found
+
+
+def _marker(record: Record, header: BatchHeader) -> LogEntry:
+    key = record.key or b""
+    producer = header.producer_id, header.producer_epoch
+    return LogEntry(record.offset, _MARKERS[key], _NO_TAG, key, record.value, producer, header.base_sequence)
 
 
 def _entry(record: Record, header: BatchHeader) -> LogEntry:
@@ -102,6 +160,8 @@ def _entry(record: Record, header: BatchHeader) -> LogEntry:
         kind = EntryKind.CLAIM
     elif key.startswith((_FENCE, _NO_OP)):
         kind = EntryKind.INNOCENT
+    elif is_pending_key(key) and record.value is not None:
+        kind = EntryKind.PENDING
     else:
         kind = EntryKind.DATA
     producer = header.producer_id, header.producer_epoch

@@ -79,8 +79,7 @@ class LogSurvey:
     def take_effects(self, now: BootMoment) -> list[Request]:
         """Return the requests to be sent."""
         self._reader.run_due(now)
-        effects, self._requests.effects = self._requests.effects, []
-        return [one for one in effects if isinstance(one, ReadLog)]
+        return [one for one in self._requests.take_effects() if isinstance(one, ReadLog)]
 
     def _note_records(self) -> None:
         for effect in self._requests.effects:
@@ -202,6 +201,12 @@ class ShardMove:
         self.phase, self.reason = MovePhase.FAILED, reason
 
     def _owned(self, now: BootMoment) -> None:
+        transactions = self._shard.reader.tail.transactions
+        if transactions.open or transactions.unsettled:
+            self._fail(
+                "offsets of a transaction are pending there: let a node serve it until the transaction has ended"
+            )
+            return
         if self._wanted is None:
             self.phase = MovePhase.CLAIMED
             return

@@ -2,11 +2,20 @@
 
 import enum
 
-from coordinator.cluster_log.effects import LogReplayed, StateDropped
+from coordinator.cluster_log.effects import (
+    KeysToRepair,
+    LogEndRead,
+    LogReplayed,
+    OffsetsPending,
+    StateDropped,
+    TransactionDecided,
+)
+from coordinator.cluster_log.entries import Pair
 from coordinator.cluster_log.events import LogRead
 from coordinator.cluster_log.requests import ShardRequests
 from coordinator.cluster_log.settings import BootMoment
 from coordinator.cluster_log.tail import ShardTail
+from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
 from protocol.errors import ErrorCode
 
 
@@ -26,6 +35,8 @@ class LogReader:
         self.tail = ShardTail()
         self.due_ms: int | None = None
         """Boot time of the next read."""
+        self.is_end_wanted = False
+        """True until the end is reached for somebody who waits for it."""
         self._index = index
         self._requests = requests
         self._number = 0
@@ -41,9 +52,24 @@ class LogReader:
         if not self._number:
             self._number = self._requests.read(self.tail.next_offset)
 
+    def read_anew(self) -> None:
+        """Read from where the tail is, and look at no answer to a read that was sent before."""
+        self._number = 0
+        self.read_on()
+
+    def read_to_end(self) -> None:
+        """Read on until `LogEndRead` tells that the end as it is now was reached, unless the shard is lost before."""
+        self.is_end_wanted = True
+        self.read_anew()
+
     def read_at(self, boot_ms: int) -> None:
         """Read at that time, or when the read under way is answered."""
         if not self._number:
+            self.due_ms = boot_ms
+
+    def look_for_markers(self, boot_ms: int) -> None:
+        """Read at that time if offsets of transactions are pending."""
+        if self.tail.transactions.open and not self.is_reading:
             self.due_ms = boot_ms
 
     def run_due(self, now: BootMoment) -> None:
@@ -57,7 +83,7 @@ class LogReader:
             self._requests.effects.append(StateDropped(self._index))
         self.tail = ShardTail()
         self.tail.skip_to(start_offset)
-        self._number, self.due_ms = 0, None
+        self._number, self.due_ms, self.is_end_wanted = 0, None, False
 
     def answered(self, event: LogRead, own_tag: int) -> ReadOutcome | None:
         """Take what was read: records that count are replayed, but for those of `own_tag`. None: it is no answer to the
@@ -70,9 +96,36 @@ class LogReader:
         if event.error is not ErrorCode.NONE:
             return ReadOutcome.UNANSWERED
         before = self.tail.next_offset
-        counting = self.tail.take(event.data, own_tag)
-        if counting and own_tag < 0:
-            self._requests.effects.append(LogReplayed(self._index, counting))
+        self.take(event.data, own_tag)
         if self.tail.next_offset >= event.high_watermark:
+            if self.is_end_wanted:
+                self.is_end_wanted = False
+                self._requests.effects.append(LogEndRead(self._index))
             return ReadOutcome.END
         return ReadOutcome.READ if self.tail.next_offset > before else ReadOutcome.UNANSWERED
+
+    def take(self, data: bytes, own_tag: int) -> None:
+        """Replay the records in these batches that count. Raises `CorruptBatch`."""
+        effects, pairs = self._requests.effects, list[Pair]()
+        for one in self.tail.take(data, own_tag):
+            match one:
+                case PendingRecord():
+                    pairs = self._replay(pairs)
+                    effects.append(OffsetsPending(self._index, one))
+                case TransactionEnd():
+                    pairs = self._replay(pairs)
+                    effects.append(TransactionDecided(self._index, one))
+                case _ if own_tag < 0:
+                    pairs.append(one)
+        self._replay(pairs)
+
+    def repair(self) -> None:
+        """Have keys repaired whose newest record does not count."""
+        if keys := self.tail.take_stale_keys():
+            self._requests.effects.append(KeysToRepair(self._index, keys))
+
+    def _replay(self, pairs: list[Pair]) -> list[Pair]:
+        """Replay a run of records; return an empty one."""
+        if pairs:
+            self._requests.effects.append(LogReplayed(self._index, tuple(pairs)))
+        return []

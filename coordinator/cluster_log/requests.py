@@ -26,6 +26,11 @@ class ShardRequests:
         self._number += 1
         return self._number
 
+    def take_effects(self) -> list[ShardEffect]:
+        """Return the effects since the last call."""
+        effects, self.effects = self.effects, []
+        return effects
+
     def ask(self, producer_id: int, producer_epoch: int) -> None:
         """Ask for an epoch of the shard's transactional id."""
         self._awaited = self._next()

@@ -31,6 +31,8 @@ class ClusterLogSettings(msgspec.Struct, frozen=True):
     retry_ms: int = 100
     follow_ms: int = 1_000
     """Time between two reads of a log that is only followed, or whose end was reached too soon."""
+    marker_ms: int = 50
+    """Time between two reads of a log in which offsets wait for the end of their transaction."""
     max_batch_bytes: int = 1_000_000
 
 

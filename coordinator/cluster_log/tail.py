@@ -2,7 +2,19 @@
 
 from collections.abc import Iterable
 
-from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, EntryKind, LogEntry, Pair, entries_of
+from coordinator.cluster_log.entries import (
+    SEQUENCES,
+    ClaimedEpoch,
+    EntryKind,
+    LogEntry,
+    Pair,
+    entries_of,
+    is_pending_key,
+)
+from coordinator.cluster_log.transactions import ClientTransactions, PendingRecord, TransactionEnd
+
+Counting = Pair | PendingRecord | TransactionEnd
+"""A record that counts."""
 
 
 class ShardTail:
@@ -21,11 +33,12 @@ class ShardTail:
         self._sequence = 0  # of the last record under the newest claim
         self.stale_keys: dict[bytes, None] = {}
         """Keys whose newest record is stale, in the order of the log."""
+        self.transactions = ClientTransactions()
 
-    def take(self, data: bytes, own_tag: int = -1) -> tuple[Pair, ...]:
+    def take(self, data: bytes, own_tag: int = -1) -> tuple[Counting, ...]:
         """Read whole batches; return the records that count. Those written under `own_tag` are left out: their writer
-        knows them. Raises `CorruptBatch`."""
-        counting: list[Pair] = []
+        knows them, but not whether offsets of transactions count. Raises `CorruptBatch`."""
+        counting: list[Counting] = []
         for next_offset, entries in entries_of(data):
             if next_offset > self.next_offset:
                 # A fetch begins with the whole batch that holds its offset.
@@ -33,19 +46,34 @@ class ShardTail:
                 self.next_offset = next_offset
         return tuple(counting)
 
-    def _read(self, entries: Iterable[LogEntry], own_tag: int) -> Iterable[Pair]:
+    def _read(self, entries: Iterable[LogEntry], own_tag: int) -> Iterable[Counting]:
         for entry in entries:
             if entry.kind is EntryKind.CLAIM:
                 self.earlier_claim, self.claim = self.claim, ClaimedEpoch(entry.offset, *entry.producer)
                 self._sequence = entry.sequence
-            elif entry.kind is EntryKind.DATA:
-                if not self._counts(entry):
-                    self.stale_keys[entry.key] = None
-                    continue
-                self._sequence = entry.sequence
-                self.stale_keys.pop(entry.key, None)
-                if entry.tag != own_tag:
-                    yield entry.key, entry.value
+                self.transactions.claimed(entry.offset)
+            elif entry.kind in {EntryKind.COMMIT, EntryKind.ABORT}:
+                yield self.transactions.end(entry)
+            elif entry.kind is not EntryKind.INNOCENT:
+                yield from self._read_tagged(entry, own_tag)
+
+    def _read_tagged(self, entry: LogEntry, own_tag: int) -> Iterable[Counting]:
+        if not self._counts(entry):
+            self.stale_keys[entry.key] = None
+            return
+        self._sequence = entry.sequence
+        if entry.kind is EntryKind.PENDING:
+            pending = self.transactions.take(entry)
+            if pending is not None:
+                yield pending
+            else:
+                self.stale_keys[entry.key] = None
+            return
+        self.stale_keys.pop(entry.key, None)
+        if is_pending_key(entry.key):
+            self.transactions.settled(entry.key)
+        elif entry.tag != own_tag:
+            yield entry.key, entry.value
 
     def _counts(self, entry: LogEntry) -> bool:
         if self.claim is None:

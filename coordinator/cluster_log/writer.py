@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, Pair, tagged_batch
+from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, Pair, is_pending_key, no_op, tagged_batch
 
 _RECORD_BYTES = 60  # of a record, besides its key and value
 
@@ -17,6 +17,8 @@ class SentBatch(NamedTuple):
     records: int
     position: int
     """Position of the last append in it."""
+    has_pending: bool
+    """True if an append in it begins with offsets of a transaction: whether they count, the tail tells."""
 
 
 class ShardWriter:
@@ -45,6 +47,10 @@ class ShardWriter:
         self._queue.append((self.position, pairs))
         return self.position
 
+    def append_no_op(self) -> int:
+        """Append a record without a meaning."""
+        return self.append([no_op(self._claim.producer_id)])
+
     def is_unsent(self, position: int) -> bool:
         """Return true if the append of that position has not been sent."""
         return position > (self.durable if self.in_flight is None else self.in_flight.position) and self.has_unsent
@@ -68,17 +74,18 @@ class ShardWriter:
         """Make a batch of what was appended, in order, as much as fits."""
         assert self.in_flight is None and self._queue
         pairs: list[Pair] = []
-        room, position = self._most, 0
+        room, position, has_pending = self._most, 0, False
         while self._queue:
             size = sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in self._queue[0][1])
             if pairs and size > room:
                 break
             position, more = self._queue.popleft()
             pairs.extend(more)
+            has_pending = has_pending or is_pending_key(more[0][0])
             room -= size
         producer = self._claim.producer_id, self._claim.producer_epoch, self.sequence
         batch = tagged_batch(pairs, self._claim.offset, producer, wall_ms)
-        self.in_flight = SentBatch(batch, len(pairs), position)
+        self.in_flight = SentBatch(batch, len(pairs), position, has_pending)
         return self.in_flight
 
     def acknowledge(self) -> int:

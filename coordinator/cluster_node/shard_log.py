@@ -2,9 +2,10 @@
 here."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
 from coordinator.cluster_log.cluster_shard import ClusterShard
+from coordinator.cluster_log.entries import Pair
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, BootMoment
 from coordinator.runtime.group import Group
 from coordinator.runtime.outbox import NEVER
@@ -43,6 +44,8 @@ class ClusterLog:
         self.protocol = protocol
         self.last = 0
         """Position of the last append."""
+        self.encode_pending: Callable[[int, Sequence[Pair]], Pair]
+        """Encoder of a commit in a transaction, whose batch has a handle for its producer id."""
         self._clock = clock
         self._max_batch_bytes = max_batch_bytes
         self._unwritten = unwritten
@@ -56,9 +59,11 @@ class ClusterLog:
         if self._unwritten.bytes + len(batch) > self._unwritten.most_bytes:
             return AppendError.TOO_FAR_BEHIND
         header = read_header(batch)
-        assert header.producer_id < 0, "no dialect offers transactions of groups"
         records = decode_records(record_bytes(header, batch), header)
-        position = self.protocol.append([(record.key or b"", record.value) for record in records], self._clock.now)
+        pairs = [(record.key or b"", record.value) for record in records]
+        if header.is_transactional:
+            pairs = [self.encode_pending(header.producer_id, pairs)]
+        position = self.protocol.append(pairs, self._clock.now)
         self._clock.changed[self.protocol.index] = None
         if position is None:
             return AppendError.NOT_OWNED

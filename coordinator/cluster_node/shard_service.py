@@ -1,27 +1,38 @@
 """One shard at one node: what its log says becomes state, and who owns it becomes service."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
 
 from coordinator.clock import Moment
 from coordinator.cluster_log.effects import (
     KeysToRepair,
+    LogEndRead,
     LogReplayed,
+    OffsetsPending,
     ShardEffect,
     ShardHandedOver,
     ShardLost,
     ShardOwned,
     StateDropped,
+    TransactionDecided,
     WritesDurable,
 )
 from coordinator.cluster_log.events import OwnershipRevoked, ShardEvent
 from coordinator.cluster_node.repair import present_values
 from coordinator.cluster_node.replay import Replay
 from coordinator.cluster_node.shard_log import ClusterLog, LogClock, ServedGroups
+from coordinator.cluster_node.transactions import ShardTransactions
+from coordinator.core.core import Core
+from coordinator.handlers.offset_commit import commit_what_exists
 from coordinator.node.unloading import unload_shard
 from coordinator.runtime.loader import settle
 from coordinator.runtime.outbox import LeasedOutbox
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.runtime.slices import SlicedRequests
+from protocol.messages.offsets import TxnOffsetCommit, TxnOffsetCommitReply
+from protocol.session import RequestRef
 
 
 class ShardService:
@@ -44,6 +55,9 @@ class ShardService:
         self._groups = groups
         self._replay = Replay(shard, slices, self._fail)
         self._clock = clock
+        self.transactions = ShardTransactions(shard, log.protocol)
+        log.encode_pending = self.transactions.encode
+        self._at_end: list[Callable[[Moment], None]] = []
         shard.state = ShardState.UNLOADED
 
     def happen(self, event: ShardEvent, moment: Moment) -> None:
@@ -60,6 +74,13 @@ class ShardService:
                 self._replay.feed(records)
             case StateDropped():
                 self._replay.drop()
+                self.transactions.drop()
+            case OffsetsPending(record=record):
+                self._in_order(partial(self.transactions.read, record))
+            case TransactionDecided(end=end):
+                self._in_order(partial(self.transactions.end, end))
+            case LogEndRead():
+                self._go_on(moment)
             case ShardOwned():
                 self.owned_since_ms = moment.monotonic_ms
                 if self.shard.failure:
@@ -70,10 +91,49 @@ class ShardService:
             case WritesDurable(position=position):
                 self.log.written(position)
                 self._outbox.release(position)
+                if self.transactions.awaits:
+                    self._in_order(partial(self.transactions.release, position))
             case ShardLost() | ShardHandedOver():
                 self._stop(moment)
                 self._outbox.lose(self.log.last)
                 self.log.written(self.log.last)
+                self.transactions.lose()
+                self._go_on(moment)
+
+    def commit(self, core: Core, ref: RequestRef, message: TxnOffsetCommit, moment: Moment) -> bool:
+        """Commit in a transaction; false if that is not known to be open."""
+        handle = self.transactions.begin(message.producer_id, message.producer_epoch)
+        if handle is None:
+            return False
+        topics, position = commit_what_exists(core, msgspec.structs.replace(message, producer_id=handle), moment)
+        self.transactions.hold(handle, self.log.last if position else 0, ref, TxnOffsetCommitReply(topics))
+        return True
+
+    def at_log_end(self, go_on: Callable[[Moment], None]) -> None:
+        """Let it go on when the log was read to its present end, or the shard is lost."""
+        self._at_end.append(go_on)
+        self.log.protocol.reader.read_to_end()
+        self._clock.changed[self.shard.index] = None
+
+    def _go_on(self, moment: Moment) -> None:
+        waiting, self._at_end = self._at_end, []
+        for go_on in waiting:
+            go_on(moment)
+
+    def _in_order(self, happen: Callable[[], None]) -> None:
+        """Let it happen after all records before it were applied, and settle what follows where the shard is served."""
+
+        def steps() -> Iterator[int]:
+            happen()
+            if self.shard.state is ShardState.ACTIVE:
+                self._settle()
+            yield 1
+
+        self._replay.then(steps)
+
+    def _settle(self) -> None:
+        self.transactions.settle(self._clock.now)
+        self._clock.changed[self.shard.index] = None
 
     def _begin(self) -> Iterator[int]:
         """Serve: the state is that of the log. Until then clients are told to look again, by an error that all of them
@@ -83,6 +143,7 @@ class ShardService:
         shard.is_replaying = False
         yield from settle(shard, lambda: self._replay.moment)
         shard.state = ShardState.ACTIVE
+        self._settle()
 
     def _repair(self, keys: tuple[bytes, ...]) -> Iterator[int]:
         self.log.protocol.append(list(present_values(self.shard, keys)), self._clock.now)

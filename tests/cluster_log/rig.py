@@ -8,6 +8,8 @@ from coordinator.cluster_log.entries import entries_of
 from coordinator.cluster_log.events import BatchAnswered, LogRead, OwnershipGiven, ProducerIdAnswered, ShardEvent
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.tail import ShardTail
+from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
 from protocol.errors import ErrorCode
 from protocol.record_batch import stamp
 
@@ -80,6 +82,12 @@ class Bench:
         read = self.answer(given, producer_id=producer[0], producer_epoch=producer[1])
         claimed = self.answer(self.answer(read))
         return self.answer(claimed)
+
+
+def pairs_in(data: bytes) -> dict[bytes, bytes | None]:
+    """Return the newest value of each key, of records that count."""
+    counting = ShardTail().take(data)
+    return dict(one for one in counting if not isinstance(one, PendingRecord | TransactionEnd))
 
 
 def only(effects: list[ShardEffect], kind: type[T]) -> T:

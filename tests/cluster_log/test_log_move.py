@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.cluster_log.cluster_shard import NEVER, ClusterShard
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardOwned, WriteBatch
-from coordinator.cluster_log.entries import tagged_batch
+from coordinator.cluster_log.entries import TransactionOffsets, claim_batch, pending_pair, tagged_batch
 from coordinator.cluster_log.events import BatchAnswered, LogRead, OwnershipGiven, ProducerIdAnswered, ShardEvent
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.log_move import LogSurvey, MovePhase, Records, Request, ShardMove, apply
@@ -262,3 +262,18 @@ def test_newer_values_and_tombstones_win() -> None:
     records: Records = {}
     apply(records, [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4"), (b"c", None)])
     assert list(records.items()) == [(b"b", b"2"), (b"a", b"3")]
+
+
+def test_offsets_of_a_transaction_that_are_pending_are_not_moved_out() -> None:
+    cluster = Cluster()
+    written = [claim_batch((1, 0, 0), 5), tagged_batch([pending_pair(b"txn|0|1", OFFSETS)], 0, (1, 0, 1), 5)]
+    for batch in written:
+        cluster.partition.append(batch, cluster.now_ms)
+    cluster.partition.replicate(cluster.now_ms)
+    move = ShardMove(0, SETTINGS, cluster.now, None)
+    cluster.run(move, lambda: move.is_settled)
+    assert move.phase is MovePhase.FAILED
+    assert "a transaction are pending there" in move.problem
+
+
+OFFSETS = TransactionOffsets(900, 1, ((b"\0\1k", b"v"),))

@@ -6,7 +6,14 @@ from typing import Any
 
 from coordinator.clock import Moment
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, WriteBatch
-from coordinator.cluster_log.events import BatchAnswered, LogRead, OwnershipGiven, ProducerIdAnswered, ShardEvent
+from coordinator.cluster_log.events import (
+    BatchAnswered,
+    LogRead,
+    OwnershipGiven,
+    OwnershipLost,
+    ProducerIdAnswered,
+    ShardEvent,
+)
 from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.cluster_node.effects import HandedOver, ShardRequest
@@ -110,6 +117,12 @@ class LogNode:
     def beat(self) -> None:
         """Let a heartbeat of the node be answered: its lease begins anew."""
         self.step(LeaseRenewed(self._cluster.now_ms))
+
+    def step_down(self) -> None:
+        """Let the nodes' group take every shard from the node."""
+        for shard in range(SHARDS):
+            self.step(ShardChanged(shard, OwnershipLost()))
+        self.rest()
 
     def ask(self, message: Message) -> Message | None:
         """Ask from inside; return the answer if there is one now."""

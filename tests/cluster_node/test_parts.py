@@ -4,7 +4,6 @@ import pytest
 
 from coordinator.cluster_log.effects import KeysToRepair, LogReplayed
 from coordinator.cluster_log.events import FollowingWanted
-from coordinator.cluster_log.tail import ShardTail
 from coordinator.cluster_node.events import LogProblems, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import COORDINATOR_IDS, NodeView
 from coordinator.cluster_node.placement import NodesPlacement
@@ -28,6 +27,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
+from tests.cluster_log.rig import pairs_in
 from tests.cluster_node.rig import SHARDS
 from tests.cluster_node.test_service import committing, joined, owner
 
@@ -42,7 +42,7 @@ def test_values_to_repair_are_those_that_the_log_has_for_their_keys() -> None:
             node.ask(committing(group_id, offset, generation_id=generation, member_id=member))
     checked = 0
     for partition, service in zip(cluster.partitions, node.side.services, strict=True):
-        found = dict(ShardTail().take(partition.fetch(0, 10**6)[1]))
+        found = pairs_in(partition.fetch(0, 10**6)[1])
         written = {key: value for key, value in found.items() if not key.startswith(b"noop")}
         assert dict(present_values(service.shard, written)) == written
         checked += len(written)
@@ -56,13 +56,13 @@ def test_repaired_keys_are_written_behind_what_does_not_count() -> None:
     node.ask(committing("a", 5))
     index = node.node.core.placement.shard_of("a")
     service, partition = node.side.services[index], cluster.partitions[index]
-    before = dict(ShardTail().take(partition.fetch(0, 10**6)[1]))
+    before = pairs_in(partition.fetch(0, 10**6)[1])
     end = partition.end
     service.take(KeysToRepair(index, tuple(before)), node.moment)
     node.rest()
     node.pass_ms(2_000)
     assert partition.end == end + len(before)
-    assert dict(ShardTail().take(partition.fetch(0, 10**6)[1])) == before
+    assert pairs_in(partition.fetch(0, 10**6)[1]) == before
 
 
 def test_a_record_that_does_not_parse_fails_its_shard_alone() -> None:

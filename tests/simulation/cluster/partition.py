@@ -60,6 +60,10 @@ def encoded(batch: Batch) -> bytes:
     )
 
 
+def _is_marker(batch: Batch) -> bool:
+    return any(one.kind in {EntryKind.COMMIT, EntryKind.ABORT} for one in batch.entries)
+
+
 class Partition:
     """`committed` is what all replicas have: acknowledged, and kept by each later leader."""
 
@@ -117,6 +121,13 @@ class Partition:
         self._note(batch, now_ms)
         return ErrorCode.NONE, base, True
 
+    def mark(self, marker: bytes, now_ms: int) -> None:
+        """Append the marker of a client's transaction."""
+        base = self.end
+        stamped = stamp(marker, base)
+        ((end, entries),) = entries_of(stamped)
+        self.batches.append(Batch(stamped, base, end, now_ms, (-1, -1, -1), entries, {base}))
+
     def _note(self, batch: Batch, now_ms: int) -> None:
         producer_id, epoch, first = batch.producer
         known = self.producers.get(producer_id)
@@ -169,6 +180,7 @@ class Partition:
     def clean(self, now_ms: int) -> int:
         """Keep the last record of each key among those older than the lag. Return how many went."""
         old = [one for one in self.batches if one.end <= self.committed and one.appended_ms < now_ms - self._lag_ms]
+        old = [batch for batch in old if not _is_marker(batch)]
         newest = {entry.key: entry.offset for batch in old for entry in batch.entries if entry.offset in batch.kept}
         gone = 0
         for batch in old:

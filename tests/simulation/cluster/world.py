@@ -21,6 +21,7 @@ from coordinator.cluster_log.entries import EntryKind, entries_of
 from coordinator.cluster_log.events import BatchAnswered, LogRead, ProducerIdAnswered, ShardEvent
 from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_log.tail import ShardTail
+from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
 from protocol.errors import ErrorCode
 from tests.simulation.cluster.coordinators import NodesGroup, ProducerIds
 from tests.simulation.cluster.node import SimNode
@@ -457,8 +458,9 @@ class ClusterWorld:
     def _must_be_in_the_log(self, shard: int, partition: Partition) -> None:
         tail, found = ShardTail(), dict[str, int]()
         _, data, _ = partition.fetch(0, 10**9)
-        for key, value in tail.take(data):
-            found |= self.make_node.number_in(key, value)
+        for one in tail.take(data):
+            if not isinstance(one, PendingRecord | TransactionEnd):
+                found |= self.make_node.number_in(*one)
         for name, known in self._acknowledged[shard].items():
             most = max(number for _, number in known)
             if found.get(name, 0) < most:

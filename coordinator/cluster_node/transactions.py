@@ -1,0 +1,151 @@
+"""Offsets that clients commit in transactions of the cluster, in the state of one shard (docs/spec/shared-log.md#7).
+
+In the table of offsets a commit stands under a handle in place of its producer's id: it is in the state before it is in
+the log, and only there it is seen whether it still belongs to the transaction.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coordinator.cluster_log.cluster_shard import ClusterShard
+from coordinator.cluster_log.entries import Pair, TransactionOffsets, pending_key, pending_pair
+from coordinator.cluster_log.settings import BootMoment
+from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
+from coordinator.cluster_node.refusal import refusal_of
+from coordinator.cluster_node.repair import present_values
+from coordinator.records.codec import decode
+from coordinator.records.records import CommittedOffset, OffsetTombstone, TransactionEnded
+from coordinator.runtime.shard import Shard
+from protocol.messages.offsets import TxnOffsetCommitReply
+from protocol.session import RequestRef
+
+_FIRST_HANDLE = 1 << 62
+"""Handles of commits that were decided here follow it; those that were read are offsets of the log."""
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that its coordinator called open after the log had been read up to `open_at`."""
+
+    producer_id: int
+    producer_epoch: int
+    open_at: int
+
+
+class ShardTransactions:
+    """Commits that are decided here, those that the log has, and what is to be written once they are decided."""
+
+    def __init__(self, shard: Shard, protocol: ClusterShard) -> None:
+        self._shard = shard
+        self._protocol = protocol
+        self._newest = _FIRST_HANDLE
+        self._open: dict[int, OpenTransaction] = {}
+        self._handles: dict[bytes, int] = {}
+        self._unread: dict[int, OpenTransaction] = {}
+        """Handles of commits that were not yet found to count in the log."""
+        self._awaited: deque[tuple[int, int, RequestRef, TxnOffsetCommitReply]] = deque()
+        self._decided: dict[bytes, None] = {}
+
+    # --- commits that are decided here ---
+
+    def opened(self, transaction: OpenTransaction) -> None:
+        """Note that a transaction is open."""
+        self._open[transaction.producer_id] = transaction
+
+    def begin(self, producer_id: int, producer_epoch: int) -> int | None:
+        """Return a handle for a commit in the producer's transaction; None if that is not known to be open."""
+        known = self._open.get(producer_id)
+        if known is None or known.producer_epoch != producer_epoch:
+            return None
+        if not self._protocol.reader.tail.transactions.is_open_since(producer_id, known.open_at):
+            del self._open[producer_id]
+            return None
+        self._newest += 1
+        self._unread[self._newest] = known
+        return self._newest
+
+    def encode(self, handle: int, records: Sequence[Pair]) -> Pair:
+        """Return the record of the log for a commit."""
+        transaction, claim = self._unread[handle], self._protocol.claim
+        key = pending_key(-1 if claim is None else claim.offset, handle - _FIRST_HANDLE)
+        self._handles[key] = handle
+        return pending_pair(key, TransactionOffsets(transaction.producer_id, transaction.open_at, tuple(records)))
+
+    def hold(self, handle: int, position: int, ref: RequestRef, reply: TxnOffsetCommitReply) -> None:
+        """Send the reply when the log is durable up to the position, if the commit counts there. Position 0: nothing
+        was stored."""
+        if position:
+            self._awaited.append((position, handle, ref, reply))
+        else:
+            self._unread.pop(handle)
+            self._shard.outbox.send(ref, reply)
+
+    @property
+    def awaits(self) -> bool:
+        """True while replies wait for the log."""
+        return bool(self._awaited)
+
+    def release(self, durable: int) -> None:
+        """Answer the commits up to this position. One that does not count is dropped: its transaction has ended, or the
+        marker of the one before came late, and its client asks again."""
+        while self._awaited and self._awaited[0][0] <= durable:
+            _, handle, ref, reply = self._awaited.popleft()
+            counts = self._unread.pop(handle, None) is None
+            if not counts:
+                self._shard.apply_marker(TransactionEnded(handle, 0, is_committed=False))
+            self._shard.outbox.send(ref, reply if counts else refusal_of(reply))
+
+    def lose(self) -> None:
+        """Refuse what waits: nobody knows what of it is in the log."""
+        for _, _, ref, reply in self._awaited:
+            self._shard.outbox.send(ref, refusal_of(reply))
+        self._awaited.clear()
+        self._unread.clear()
+        self._open.clear()
+
+    # --- what the log says ---
+
+    def read(self, record: PendingRecord) -> None:
+        """Keep offsets that count until their transaction ends. Raises `LogCorrupt`."""
+        own = self._handles.setdefault(record.key, record.offset)
+        if self._unread.pop(own, None) is not None:
+            return
+        for key, value in record.offsets.records:
+            offset = decode(key, value)
+            if isinstance(offset, CommittedOffset):
+                self._shard.apply(offset, None, own)
+
+    def end(self, ended: TransactionEnd) -> None:
+        """Make the offsets of a transaction valid, or drop them."""
+        self._open.pop(ended.producer_id, None)
+        for record in ended.records:
+            handle = self._handles.pop(record.key)
+            self._shard.apply_marker(TransactionEnded(handle, 0, ended.is_committed))
+            self._decided[record.key] = None
+
+    def drop(self) -> None:
+        """Forget what was read: the state is dropped."""
+        self._handles.clear()
+        self._decided.clear()
+
+    def settle(self, now: BootMoment) -> None:
+        """Write what follows from decided transactions: present values under the offsets' own keys, and tombstones for
+        what was pending. An offset for which another transaction is pending must wait: a value behind that one would
+        count as newer."""
+        unsettled = self._protocol.reader.tail.transactions.unsettled
+        for key in list(self._decided):
+            offsets = unsettled.get(key)
+            if offsets is not None:
+                keys = [one for one, _ in offsets]
+                if any(map(self._is_pending, keys)):
+                    continue
+                pairs = [*present_values(self._shard, keys), (key, None)]
+                if self._protocol.append(pairs, now) is None:
+                    return
+                self._protocol.reader.tail.transactions.settled(key)
+            del self._decided[key]
+
+    def _is_pending(self, key: bytes) -> bool:
+        place = decode(key, None)
+        assert isinstance(place, OffsetTombstone)
+        return (place.topic, place.partition) in self._shard.offsets.pending.of(place.group_id)
