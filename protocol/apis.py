@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 from protocol.kafka.fields import Schema
 from protocol.kafka.schemas import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
     alter_user_scram_credentials,
@@ -25,6 +27,7 @@ from protocol.kafka.schemas import (
     describe_configs,
     describe_groups,
     describe_topic_partitions,
+    describe_transactions,
     describe_user_scram_credentials,
     fetch,
     find_coordinator,
@@ -49,7 +52,8 @@ from protocol.messages import Message
 
 
 class WireApi(NamedTuple):
-    """One API. `advertised` false: served, but missing in the reply to ApiVersions."""
+    """One API. `advertised` false: missing in a node's own reply to ApiVersions. Listeners in front of brokers may have
+    it, or nodes ask brokers by it."""
 
     key: int
     request: Schema
@@ -87,6 +91,8 @@ WIRE_APIS: Final = {
         WireApi(20, delete_topics.REQUEST, delete_topics.REPLY),
         WireApi(22, init_producer_id.REQUEST, init_producer_id.REPLY),
         WireApi(23, offset_for_leader_epoch.REQUEST, offset_for_leader_epoch.REPLY),
+        WireApi(24, add_partitions_to_txn.REQUEST, add_partitions_to_txn.REPLY, advertised=False),
+        WireApi(25, add_offsets_to_txn.REQUEST, add_offsets_to_txn.REPLY, advertised=False),
         WireApi(28, txn_offset_commit.REQUEST, txn_offset_commit.REPLY, advertised=False),
         WireApi(29, describe_acls.REQUEST, describe_acls.REPLY),
         WireApi(30, create_acls.REQUEST, create_acls.REPLY),
@@ -103,6 +109,7 @@ WIRE_APIS: Final = {
         WireApi(50, describe_user_scram_credentials.REQUEST, describe_user_scram_credentials.REPLY),
         WireApi(51, alter_user_scram_credentials.REQUEST, alter_user_scram_credentials.REPLY),
         WireApi(60, describe_cluster.REQUEST, describe_cluster.REPLY),
+        WireApi(65, describe_transactions.REQUEST, describe_transactions.REPLY, advertised=False),
         WireApi(68, consumer_group_heartbeat.REQUEST, consumer_group_heartbeat.REPLY),
         WireApi(69, consumer_group_describe.REQUEST, consumer_group_describe.REPLY),
         WireApi(75, describe_topic_partitions.REQUEST, describe_topic_partitions.REPLY),

@@ -103,6 +103,8 @@ from protocol.messages.offsets import (
     OffsetFetchPartitionReply,
     OffsetFetchReply,
     OffsetFetchTopicReply,
+    TxnOffsetCommit,
+    TxnOffsetCommitReply,
 )
 from protocol.messages.quotas import (
     AlterClientQuotas,
@@ -136,6 +138,7 @@ from protocol.messages.topics import (
     MetadataReply,
     MetadataTopicReply,
 )
+from protocol.messages.transactions import AddOffsetsToTxn, AddOffsetsToTxnReply
 
 
 def on_each_partition(group: OffsetFetchGroup, error: ErrorCode) -> OffsetFetchGroupReply:
@@ -175,7 +178,7 @@ def _refuse_fetch(request: Fetch, error: ErrorCode, _text: str | None) -> FetchR
     return FetchReply(error, named)
 
 
-def _refuse_commit(request: OffsetCommit, error: ErrorCode, _text: str | None) -> OffsetCommitReply:
+def _refuse_commit(request: OffsetCommit | TxnOffsetCommit, error: ErrorCode, _text: str | None) -> OffsetCommitReply:
     return OffsetCommitReply(
         tuple(
             OffsetCommitTopicReply(
@@ -206,6 +209,10 @@ def _refuse_epochs(request: OffsetForLeaderEpoch, error: ErrorCode, _text: str |
             for topic in request.topics
         )
     )
+
+
+def _refuse_transactional(request: TxnOffsetCommit, error: ErrorCode, text: str | None) -> TxnOffsetCommitReply:
+    return TxnOffsetCommitReply(_refuse_commit(request, error, text).topics)
 
 
 REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message]]] = {
@@ -255,6 +262,8 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
         tuple(DeletedGroup(group_id, error) for group_id in request.groups_names)
     ),
     OffsetCommit: _refuse_commit,
+    TxnOffsetCommit: _refuse_transactional,
+    AddOffsetsToTxn: lambda _request, error, _text: AddOffsetsToTxnReply(error),
     OffsetFetch: lambda request, error, _text: OffsetFetchReply(
         tuple(OffsetFetchGroupReply(one.group_id, error_code=error) for one in request.groups)
     ),

@@ -82,12 +82,14 @@ from protocol.messages.offsets import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    TxnOffsetCommit,
 )
 from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
 from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.reports import DrainMembers, ReportMember
 from protocol.messages.tokens import CreateToken, DeleteToken, ListTokens
 from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics, DescribeTopicPartitions, Metadata
+from protocol.messages.transactions import AddOffsetsToTxn
 from protocol.partition_key import parse_key
 
 _READ, _WRITE, _DELETE, _DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.DESCRIBE
@@ -182,6 +184,11 @@ def _of_items(message: RegisterPartitions | FetchRegistered) -> Iterator[Permiss
     yield from (Permission(TOPIC, topic, _READ) for topic in dict.fromkeys(key.topic for key in keys if key))
 
 
+def _of_transaction(message: AddOffsetsToTxn | TxnOffsetCommit) -> Iterator[Permission]:
+    yield Permission(TRANSACTIONAL_ID, message.transactional_id, _WRITE)
+    yield Permission(GROUP, message.group_id, _READ)
+
+
 def _of_producer(message: InitProducerId) -> Iterator[Permission]:
     if message.transactional_id is not None:
         yield Permission(TRANSACTIONAL_ID, message.transactional_id, _WRITE)
@@ -205,6 +212,12 @@ ACCESS: Final[dict[type[Message], Access]] = {
     LeaveGroup: _GROUP_READ,
     OffsetCommit: Access(
         "READ on the group, and on each topic", _group(_READ), PartFields("topics", "topics", _on_topic(_READ))
+    ),
+    AddOffsetsToTxn: Access("WRITE on the transactional id, READ on the group", _of_transaction),
+    TxnOffsetCommit: Access(
+        "WRITE on the transactional id, READ on the group, and on each topic",
+        _of_transaction,
+        PartFields("topics", "topics", _on_topic(_READ)),
     ),
     OffsetDelete: Access(
         "DELETE on the group, READ on each topic",
@@ -314,7 +327,7 @@ GROUP_REQUESTS: Final[frozenset[type[Message]]] = frozenset(
     {
         *(JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, OffsetFetch, FindCoordinator),
         *(DescribeGroups, DeleteGroups, ListGroups, DescribeConfigs, AlterConfigs, IncrementalAlterConfigs),
-        *(ConsumerGroupHeartbeat, ConsumerGroupDescribe),
+        *(ConsumerGroupHeartbeat, ConsumerGroupDescribe, AddOffsetsToTxn, TxnOffsetCommit),
     }
 )
 """Requests of Kafka's clients about groups: what a node in front of a cluster answers itself."""

@@ -33,8 +33,15 @@ class Brokers:
     """Brokers as last discovered. An unreachable cluster keeps them: group requests need none of them."""
 
     def __init__(
-        self, max_frame_bytes: int, max_entries: int, *, requires_sasl: bool = False, is_server_driven: bool = False
+        self,
+        max_frame_bytes: int,
+        max_entries: int,
+        *,
+        requires_sasl: bool = False,
+        is_server_driven: bool = False,
+        is_transactional: bool = False,
     ) -> None:
+        self._is_transactional = is_transactional
         self._requires_sasl = requires_sasl
         self._is_server_driven = is_server_driven
         self.known: dict[int, Broker] = {}
@@ -71,6 +78,7 @@ class Brokers:
                     requires_sasl=self._requires_sasl,
                     reachability=self._reachability,
                     is_server_driven=self._is_server_driven,
+                    is_transactional=self._is_transactional,
                 )
         self.known = known
         self._set_addresses()

@@ -16,6 +16,7 @@ from coordinator.core.core import INTERNAL
 from coordinator.facts.views import describe_node
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.brokers import Brokers, GatewayPlacement
+from coordinator.gateway.cluster.transactions import TransactionCalls
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.commit_order import CommitOrder
 from coordinator.gateway.deleted_topics import DeletedTopics
@@ -43,6 +44,7 @@ from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import refuse_without_topics
 from coordinator.gateway.session.session import ProxySession
 from coordinator.gateway.upstream_requests import (
+    BrokerRequest,
     Continuation,
     DelayedUpstreamRequest,
     UpstreamRequestDone,
@@ -61,15 +63,16 @@ from protocol.messages import Message
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import DescribeCluster, DescribeNode
-from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
+from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from protocol.messages.topics import Metadata
+from protocol.messages.transactions import AddOffsetsToTxn
 from protocol.native.session import NativeDialect
 from protocol.session import RequestRef, Session
 
 _UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
 _CLEANUP_TASK = "offset cleanup"
 
-MIGRATED = (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch)
+MIGRATED: tuple[type[Message], ...] = (JoinGroup, ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch)
 """Requests that wait until the group's offsets are copied from the cluster."""
 
 
@@ -93,6 +96,7 @@ class Gateway:
             2 * config.max_entries_per_request,
             requires_sasl=config.upstream_sasl_username is not None,
             is_server_driven=is_server_driven,
+            is_transactional=shards is not None,
         )
         self.brokers.since_ms = started.monotonic_ms
         deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms)
@@ -113,6 +117,12 @@ class Gateway:
             **topic_handlers(self.topics),
             ListOffsets: lookups.list_offsets,
         }
+        migrated, transactions = MIGRATED, dict[type[Message], Handler]()
+        if shards is not None:
+            calls = TransactionCalls(core, shards, self._ask_broker)
+            transactions[AddOffsetsToTxn] = calls.add_offsets
+            self._topic_handlers[TxnOffsetCommit] = calls.commit
+            migrated = (*MIGRATED, TxnOffsetCommit)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing_topics = False
         self._refreshed_ms = started.monotonic_ms - _CHECK_EVERY_MS
@@ -127,7 +137,8 @@ class Gateway:
                     **HANDLERS,
                     **REJECTED,
                     **dict.fromkeys(self._topic_handlers, self._after_topics_known),
-                    **dict.fromkeys(MIGRATED, self._after_migration),
+                    **dict.fromkeys(migrated, self._after_migration),
+                    **transactions,
                     **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
                     Metadata: self._after_fresh_metadata,
                     DescribeCluster: partial(describe_cluster, self.topics),
@@ -327,6 +338,15 @@ class Gateway:
         delayed.continuation = continuation
         self.core.purgatory.try_complete_else_watch(delayed)
         return delayed
+
+    def _ask_broker(
+        self, request: BrokerRequest, ref: RequestRef, message: Message, moment: Moment, continuation: Continuation
+    ) -> bool:
+        """Send one request of a client's; return false if the cluster cannot be asked now."""
+        if not self.brokers.is_reachable or self.upstream_requests.is_full:
+            return False
+        self._request_upstream((request,), ref, message, moment, continuation)
+        return True
 
     def _on_upstream_reply(self, event: UpstreamReply, moment: Moment) -> None:
         answered, waiting = self.upstream_requests.on_reply(event)

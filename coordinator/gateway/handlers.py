@@ -31,6 +31,7 @@ from protocol.messages.offsets import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    TxnOffsetCommit,
 )
 from protocol.messages.quotas import AlterClientQuotas, DescribeClientQuotas
 from protocol.messages.tokens import CreateToken, DeleteToken, ListTokens
@@ -97,7 +98,7 @@ def topic_handlers(topics: UpstreamTopics) -> dict[type[Message], Handler]:
 def named_partitions(message: Message) -> Iterator[Place]:
     """Yield the topics that must be known to serve the request, each with its highest partition."""
     match message:
-        case OffsetCommit():
+        case OffsetCommit() | TxnOffsetCommit():
             for topic in message.topics:
                 yield topic.name, topic.topic_id, max((part.partition_index for part in topic.partitions), default=0)
         case OffsetFetch():

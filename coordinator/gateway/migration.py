@@ -27,10 +27,10 @@ from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat
 from protocol.messages.groups import JoinGroup, ListNotes
 from protocol.messages.node import ErrorReply
-from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
+from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply, TxnOffsetCommit
 from protocol.session import RequestRef
 
-GroupRequest = JoinGroup | ConsumerGroupHeartbeat | OffsetCommit | OffsetFetch
+GroupRequest = JoinGroup | ConsumerGroupHeartbeat | OffsetCommit | TxnOffsetCommit | OffsetFetch
 """Requests that migrate a group; OffsetFetch alone only reads the cluster's offsets."""
 Waiting = list[tuple[RequestRef, GroupRequest]]
 

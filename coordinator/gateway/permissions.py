@@ -10,7 +10,7 @@ no coordinator: Metadata tells their operations.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from coordinator.accounts.permission import AUTO_CREATED, CLUSTER, GROUP, TOPIC, Permission
+from coordinator.accounts.permission import AUTO_CREATED, CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, Permission
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import AclOperation
@@ -26,6 +26,7 @@ from protocol.messages.configs import (
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, Heartbeat, HeartbeatReply
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
+from protocol.messages.transactions import AddOffsetsToTxn, AddOffsetsToTxnReply
 
 NAMES_PER_QUERY: Final = 200
 VALID_MS: Final = 60_000
@@ -130,6 +131,9 @@ def _query(kind: str, operation: AclOperation, name_type: type, permissions: tup
         topics = tuple(MetadataTopic(name) if isinstance(name, str) else MetadataTopic(None, name) for name in unique)
         metadata = Metadata(topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
         return PermissionQuery(metadata, 12 if name_type is bytes else 8, 12, permissions, _read_topics)
+    if kind == TRANSACTIONAL_ID:
+        # No transaction is of this producer id, and brokers authorize before they look for it.
+        return PermissionQuery(AddOffsetsToTxn(str(names[0]), -1, -1, ""), 0, 4, permissions, _read_transactional_id)
     message, newest, read = _GROUP_QUERIES[operation](tuple(map(str, names)))
     return PermissionQuery(message, 0, newest, permissions, read)
 
@@ -152,7 +156,11 @@ _GROUP_QUERIES: Final[dict[AclOperation, Callable[[tuple[str, ...]], tuple[Messa
         _read_configs,
     ),
 }
-_ONE_NAME_PER_QUERY: Final = {(GROUP, AclOperation.READ), (GROUP, AclOperation.DELETE)}
+_ONE_NAME_PER_QUERY: Final = {
+    (GROUP, AclOperation.READ),
+    (GROUP, AclOperation.DELETE),
+    (TRANSACTIONAL_ID, AclOperation.WRITE),
+}
 _AUTHORIZED: Final = {
     ErrorCode.NONE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -166,6 +174,15 @@ _AUTHORIZED: Final = {
     ErrorCode.GROUP_ID_NOT_FOUND,
 }
 """Errors that a broker returns only after it has authorized the request."""
+_AUTHORIZED_TRANSACTION: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+}
+"""Errors that it returns only after it has authorized the use of a transactional id."""
 _UNSUPPORTED: Final = {ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION}
 """Errors of brokers that have no group configs, and so no permission for them."""
 
@@ -178,6 +195,13 @@ def _group_decision(code: ErrorCode) -> Decision:
 
 def _read_code(permissions: tuple[Permission, ...], reply: HeartbeatReply | OffsetDeleteReply) -> Decisions:
     return {permission: _group_decision(reply.error_code) for permission in permissions}
+
+
+def _read_transactional_id(permissions: tuple[Permission, ...], reply: AddOffsetsToTxnReply) -> Decisions:
+    code = reply.error_code
+    if code in _AUTHORIZED_TRANSACTION:
+        return dict.fromkeys(permissions, ErrorCode.NONE)
+    return dict.fromkeys(permissions, code if code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED else None)
 
 
 def _read_groups(permissions: tuple[Permission, ...], reply: DescribeGroupsReply) -> Decisions:

@@ -16,6 +16,7 @@ from muster.cli.asking import Bootstrap, Servers, reaching, reaching_servers, se
 from muster.cli.showing import counted, printable, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
+from protocol.kafka.features import GATEWAY_FEATURE
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import ApiVersions, ApiVersionsReply
 from protocol.messages.offsets import (
@@ -36,7 +37,8 @@ _MOST_NAMED: Final = 10
 _PATIENCE_S = 15.0
 _GREETING_S = 5.0
 _OF_TRANSACTIONS: Final = frozenset({25, 28})
-"""AddOffsetsToTxn and TxnOffsetCommit: every Kafka offers them since 0.11, and no listener of Muster's does."""
+"""AddOffsetsToTxn and TxnOffsetCommit: every Kafka offers them since 0.11. A listener of Muster's only does with shards
+in the cluster's log, and says then that it is one."""
 
 Kept = dict[TopicPartition, OffsetFetchPartitionReply]
 
@@ -173,20 +175,21 @@ def _refuse_ourselves(here: ClusterClient, there: ClusterClient, group_id: str, 
     """Refuse listeners of Muster's own: what is written there is written here. Raises CannotConnect at once where
     nobody is.
     """
-    is_kafka = _offers_transactions(there, None)
+    is_kafka = _is_broker(there, None)
     node = there.coordinator(group_id)
     brokers = _brokers(here)
     is_known = (node.host, node.port) in {(broker.host, broker.port) for broker in brokers}
-    if is_known or _offers_transactions(there, node):
+    if is_known or _is_broker(there, node):
         return
     named = f"{node}, which coordinates there," if is_kafka or to is None else to
     advice = f", say {_written(brokers[0])}" if brokers else " of the cluster"
     raise Complaint(f"{named} is a listener of Muster's: name a broker{advice}")
 
 
-def _offers_transactions(there: ClusterClient, node: NodeAddress | None) -> bool:
+def _is_broker(there: ClusterClient, node: NodeAddress | None) -> bool:
     reply = expect(ApiVersionsReply, there.ask(ApiVersions("muster-cli", "1"), _GREETING_S, node=node))
-    return not _OF_TRANSACTIONS.isdisjoint(one.api_key for one in reply.api_keys)
+    offers_transactions = not _OF_TRANSACTIONS.isdisjoint(one.api_key for one in reply.api_keys)
+    return offers_transactions and GATEWAY_FEATURE not in reply.supported_features
 
 
 def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:

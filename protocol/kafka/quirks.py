@@ -23,6 +23,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommit,
     TxnOffsetCommitReply,
 )
+from protocol.messages.transactions import AddOffsetsToTxn, AddOffsetsToTxnReply
 from protocol.refusals import on_each_partition
 
 OLDEST_PRODUCE: Final = 3
@@ -79,10 +80,26 @@ def _errors_it_knows(version: int, _request: TxnOffsetCommit, reply: TxnOffsetCo
     )
 
 
+_OLD_ADDING_ERRORS: Final = (
+    (ErrorCode.PRODUCER_FENCED, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.INVALID_TXN_STATE),
+)
+
+
+def _adding_error_it_knows(
+    version: int, _request: AddOffsetsToTxn, reply: AddOffsetsToTxnReply
+) -> AddOffsetsToTxnReply:
+    for error, since, instead in _OLD_ADDING_ERRORS:
+        if reply.error_code is error and version < since:
+            return AddOffsetsToTxnReply(instead, reply.throttle_time_ms)
+    return reply
+
+
 ADAPT: Final[dict[type[Message], Callable[[int, Any, Any], Message]]] = {
     LeaveGroup: _error_of_the_only_member,
     OffsetFetch: _error_on_each_partition,
     FindCoordinator: _always_a_message,
     TxnOffsetCommit: _errors_it_knows,
+    AddOffsetsToTxn: _adding_error_it_knows,
 }
 """Functions from version, request and the core's reply to the reply in that version."""

@@ -99,7 +99,7 @@ class KafkaDialect:
         self.name = "kafka"
         self.max_frame_bytes = max_frame_bytes
         offered = served | set(ANSWERED_BY_SESSIONS)
-        self._served = {key: api for key, api in WIRE_APIS.items() if api.advertised and api.message in offered}
+        self._served = {key: api for key, api in WIRE_APIS.items() if api.message in offered}
         self._codecs: dict[int, VersionCodec] = {}
         self.offer = ApiVersionsReply(
             api_keys=tuple(

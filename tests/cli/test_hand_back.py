@@ -7,6 +7,7 @@ import pytest
 from muster.blocking import cluster
 from muster.net.dialects import ClientDialect
 from protocol.errors import ErrorCode
+from protocol.kafka.features import GATEWAY_FEATURE
 from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import ApiVersion, ApiVersionsReply
@@ -128,6 +129,17 @@ def test_a_cluster_that_says_musters_listener_coordinates_is_refused_too(
     monkeypatch.setattr(broker, "ApiVersions", reply, raising=False)
     said = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
     assert "h:9, which coordinates there, is a listener of Muster's" in said
+    assert broker.committed == {}
+
+
+def test_a_listener_that_offers_transactions_says_whose_it_is(
+    shell: Shell, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered = tuple(ApiVersion(key, 0, 9) for key in broker.apis)
+    reply = ApiVersionsReply(api_keys=offered, supported_features=(GATEWAY_FEATURE,))
+    monkeypatch.setattr(broker, "ApiVersions", lambda _message: reply, raising=False)
+    said = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    assert "broker:9092 is a listener of Muster's" in said
     assert broker.committed == {}
 
 

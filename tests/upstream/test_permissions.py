@@ -2,12 +2,13 @@
 
 import pytest
 
-from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, Permission
+from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, Permission
 from coordinator.accounts.requests import GROUP_REQUESTS
 from coordinator.gateway.permissions import NAMES_PER_QUERY, PermissionCache, permission_queries
-from coordinator.gateway.session.apis import CONFIG_APIS, LOCAL_APIS, SERVER_DRIVEN_APIS
+from coordinator.gateway.session.apis import CONFIG_APIS, LOCAL_APIS, SERVER_DRIVEN_APIS, TRANSACTION_APIS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import AclOperation
 from protocol.messages.configs import (
     AlteredConfigs,
     DescribeConfigsReply,
@@ -17,6 +18,7 @@ from protocol.messages.configs import (
 from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply, Heartbeat, HeartbeatReply
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
+from protocol.messages.transactions import AddOffsetsToTxn, AddOffsetsToTxnReply
 from tests.upstream.guarded import ALTER_CONFIGS, CONFIGS, DELETE, DESCRIBE, READ
 
 REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -38,7 +40,7 @@ def verdict(need: Permission, reply: Message) -> ErrorCode | None:
 
 
 def test_every_request_about_groups_that_is_answered_here_is_guarded() -> None:
-    assert {*LOCAL_APIS, *SERVER_DRIVEN_APIS, *CONFIG_APIS} == GROUP_REQUESTS
+    assert {*LOCAL_APIS, *SERVER_DRIVEN_APIS, *TRANSACTION_APIS, *CONFIG_APIS} == GROUP_REQUESTS
 
 
 @pytest.mark.parametrize(
@@ -124,3 +126,23 @@ def test_what_was_never_answered_is_refused() -> None:
     permissions.learn({need: ErrorCode.NONE}, 0)
     permissions.learn({need: None}, 5)
     assert permissions.code(need) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.NONE),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NONE),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NONE),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, None),
+    ],
+)
+def test_the_use_of_a_transactional_id_is_asked_by_adding_offsets_of_no_producer(
+    code: ErrorCode, expected: ErrorCode | None
+) -> None:
+    need = Permission(TRANSACTIONAL_ID, "x", AclOperation.WRITE)
+    (query,) = permission_queries([need])
+    assert query.message == AddOffsetsToTxn("x", -1, -1, "")
+    assert verdict(need, AddOffsetsToTxnReply(code)) is expected

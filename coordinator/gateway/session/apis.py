@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from protocol.apis import BY_MESSAGE, WIRE_APIS
-from protocol.kafka.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
+from protocol.kafka.features import FINALIZED_FEATURES, GATEWAY_FEATURE, SUPPORTED_FEATURES
 from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs, ResourceType
 from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupHeartbeat
@@ -25,8 +25,9 @@ from protocol.messages.groups import (
     SyncGroup,
 )
 from protocol.messages.node import ApiVersion, ApiVersionsReply, DescribeCluster, FinalizedFeature, FindCoordinator
-from protocol.messages.offsets import OffsetCommit, OffsetDelete, OffsetFetch
+from protocol.messages.offsets import OffsetCommit, OffsetDelete, OffsetFetch, TxnOffsetCommit
 from protocol.messages.topics import Metadata
+from protocol.messages.transactions import AddOffsetsToTxn
 
 PRODUCE: Final = 0
 METADATA: Final = 3
@@ -53,9 +54,18 @@ LOCAL_APIS: Final[tuple[type[Message], ...]] = (
 SERVER_DRIVEN_APIS: Final[tuple[type[Message], ...]] = (ConsumerGroupHeartbeat, ConsumerGroupDescribe)
 """APIs answered here if groups that the coordinator balances are served (KIP-848); else not offered."""
 
-LOCAL_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in (*LOCAL_APIS, *SERVER_DRIVEN_APIS))
+TRANSACTION_APIS: Final[tuple[type[Message], ...]] = (AddOffsetsToTxn, TxnOffsetCommit)
+"""APIs answered here if shards are in the cluster's log (docs/spec/shared-log.md#7); else not offered: they would store
+a group's offsets away from its coordinator."""
 
-_SERVER_DRIVEN_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in SERVER_DRIVEN_APIS)
+
+def local_keys(*, is_server_driven: bool, is_transactional: bool) -> frozenset[int]:
+    """Return the keys of the APIs answered here."""
+    optional = (*(SERVER_DRIVEN_APIS if is_server_driven else ()), *(TRANSACTION_APIS if is_transactional else ()))
+    return frozenset(BY_MESSAGE[message].key for message in (*LOCAL_APIS, *optional))
+
+
+LOCAL_KEYS: Final = local_keys(is_server_driven=True, is_transactional=True)
 
 CONFIG_APIS: Final[tuple[type[Message], ...]] = (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs)
 """APIs answered here if every resource is a group; else forwarded."""
@@ -122,11 +132,14 @@ FORWARDED_VERSIONS: Final = {
 """APIs forwarded as they are, up to this version: the newest whose replies in Apache Kafka 4.3 were seen to name no
 address.
 
-Left out on purpose: AddOffsetsToTxn and TxnOffsetCommit (25, 28), which would store a group's offsets away from its
-coordinator, and the groups of KIP-932 and KIP-1071 (76 and more).
+Left out on purpose: the groups of KIP-932 and KIP-1071 (76 and more).
 """
 
 _OLDEST_VERSIONS: Final = {SASL_HANDSHAKE: 1}
+
+_NEWEST_VERSIONS: Final = {BY_MESSAGE[TxnOffsetCommit].key: 4}
+"""Newest versions of APIs answered here, where they are not all. From 5 on TxnOffsetCommit adds the offsets to the
+transaction by itself, at level 2."""
 
 _NO_LIMIT: Final = 2**15 - 1
 
@@ -140,16 +153,23 @@ def names_only_groups(message: AlterConfigs | DescribeConfigs | IncrementalAlter
     return bool(message.resources) and all(one.resource_type == ResourceType.GROUP for one in message.resources)
 
 
-def advertised_versions(broker: ApiVersionsReply, *, is_server_driven: bool = False) -> ApiVersionsReply:
+def newest_version(key: int) -> int:
+    """Return the newest version that is served of an API answered here."""
+    return _NEWEST_VERSIONS.get(key, WIRE_APIS[key].request.newest)
+
+
+def advertised_versions(
+    broker: ApiVersionsReply, *, is_server_driven: bool = False, is_transactional: bool = False
+) -> ApiVersionsReply:
     """Return the reply to ApiVersions for clients, given the broker's."""
     broker_versions = {row.api_key: row for row in broker.api_keys}
     rows = []
-    left_out = frozenset[int]() if is_server_driven else _SERVER_DRIVEN_KEYS
+    left_out = LOCAL_KEYS - local_keys(is_server_driven=is_server_driven, is_transactional=is_transactional)
     for key in sorted({*broker_versions, *LOCAL_KEYS, API_VERSIONS} - left_out):
         api = WIRE_APIS.get(key)
         row = broker_versions.get(key)
         if api is not None and (key == API_VERSIONS or (key in LOCAL_KEYS and key not in REWRITTEN_KEYS)):
-            rows.append(ApiVersion(key, api.request.oldest, api.request.newest))
+            rows.append(ApiVersion(key, api.request.oldest, newest_version(key)))
         elif row is not None and api is not None and key in REWRITTEN_KEYS:
             rows += _intersect(row, api.request.oldest, api.request.newest)
         elif row is not None and key in FORWARDED_VERSIONS:
@@ -170,6 +190,7 @@ def advertised_versions(broker: ApiVersionsReply, *, is_server_driven: bool = Fa
                 if one.min_version <= _max_level(one.name) > 0
             ),
             *(SUPPORTED_FEATURES if is_server_driven else ()),
+            *((GATEWAY_FEATURE,) if is_transactional else ()),
         ),
     )
 

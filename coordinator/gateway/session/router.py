@@ -8,16 +8,16 @@ from coordinator.gateway.session.apis import (
     CONFIG_APIS,
     FIND_COORDINATOR,
     FORWARDED_VERSIONS,
-    LOCAL_APIS,
     METADATA,
     OFFLINE_APIS,
     OFFLINE_KEYS,
     REWRITTEN_KEYS,
     SASL_HANDSHAKE,
-    SERVER_DRIVEN_APIS,
     SHARED_KEYS,
     advertised_versions,
+    local_keys,
     names_only_groups,
+    newest_version,
 )
 from coordinator.gateway.session.replies import Addresses, ReplyRewriter, reply_rewriter
 from protocol.apis import BY_MESSAGE, WIRE_APIS
@@ -66,7 +66,7 @@ class Router:
 
     `broker_versions` is the broker's reply to ApiVersions. `addresses` has the listeners by broker id and may change at
     any time. `requires_sasl`: the broker serves no client without SASL. `is_server_driven`: groups that the coordinator
-    balances are served (KIP-848).
+    balances are served (KIP-848). `is_transactional`: so are commits in transactions.
     """
 
     __slots__ = (
@@ -92,12 +92,15 @@ class Router:
         requires_sasl: bool = False,
         reachability: Reachability | None = None,
         is_server_driven: bool = False,
+        is_transactional: bool = False,
     ) -> None:
         self.requires_sasl = requires_sasl
         self.reachability = reachability or Reachability()
-        self.advertised = advertised_versions(broker_versions, is_server_driven=is_server_driven)
-        local = (*LOCAL_APIS, *SERVER_DRIVEN_APIS) if is_server_driven else LOCAL_APIS
-        self._local_keys = frozenset(BY_MESSAGE[message].key for message in local)
+        self.advertised = advertised_versions(
+            broker_versions, is_server_driven=is_server_driven, is_transactional=is_transactional
+        )
+        self._local_keys = local_keys(is_server_driven=is_server_driven, is_transactional=is_transactional)
+        local = {WIRE_APIS[key].message for key in self._local_keys}
         self._broker_versions = {row.api_key: row for row in broker_versions.api_keys}
         self.addresses = addresses
         self.max_frame_bytes = max_frame_bytes
@@ -135,7 +138,7 @@ class Router:
             if request.oldest <= version <= request.newest:
                 return Route(key in self._local_keys, reply_rewriter(key, version))
         elif key in self._local_keys:
-            if self._dialect.codec(key, version) is not None:
+            if version <= newest_version(key) and self._dialect.codec(key, version) is not None:
                 return _LOCAL
         elif 0 <= version <= FORWARDED_VERSIONS.get(key, -1) and (key != SASL_HANDSHAKE or version):
             is_shared = key in SHARED_KEYS and self._dialect.codec(key, version) is not None

@@ -36,6 +36,13 @@ from protocol.messages.offsets import (
     TxnOffsetCommit,
 )
 from protocol.messages.topics import DeleteTopics, MetadataReply, MetadataTopicReply
+from protocol.messages.transactions import (
+    AddedPartition,
+    AddedTopic,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnReply,
+    DescribeTransactionsReply,
+)
 from tests.protocol.kafka.samples import Case
 
 _ELSEWHERE: dict[tuple[type[Message], str], Callable[[Any], Any]] = {
@@ -56,6 +63,14 @@ _ELSEWHERE: dict[tuple[type[Message], str], Callable[[Any], Any]] = {
     (InitProducerId, "keep_prepared_txn"): lambda m: False,
     (InitProducerIdReply, "ongoing_txn_producer_id"): lambda m: -1,
     (InitProducerIdReply, "ongoing_txn_producer_epoch"): lambda m: -1,
+    (AddPartitionsToTxn, "v3_and_below_transactional_id"): lambda m: m.transactional_id,
+    (AddPartitionsToTxn, "v3_and_below_producer_id"): lambda m: m.producer_id,
+    (AddPartitionsToTxn, "v3_and_below_producer_epoch"): lambda m: m.producer_epoch,
+    (AddPartitionsToTxn, "v3_and_below_topics"): lambda m: m.topics,
+    (AddPartitionsToTxnReply, "results_by_topic_v3_and_below"): lambda m: m.topics,
+    (AddedTopic, "results_by_partition"): lambda m: m.partitions,
+    (AddedPartition, "partition_error_code"): lambda m: m.error_code,
+    (DescribeTransactionsReply, "transaction_states"): lambda m: m.transactions,
 }
 """Fields that our messages name otherwise, or lack and always send."""
 

@@ -49,6 +49,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics, Metadata, MetadataTopic
+from protocol.messages.transactions import AddOffsetsToTxn, AddOffsetsToTxnReply
 from protocol.native.methods import METHODS
 from protocol.refusals import REFUSE
 from tests.protocol.kafka.samples import CASES, Filled, sample
@@ -361,3 +362,20 @@ def test_a_transactional_commit_is_told_only_errors_its_version_knows(
 
     asked = TxnOffsetCommit("tx", "g", 1, 0, ())
     assert ADAPT[TxnOffsetCommit](version, asked, reply(error)) == reply(instead)
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "instead"),
+    [
+        (1, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, ErrorCode.PRODUCER_FENCED, ErrorCode.PRODUCER_FENCED),
+        (3, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE),
+        (4, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
+        (0, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+    ],
+)
+def test_who_adds_offsets_to_a_transaction_is_told_an_error_that_it_knows(
+    version: int, error: ErrorCode, instead: ErrorCode
+) -> None:
+    asked = AddOffsetsToTxn("x", 1, 0, "g")
+    assert ADAPT[AddOffsetsToTxn](version, asked, AddOffsetsToTxnReply(error, 3)) == AddOffsetsToTxnReply(instead, 3)

@@ -8,6 +8,7 @@ from coordinator.handlers.table import HANDLERS
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import encode_request
+from protocol.kafka.session import KafkaDialect
 from protocol.messages.data import Produce, ProducePartition, ProduceReply, ProduceTopic
 from protocol.messages.groups import Heartbeat
 from protocol.messages.node import (
@@ -49,8 +50,8 @@ def test_what_is_not_served_is_neither_told_of_nor_spoken() -> None:
         session.next_request()
 
 
-def test_a_transaction_s_offsets_are_read_and_written_and_never_offered() -> None:
-    session = opened()
+def test_what_a_node_does_not_serve_is_not_offered() -> None:
+    session = KafkaDialect(1 << 20, set(HANDLERS)).open()
     (answer,) = asked(session, ApiVersions(), 0)
     assert isinstance(answer.reply, ApiVersionsReply)
     assert 28 not in {one.api_key for one in answer.reply.api_keys}

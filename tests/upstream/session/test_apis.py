@@ -18,6 +18,9 @@ from coordinator.gateway.session.apis import (
     SASL_HANDSHAKE,
     advertised_versions,
 )
+from coordinator.gateway.session.router import Router
+from protocol.errors import ProtocolViolation
+from protocol.kafka.features import GATEWAY_FEATURE
 from protocol.messages.node import FinalizedFeature, SupportedFeature
 from tests.upstream.session.frames import BROKER
 
@@ -106,3 +109,21 @@ def test_what_is_told_of_a_feature_fits_together() -> None:
         FinalizedFeature("transaction.version", 1, 1),
         FinalizedFeature("kraft.version", 9, 9),
     )
+
+
+def test_commits_in_transactions_are_offered_with_shards_in_the_clusters_log_alone() -> None:
+    def rows(*, is_transactional: bool) -> dict[int, tuple[int, int]]:
+        told = advertised_versions(BROKER, is_transactional=is_transactional)
+        assert (GATEWAY_FEATURE in told.supported_features) is is_transactional
+        return {one.api_key: (one.min_version, one.max_version) for one in told.api_keys}
+
+    local, cluster = rows(is_transactional=False), rows(is_transactional=True)
+    # TxnOffsetCommit 5 would add its offsets to the transaction by itself (KIP-890).
+    assert {key: cluster[key] for key in cluster.keys() - local.keys()} == {25: (0, 4), 28: (0, 4)}
+    router = Router(BROKER, {}, 1_000, is_transactional=True)
+    assert router.route(28, 4).is_local
+    for key, version in ((28, 5), (25, 5)):
+        with pytest.raises(ProtocolViolation, match="is not offered"):
+            router.route(key, version)
+    with pytest.raises(ProtocolViolation, match="is not offered"):
+        Router(BROKER, {}, 1_000).route(28, 4)
