@@ -15,7 +15,7 @@ from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.consumer.state import ConsumerGroupState
 from coordinator.node.events import Opened
 from coordinator.runtime.group import Group
-from tests.simulation.bounds import compare_at_rest, compare_sizes
+from tests.simulation.bounds import FLUSHED_WITHIN_MS, compare_at_rest, compare_sizes
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_config
 from tests.simulation.daemon import Daemon
@@ -279,7 +279,9 @@ class World:
         compare_with_replay(node)
         compare_sizes(node, self.daemon.links)
         self._stop_the_people()
-        compare_at_rest(node)
+        written = node.core.store.position
+        self.advance_to(self.now_ms + FLUSHED_WITHIN_MS)
+        compare_at_rest(node, written)
         self.daemon.count_notes()
 
     def _must_be_in(self, group: Group | None, member: SimMember) -> None:
