@@ -7,9 +7,9 @@ Members are numbered in member order; everything here speaks of them by number.
 
 from collections.abc import Generator, Mapping, Sequence
 
+from membership.pace import Pace, chunks, sort
 from membership.server_assignors.cursors import Loads
 from membership.server_assignors.orders import in_member_order
-from membership.server_assignors.pace import Pace, chunks, sort
 from membership.server_assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
 from membership.server_assignors.subscribers import subscribers
 

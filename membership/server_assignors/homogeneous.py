@@ -5,8 +5,8 @@ Sizes differ by at most one, and members keep what they have.
 
 from collections.abc import Generator, Mapping, Sequence
 
+from membership.pace import Pace, chunks
 from membership.server_assignors.orders import in_member_order, in_set_order, in_target_order, in_topic_order
-from membership.server_assignors.pace import Pace, chunks
 from membership.server_assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
 
 _MEMBER_US, _TOPIC_US, _PARTITION_US = 4.0, 1.5, 0.15

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 
+from membership.pace import Pace, chunks, sort
 from membership.server_assignors.hash_order import (
     bucket,
     buckets_grown_to,
@@ -9,7 +10,6 @@ from membership.server_assignors.hash_order import (
     hash_of_id,
     hash_of_text,
 )
-from membership.server_assignors.pace import Pace, chunks, sort
 from membership.server_assignors.spec import SubscribedMember, SubscribedTopic
 
 _CHUNK_US = 200

@@ -3,7 +3,7 @@ targets are ignored."""
 
 from collections.abc import Mapping, Sequence
 
-from membership.server_assignors.pace import Pace, sort
+from membership.pace import Pace, sort
 from membership.server_assignors.spec import Computation, SubscribedMember, SubscribedTopic, Targets
 from membership.server_assignors.subscribers import subscribers
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 
-from membership.server_assignors.pace import Pace, chunks
+from membership.pace import Pace, chunks
 from membership.server_assignors.spec import SubscribedMember
 
 _MEMBER_US, _TOPIC_US, _NUMBER_US = 2.0, 1.0, 0.06

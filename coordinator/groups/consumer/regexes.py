@@ -11,7 +11,7 @@ from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.groups.consumer.topics import metadata_hash
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import RegexRecord
-from membership.server_assignors.pace import Pace, chunks, sort
+from membership.pace import Pace, chunks, sort
 
 _LEAST_INTERVAL_MS = 10_000
 _SEEN_US = 1.0

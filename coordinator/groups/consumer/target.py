@@ -30,7 +30,7 @@ from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.hold import act_of, begun, described, left_of
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
-from membership.server_assignors.pace import Pace, chunks
+from membership.pace import Pace, chunks
 from membership.server_assignors.registry import ASSIGNORS
 from membership.server_assignors.spec import Computation, SubscribedMember, run
 from protocol.messages.groups import HoldGroupReply

@@ -1,7 +1,7 @@
 """Walks over the subscribers of a topic (docs/spec/consumer-group-protocol.md#5.3)."""
 
+from membership.pace import Pace
 from membership.server_assignors.cursors import Loads
-from membership.server_assignors.pace import Pace
 from membership.server_assignors.spec import SubscribedMember
 from membership.server_assignors.subscribers import subscribers
 from tests.groups.consumer.generators import finish

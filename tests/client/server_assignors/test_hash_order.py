@@ -2,6 +2,7 @@
 
 import pytest
 
+from membership.pace import Pace, sort
 from membership.server_assignors.hash_order import (
     bucket,
     buckets_grown_to,
@@ -10,7 +11,6 @@ from membership.server_assignors.hash_order import (
     hash_of_text,
 )
 from membership.server_assignors.orders import in_member_order, in_set_order
-from membership.server_assignors.pace import Pace, sort
 from membership.server_assignors.spec import SubscribedMember
 from tests.client.server_assignors.rig import topic_id
 from tests.groups.consumer.generators import finish, pieces_of

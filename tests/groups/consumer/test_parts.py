@@ -17,7 +17,7 @@ from coordinator.groups.consumer.subscriptions import SubscriptionCounts, is_hom
 from coordinator.groups.consumer.target import preferred_assignor
 from coordinator.keys import ConsumerSessionKey
 from coordinator.records.consumer_records import ConsumerMemberRecord, ConsumerTopicsRecord, ReconciliationState
-from membership.server_assignors.pace import Pace
+from membership.pace import Pace
 from membership.server_assignors.spec import SubscribedMember
 from membership.server_assignors.subscribers import subscribers
 from protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""Work in pieces: how much is done before an assignor yields, and sorting that yields in between."""
+"""Work in pieces: how much is done before a computation yields, and sorting that yields in between."""
 
 from collections.abc import Callable, Generator, Iterable
 from heapq import merge
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 PIECE_US = 1_000
-"""Estimated work between two yields of an assignor."""
+"""Estimated work between two yields."""
 CHUNK = 500
 """Items of a loop between two looks at the pace."""
 _SORTED_US, _MERGED_US = 5.0, 2.0
