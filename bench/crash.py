@@ -19,30 +19,25 @@ import itertools
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from bench import crash_accounts
 from bench.crash_accounts import Administrator, Intruder, Key
+from bench.crash_clients import PARTITIONS, TOPIC, Churner, Committer, OpenWire
 from bench.processes import QUICK_GROUPS, Daemon, scratch
-from bench.wire import Refusal, Wire, WireMember
+from bench.wire import Wire
 from partition_log.disk.disk import ReadOnlyDisk
 from partition_log.inspection.findings import Severity
 from partition_log.inspection.inspector import Inspector
 
-TOPIC = "flights"
-PARTITIONS = 8
 COMMITTERS = 8
 CHURNING_GROUPS = 3
 MEMBERS = 3
-_RETRY = (14, 15, 16)  # loading, not available, not coordinator
-_SESSION_MS = 300  # those that died with the daemon hold a rebalance up for so long
 
-OpenWire = Callable[[tuple[str, int]], Wire]
 GroupReply = dict[str, list[dict[str, list[dict[str, int]]]]]
 
 
@@ -95,96 +90,7 @@ TORTURE = Manner(
     looked_at=0.05,
     wants_logins=True,
 )
-_START_S, _PATIENCE_S = 1.0, 0.01
-
-
-class Committer(threading.Thread):
-    """Commits one offset after the other for all partitions of its group, until the connection breaks."""
-
-    def __init__(self, address: tuple[str, int], open_wire: OpenWire, group_id: str, first: int) -> None:
-        super().__init__(daemon=True)
-        self.address = address
-        self.open = open_wire
-        self.group_id = group_id
-        self.acknowledged = first
-        self.under_way = first
-        self.count = 0
-
-    def run(self) -> None:
-        try:
-            with self.open(self.address) as wire:
-                while True:
-                    self._commit(wire, self.acknowledged + 1)
-        except OSError:
-            pass  # the daemon was killed
-
-    def _commit(self, wire: Wire, offset: int) -> None:
-        self.under_way = offset
-        entries = [{"partition_index": index, "committed_offset": offset} for index in range(PARTITIONS)]
-        try:
-            reply = wire.call("OffsetCommit", group_id=self.group_id, topics=[{"name": TOPIC, "partitions": entries}])
-        except Refusal as refusal:
-            if refusal.code in _RETRY:
-                time.sleep(_PATIENCE_S)
-                return
-            raise
-        codes = {entry["error_code"] for topic in reply["topics"] for entry in topic["partitions"]}
-        if codes == {0}:
-            self.acknowledged = offset
-            self.count += 1
-        else:
-            assert codes <= set(_RETRY), reply
-
-
-class Churner(threading.Thread):
-    """A member that joins, lives for a moment in its generation, and leaves or stays: its group keeps rebalancing."""
-
-    def __init__(
-        self, address: tuple[str, int], open_wire: OpenWire, group_id: str, synced: dict[str, int], seed: int
-    ) -> None:
-        super().__init__(daemon=True)
-        self.address = address
-        self.open = open_wire
-        self.group_id = group_id
-        self.synced = synced
-        """The highest generation by group that a member was handed an assignment in."""
-        self.chance = random.Random(seed)
-        self.went_back: list[str] = []
-        self.generations = 0
-
-    def run(self) -> None:
-        try:
-            with self.open(self.address) as wire:
-                member = WireMember(
-                    wire, self.group_id, session_timeout_ms=_SESSION_MS, rebalance_timeout_ms=_SESSION_MS
-                )
-                while True:
-                    try:
-                        self._live(wire, member)
-                    except Refusal as refusal:
-                        if refusal.code not in _RETRY:
-                            raise
-                        time.sleep(_PATIENCE_S)  # it is being stopped
-        except OSError:
-            pass  # the daemon was killed
-
-    def _live(self, wire: Wire, member: WireMember) -> None:
-        before = self.synced.get(self.group_id, -1)
-        member.join()
-        self.generations += 1
-        if member.generation_id < before:
-            self.went_back.append(f"{self.group_id}: generation {member.generation_id} was handed out after {before}")
-        self.synced[self.group_id] = max(self.synced.get(self.group_id, -1), member.generation_id)
-        ends = time.monotonic() + self.chance.random() / 10
-        try:
-            while time.monotonic() < ends:
-                member.heartbeat()
-                time.sleep(0.005)
-            if self.chance.random() < 0.5:
-                wire.call("LeaveGroup", group_id=self.group_id, members=[{"member_id": member.member_id}])
-                member.member_id = ""
-        except Refusal:
-            pass  # somebody else's rebalance: join again
+_START_S = 1.0
 
 
 class Story:
