@@ -38,6 +38,7 @@ from protocol.messages.node import DescribeCluster, DescribeClusterReply, ErrorR
 from protocol.messages.offsets import (
     ListEndSamples,
     ListEndSamplesReply,
+    ListGroupOffsetsReply,
     OffsetDelete,
     OffsetDeleteReply,
     OffsetFetch,
@@ -77,6 +78,10 @@ def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> 
     if isinstance(reply, _ListReply):
         if code_of(LIST_ALL):
             yield from (Permission(GROUP, line.group_id, _DESCRIBE) for line in _lines_of(reply))
+    elif isinstance(reply, ListGroupOffsetsReply):
+        for group in reply.groups:
+            yield Permission(GROUP, group.group_id, _DESCRIBE)
+            yield from (Permission(TOPIC, topic, _DESCRIBE) for topic in group.topics)
     elif isinstance(reply, OffsetFetchReply) and isinstance(message, OffsetFetch):
         unrestricted = fetches_all_topics(message)
         fetched = (topic for group in reply.groups if group.group_id in unrestricted for topic in group.topics)

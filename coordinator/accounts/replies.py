@@ -28,6 +28,8 @@ from protocol.messages.data import FetchPartitionReply, FetchTopic, FetchTopicRe
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import DescribeCluster, DescribeClusterReply
 from protocol.messages.offsets import (
+    ListGroupOffsets,
+    ListGroupOffsetsReply,
     OffsetDeletePartitionReply,
     OffsetDeleteTopic,
     OffsetDeleteTopicReply,
@@ -145,6 +147,18 @@ def finish_list(field: str) -> Finish:
         return kept
 
     return finish
+
+
+def finish_group_offsets(
+    message: ListGroupOffsets, reply: ListGroupOffsetsReply, denied: Message | None, code_of: CodeOf
+) -> Message:
+    """Keep the groups, and in them the topics, that the client may describe."""
+
+    def shown(topics: dict[str, dict[int, int]]) -> dict[str, dict[int, int]]:
+        return {name: topics[name] for name in topics if not code_of(Permission(TOPIC, name, _DESCRIBE))}
+
+    described = (one for one in reply.groups if not code_of(Permission(GROUP, one.group_id, _DESCRIBE)))
+    return replace(reply, groups=tuple(replace(one, topics=shown(one.topics)) for one in described))
 
 
 def finish_balanced(

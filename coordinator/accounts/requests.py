@@ -28,6 +28,7 @@ from coordinator.accounts.replies import (
     finish_balanced,
     finish_cluster,
     finish_consumer_groups,
+    finish_group_offsets,
     finish_groups,
     finish_list,
     finish_metadata,
@@ -238,7 +239,9 @@ ACCESS: Final[dict[type[Message], Access]] = {
     ),
     DeleteGroups: Access("DELETE on each group", parts=PartFields("groups_names", "results", _on_group(_DELETE))),
     ListGroups: Access(_LISTS, finish=finish_list("groups")),
-    ListGroupOffsets: Access("DESCRIBE on each group, and on each topic; others are left out"),
+    ListGroupOffsets: Access(
+        "DESCRIBE on each group, and on each topic; others are left out", finish=finish_group_offsets
+    ),
     ListAudit: Access(_LISTS, finish=finish_list("notes")),
     ListRefusals: Access(_LISTS, finish=finish_list("refusals")),
     ListEndSamples: Access(_LISTS, finish=finish_list("samples")),

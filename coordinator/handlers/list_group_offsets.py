@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from coordinator.accounts.authorizer import Decisions
-from coordinator.accounts.permission import GROUP, TOPIC
 from coordinator.clock import Moment
 from coordinator.core.admission import admit_to_group
 from coordinator.core.core import Core
@@ -18,7 +16,6 @@ from coordinator.runtime.slices import Served, Work
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assigned_topics
 from protocol.errors import ProtocolViolation
-from protocol.messages.acls import AclOperation
 from protocol.messages.offsets import GroupOffsets, ListGroupOffsets, ListGroupOffsetsReply
 from protocol.session import RequestRef
 
@@ -33,18 +30,17 @@ _DECODERS: Final[Mapping[str, Callable[[bytes], Collection[str]]]] = {
 
 
 def list_group_offsets(core: Core, ref: RequestRef, message: ListGroupOffsets, moment: Moment) -> None:
-    """Answer with the groups and topics that the caller may describe; waits until the offsets are durable."""
-    core.slices.begin(core.outbox, ref, _listing(core, core.access_of(ref), message), moment)
+    """Answer with the groups that are served here, once their offsets are durable."""
+    core.slices.begin(core.outbox, ref, _listing(core, message), moment)
 
 
-def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
+def _listing(core: Core, message: ListGroupOffsets) -> Work:
     yield 0  # a request may name no group
     awaited, found = Awaited(), []
     for group_id in message.groups:
         yield 1
         shard, group = core.find(group_id)
-        is_seen = access.permits(GROUP, group_id, AclOperation.DESCRIBE)
-        if group is None or not is_seen or admit_to_group(shard, group_id):
+        if group is None or admit_to_group(shard, group_id):
             continue
         committed = shard.offsets.topics(group_id)
         names = set(committed)
@@ -53,11 +49,10 @@ def _listing(core: Core, access: Decisions, message: ListGroupOffsets) -> Work:
             yield 1 + len(assigned)
         topics: dict[str, dict[int, int]] = {}
         for topic in names:
-            if access.permits(TOPIC, topic, AclOperation.DESCRIBE):
-                offsets = topics[topic] = {}
-                for some in offsets_in_pieces(core.topics, topic, committed.get(topic, {}), _OFFSETS_A_PIECE):
-                    offsets |= some
-                    yield len(some) // _OFFSETS_A_US
+            offsets = topics[topic] = {}
+            for some in offsets_in_pieces(core.topics, topic, committed.get(topic, {}), _OFFSETS_A_PIECE):
+                offsets |= some
+                yield len(some) // _OFFSETS_A_US
         found.append(GroupOffsets(group_id, group.member_count, topics))
         awaited.add_group(shard.outbox, group_id)
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)

@@ -31,6 +31,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import (
     DescribeNode,
+    ErrorReply,
     FindCoordinator,
     Hello,
     HelloReply,
@@ -40,6 +41,7 @@ from protocol.messages.node import (
 )
 from protocol.messages.offsets import (
     DescribeExpiry,
+    ListGroupOffsets,
     ListOffsets,
     ListOffsetsPartition,
     ListOffsetsTopic,
@@ -180,6 +182,38 @@ def test_lists_tell_what_may_be_described(pair: RelayedPair) -> None:
     assert [one.name for one in topics.topics] == ["wages"]
     notes: Any = pair.ask_natively(EVE, ListAudit())
     assert {one.group_id for one in notes.notes} <= {"pay"}
+
+
+@pytest.mark.parametrize(
+    ("rights", "seen"),
+    [
+        ((), {}),
+        ((("cluster", DESCRIBE),), {}),
+        ((("wages", DESCRIBE),), {}),
+        ((("pay", DESCRIBE),), {"pay": {}}),
+        ((("pay", DESCRIBE), ("wages", DESCRIBE)), {"pay": {"wages": {0: 7}}}),
+        ((("pay", READ), ("other", READ), ("orders", READ)), {"pay": {"orders": {0: 8}}, "other": {}}),
+    ],
+)
+def test_offsets_are_told_of_groups_and_topics_that_may_be_described(
+    pair: RelayedPair, rights: tuple[tuple[str, Any], ...], seen: dict[str, dict[str, dict[int, int]]]
+) -> None:
+    orders = OffsetCommitTopic("orders", (OffsetCommitPartition(0, 8),))
+    pair.enter(ALICE, "alice", ("pay", READ), ("other", READ), ("wages", READ), ("orders", READ))
+    assert set(codes(pair.ask_natively(ALICE, OffsetCommit("pay", (*COMMIT.topics, orders))))) == {NONE}
+    assert set(codes(pair.ask_natively(ALICE, OffsetCommit("other", COMMIT.topics)))) == {NONE}
+    pair.enter(EVE, "eve", *rights)
+    reply: Any = pair.ask_natively(EVE, ListGroupOffsets(("pay", "other", "absent")))
+    assert {one.group_id: one.topics for one in reply.groups} == seen
+
+
+def test_offsets_are_not_told_while_nobody_says_whose_they_are(pair: RelayedPair) -> None:
+    pair.enter(ALICE, "alice", ("pay", READ), ("wages", READ))
+    assert set(codes(pair.ask_natively(ALICE, COMMIT))) == {NONE}
+    pair.enter(EVE, "eve", ("pay", READ), ("wages", READ))
+    pair.away()
+    reply = pair.ask_natively(EVE, ListGroupOffsets(("pay",)))
+    assert isinstance(reply, ErrorReply) and reply.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_topics_are_made_at_the_broker_by_who_asks_and_not_in_musters_name(pair: RelayedPair) -> None:
