@@ -181,7 +181,11 @@ def describe_node(core: Core) -> DescribeNodeReply:
         group_states=dict(states),
         rebalances_by_cause=dict(core.journal.rebalances),
         counters=core.counters
-        | {"offsets_expired": core.expiry.offsets_expired, "groups_expired": core.expiry.groups_expired},
+        | {
+            "offsets_expired": core.expiry.offsets_expired,
+            "groups_expired": core.expiry.groups_expired,
+            "end_samples_refused": core.end_sampling.refused,
+        },
         gauges=core.gauges | gauges,
         waiting=dict(core.purgatory.by_kind),
         loading=load,

@@ -53,7 +53,7 @@ class EndSampling:
         self.log = log
         self.interval_ms = interval_ms
         self.refused = 0
-        """Slices that the disk had no room for."""
+        """Slices that the disk had no room for; the next pass writes them even if nothing has moved since."""
         self._started = Moment(0, 0)
         self._unread: Iterator[_Positions] | None = None
         self._asked: list[_Positions] = []
@@ -93,7 +93,7 @@ class EndSampling:
             }
             for topic in reply.topics
         }
-        samples = []
+        samples: list[EndSample] = []
         for group_id, topic, offsets in self._asked:
             known = ends.get(topic, {})
             there = {index: offset for index, offset in offsets.items() if index in known}
@@ -101,10 +101,14 @@ class EndSampling:
                 continue
             sample = EndSample(self._started.wall_ms, group_id, topic, there, {index: known[index] for index in there})
             if self._has_moved(sample):
-                samples.append((group_id.encode(), encode_sample(sample)))
+                samples.append(sample)
         if samples:
-            batch = encode_batch(samples, timestamp_ms=self._started.wall_ms)
-            self.refused += isinstance(self.log.append(batch, must_fit=False), AppendError)
+            records = [(sample.group_id.encode(), encode_sample(sample)) for sample in samples]
+            batch = encode_batch(records, timestamp_ms=self._started.wall_ms)
+            if isinstance(self.log.append(batch, must_fit=False), AppendError):
+                self.refused += 1
+                for sample in samples:
+                    self._seen.pop(_key(sample), None)
         if self._unread is not None:
             return _NEXT_SLICE_MS
         return max(_NEXT_SLICE_MS, self._started.monotonic_ms + self.interval_ms - moment.monotonic_ms)
@@ -117,9 +121,13 @@ class EndSampling:
             self._written = {}
 
     def _has_moved(self, sample: EndSample) -> bool:
-        key = sample.group_id, sample.topic, next(iter(sample.offsets))
+        key = _key(sample)
         now = self._seen[key] = hash((*sample.offsets.items(), *sample.ends.items()))
         return self._written.get(key) != now
+
+
+def _key(sample: EndSample) -> tuple[str, str, int]:
+    return sample.group_id, sample.topic, next(iter(sample.offsets))
 
 
 def _positions(shards: Collection[Shard], topics: Topics) -> Iterator[_Positions]:

@@ -14,6 +14,7 @@ from protocol.messages import Message
 from protocol.messages.acls import AclOperation
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DeleteGroups
+from protocol.messages.node import DescribeNode
 from protocol.messages.offsets import (
     EndSample,
     ListEndSamples,
@@ -168,13 +169,24 @@ def test_samples_outlive_a_crash_once_anything_was_flushed() -> None:
     assert sorted(one.group_id for one in after.samples()) == ["g", "g", "other"]
 
 
+def refused(office: Office) -> int:
+    return office.answer(DescribeNode()).counters["end_samples_refused"]  # type: ignore[no-any-return]
+
+
 def test_a_full_disk_costs_samples_and_nothing_else() -> None:
     office = Office()
     office.commit("g", 1)
+    append = office.store._wal_append
     office.store._wal_append = lambda *_: 0
     office.wait(MINUTE_MS)
-    assert office.node.core.end_sampling.refused == 1
+    assert refused(office) == 1
     assert office.samples() == []
+    office.wait(MINUTE_MS)
+    assert refused(office) == 2, "what was not written is tried again, though nothing moves"
+    office.store._wal_append = append
+    office.wait(2 * MINUTE_MS)
+    assert refused(office) == 2
+    assert [one.offsets for one in office.samples()] == [{0: 1}]
 
 
 def test_old_samples_are_deleted() -> None:
