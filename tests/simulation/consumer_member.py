@@ -1,5 +1,6 @@
 """A member of a server-driven consumer group in the simulated world: it sends heartbeats, revokes what it is told to
-revoke, and drops all when its session is over by its own clock, as Kafka's clients do.
+revoke, at once or later, and drops all when its session is over by its own clock, as Kafka's clients do. Now and then a
+remnant of it asks with an epoch that it does not have.
 """
 
 import re
@@ -23,8 +24,11 @@ from tests.simulation.network import Clock, Link
 
 GROUP = "consumers"
 HEARTBEAT_MS = 1_000
+_MORE_THAN_ANY = 100  # topic has partitions
 REBALANCE_MS = 3 * SESSION_MS
 _SUBSCRIPTIONS = (("alpha",), ("beta",), ("alpha", "beta"), ("alpha", "beta"))
+_REVOCATIONS_MS = (0, 0, 700, 3_000)
+"""Times that members take to revoke: to finish what they do, and to commit."""
 _JOIN_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 
 Place = tuple[bytes, int]
@@ -40,6 +44,8 @@ class ConsumerWatcher(Watcher, Protocol):
     def took(self, member: "ConsumerSim") -> None: ...
 
     def epoch_answered(self, member: "ConsumerSim", before: int, after: int) -> None: ...
+
+    def wronged(self, member: "ConsumerSim", how: str) -> None: ...
 
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
@@ -65,6 +71,10 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
         self._topics = random.choice(_SUBSCRIPTIONS)
         self._regex = random.choice(("", "", "alpha|beta", "al.*"))
         self._is_full, self._must_report = True, False
+        self._revocation_ms = random.choice(_REVOCATIONS_MS)
+        self._goal: tuple[set[Place], int] | None = None
+        self._losses = 0
+        self._untrue: Message | None = None
         self._next_ms = self._offset = 0
 
     @property
@@ -99,8 +109,12 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             self.running = False
             return None
         now_ms = self._clock.now_ms
+        self._revoke_if_due()
         if self.owned and self._random.random() < 0.05:
             return self._commit()
+        if self.epoch > JOINING and not self._is_full and self._random.random() < 0.01:
+            self._untrue = self._of_another_epoch()
+            return self._untrue
         if now_ms < self._next_ms and not self._must_report:
             return None
         if self._random.random() < 0.03 and not self._watcher.is_quiet:
@@ -111,7 +125,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             return self._heartbeat(owned=(), **self._properties())
         if self._is_full:
             return self._heartbeat(owned=self._reported(), **self._properties())
-        says_more = self._must_report or self._random.random() < 0.3
+        says_more = self._must_report or (self._goal is None and self._random.random() < 0.3)
         return self._heartbeat(owned=self._reported() if says_more else None)
 
     def _properties(self) -> dict[str, Any]:
@@ -137,6 +151,14 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             numbers.setdefault(topic_id, []).append(number)
         return tuple(TopicIdPartitions(topic_id, tuple(some)) for topic_id, some in numbers.items())
 
+    def _of_another_epoch(self) -> ConsumerGroupHeartbeat:
+        """Build what no member may say: an epoch that it has never had, or the one before with all partitions."""
+        topic_ids = {topic_id for topic_id, _ in self.owned}
+        if self.epoch == 1 or not topic_ids or self._random.random() < 0.5:
+            return self._heartbeat(epoch=self.epoch + self._random.choice((1, 1_000)))
+        claims = tuple(TopicIdPartitions(topic_id, (*range(_MORE_THAN_ANY),)) for topic_id in sorted(topic_ids))
+        return self._heartbeat(epoch=self.epoch - 1, owned=claims)
+
     def _commit(self) -> Message | None:
         topic_id, number = self._random.choice(sorted(self.owned))
         name = self._watcher.topic_name(topic_id)
@@ -150,6 +172,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
 
     def _lost(self, message: Message | None) -> None:
         self._is_full = True
+        self._losses += isinstance(message, ConsumerGroupHeartbeat) and message is not self._untrue
 
     def _pushed(self) -> None:
         self._next_ms = 0
@@ -159,8 +182,15 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             self._seen.add(f"consumer: commit {reply.topics[0].partitions[0].error_code.name}")
             return
         assert isinstance(message, ConsumerGroupHeartbeat)
+        if message is self._untrue:
+            self._seen.add(f"consumer: another epoch {reply.error_code.name}")
+            if not reply.error_code:
+                self._watcher.wronged(self, f"may say epoch {message.member_epoch}, it was told {self.epoch}")
+            return
         self._seen.add(f"consumer: heartbeat {reply.error_code.name}")
         if reply.error_code in _JOIN_AGAIN:
+            if reply.error_code is ErrorCode.FENCED_MEMBER_EPOCH and self._losses <= 1:
+                self._watcher.wronged(self, f"is fenced at epoch {self.epoch}, and lost {self._losses} replies")
             self._join_again()
         elif reply.error_code:
             self._is_full = True
@@ -174,10 +204,27 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
     def _answered(self, message: ConsumerGroupHeartbeat, reply: Any, asked_ms: int) -> None:
         self._watcher.epoch_answered(self, message.member_epoch, reply.member_epoch)
         self.session_from_ms = asked_ms
-        self.epoch, self._is_full, self._must_report = reply.member_epoch, False, False
+        self.epoch, self._is_full, self._must_report, self._losses = reply.member_epoch, False, False, 0
         if reply.assignment is None:
             return
         told = {(one.topic_id, number) for one in reply.assignment.topic_partitions for number in one.partitions}
+        strange = {self._watcher.topic_name(topic_id) for topic_id, _ in told} - self.subscribed
+        if strange:
+            self._watcher.wronged(self, f"is given {strange}, and subscribes to {self.subscribed}")
+        if self.owned <= told or not self._revocation_ms:
+            self._take(told)
+            return
+        due_ms = self._clock.now_ms + self._revocation_ms if self._goal is None else self._goal[1]
+        self._goal = told, due_ms
+
+    def _revoke_if_due(self) -> None:
+        if self._goal is not None and self._clock.now_ms >= self._goal[1]:
+            self._seen.add("consumer: revocations that took time")
+            self._take(self._goal[0])
+
+    def _take(self, told: set[Place]) -> None:
+        """Hold what was told, from now on."""
+        self._goal = None
         self._must_report = told != self.owned
         self.owned = told
         if not self.is_alive:
@@ -187,6 +234,6 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             self._watcher.took(self)
 
     def _join_again(self) -> None:
-        self.epoch, self._must_report = JOINING, False
+        self.epoch, self._must_report, self._goal, self._losses = JOINING, False, None, 0
         self.owned.clear()
         self._next_ms = 0

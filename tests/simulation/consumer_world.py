@@ -2,9 +2,9 @@
 (docs/spec/consumer-group-protocol.md#1.4).
 
 In most worlds some members speak the classic protocol, and fleets change their protocol one member at a time in the
-middle of everything. At no instant do two members hold a partition, each by its own clock; no epoch goes back; and once
-the faults stop, every member has its target, or what its leader assigned, and every partition of a subscribed topic a
-member.
+middle of everything. At no instant do two members hold a partition, each by its own clock; no epoch goes back, nor with
+the protocol; nobody is fenced for one lost reply, and no epoch is taken that a member does not have. Once the faults
+stop, every member has its target, or what its leader assigned, and every partition of a subscribed topic has a member.
 
 python -m tests.simulation.consumer_world --seeds 1000 --first 0
 """
@@ -43,7 +43,7 @@ class ConsumerWorld(NativeWorld[Any]):
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
         super().__init__(seed, plan or draw_faults("consumers", seed, _FAULTS), self.noun)
-        self._known: tuple[Any, int] = (None, 0)
+        self._known: tuple[Any, frozenset[str], int] = (None, frozenset(), 0)
         self._names: dict[bytes, str] = {}
         self._classic = self._chance.choice((0.0, 0.3, 0.5, 0.8))
         self._is_cooperative = self._chance.random() < 0.5
@@ -114,6 +114,9 @@ class ConsumerWorld(NativeWorld[Any]):
         if after < before:
             raise Broken(f"{member.name} was at epoch {before}, and is told {after}")
 
+    def wronged(self, member: ConsumerSim, how: str) -> None:
+        raise Broken(f"{member.name} {how}")
+
     @property
     def is_quiet(self) -> bool:
         return self._is_quiet
@@ -129,12 +132,13 @@ class ConsumerWorld(NativeWorld[Any]):
         found = node.core.directory.get(GROUP)
         if found is None:
             return
-        now = found.classic if found.serving_consumer is None else found.serving_consumer
-        epoch = found.classic.generation_id if found.serving_consumer is None else found.serving_consumer.epoch
-        known, before = self._known
-        if now is known and epoch < before:
-            raise Broken(f"the epoch or generation was {before}, and is {epoch}")
-        self._known = now, epoch
+        consumer = found.serving_consumer
+        epoch = found.classic.generation_id if consumer is None else consumer.epoch
+        members = frozenset(found.classic.members if consumer is None else consumer.members)
+        known, before, last = self._known
+        if node is known and members & before and epoch < last:
+            raise Broken(f"the epoch or generation was {last}, and is {epoch}, for {sorted(members & before)}")
+        self._known = node, members, epoch
 
     # --- the quiet ---
 

@@ -13,6 +13,7 @@ MARKS = (
     *("consumer: assignments", "consumers killed", "consumer: commit NONE"),
     *("consumer: heartbeat UNRELEASED_INSTANCE_ID", "pushes: AssignmentChanged"),
     "consumer sessions that were over by the member's clock",
+    *("consumer: revocations that took time", "consumer: another epoch FENCED_MEMBER_EPOCH"),
     *("power failures", "daemons killed", "stops"),
     *("classic: assignments", "fleets that changed their protocol", "groups that ended as classic ones"),
     *("notes: group upgraded", "notes: group downgraded", "classic: Heartbeat REBALANCE_IN_PROGRESS"),
