@@ -15,7 +15,7 @@ _TIED = {"protocol_name", "groups.protocol_data", "groups.members.member_metadat
 class Case(NamedTuple):
     """One difference, what was asked, both whole answers, and the group it was asked of. `is_return`: a static
     member joins whose instance had joined before. `is_superseded`: the same member asked the same again before this was
-    answered."""
+    answered. `ends_balanced`: a classic member joins in place of an instance that the coordinator balanced."""
 
     ask: Ask
     unlike: Unlike
@@ -24,6 +24,7 @@ class Case(NamedTuple):
     facts: Facts = Facts()
     is_return: bool = False
     is_superseded: bool = False
+    ends_balanced: bool = False
 
 
 class Rule(NamedTuple):

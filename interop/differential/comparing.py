@@ -64,6 +64,7 @@ class Comparison:
         self._refused_join = [False] * GROUPS
         self._went_over = [False] * GROUPS
         self._classic: set[tuple[int, str]] = set()
+        self._balanced: set[tuple[int, str | None]] = set()  # group, instance
         self._assignors: list[set[str]] = [set() for _ in range(GROUPS)]
         self._instances: dict[tuple[int, str], str | None] = {}
         self._own_ids = {member_id for profile in profiles for member_id in profile.member_ids}
@@ -94,6 +95,8 @@ class Comparison:
             if isinstance(answer, JoinGroupReply) and not answer.error_code:
                 self._classic.add((group, answer.member_id))
                 self._instances[group, answer.member_id] = exchange.instance
+                exchange.ends_balanced = (group, exchange.instance) in self._balanced
+                self._balanced.discard((group, exchange.instance))
                 self._made_ids[group] |= answer.member_id not in self._own_ids
             self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
@@ -157,6 +160,8 @@ class Comparison:
         elif request.member_epoch == JOINING:
             known = self._instances.get((group, member_id), request.instance_id)
             self._renamed[group] |= request.instance_id not in {None, known}
+            if request.instance_id is not None:
+                self._balanced.add((group, request.instance_id))
             self._instances[group, member_id] = request.instance_id
 
     @staticmethod
@@ -232,8 +237,8 @@ class Comparison:
         self.lines.append(f"{number}: c{ask.client + 1} {api}{later}: {said}")
         seen = []
         for difference in unlike(kafka, muster):
-            known = {"is_return": exchange.is_return, "is_superseded": exchange.is_superseded}
-            cases = [Case(ask, difference, kafka, muster, one, **known) for one in facts]
+            known = (exchange.is_return, exchange.is_superseded, exchange.ends_balanced)
+            cases = [Case(ask, difference, kafka, muster, one, *known) for one in facts]
             rule = first_that_holds(cases[0], self._rules)
             if rule is None and isinstance(ask, (*ABOUT_GROUPS, DescribeMembers)):
                 rule = first_that_holds(cases[1], self._rules)

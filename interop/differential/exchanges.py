@@ -29,6 +29,7 @@ class Exchange:
         self.requests = requests
         self.answers: list[Message | str | None] = [None, None]
         self.is_return = False  # of a static member
+        self.ends_balanced = False  # of an instance that the coordinator balanced: it is classic now
         self.names_pending = False  # an id that has not joined leaves
         self.is_superseded = False  # a later request of its kind came from the same member
 

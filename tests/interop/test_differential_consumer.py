@@ -215,10 +215,17 @@ def case(ask: Ask, path: str, kafka: Any, muster: Any, **facts: Any) -> Case:
 
 
 CLASSIC_BEAT, JOIN = Beat(version=4), Join(version=9)
+PARKED = Case(
+    JOIN, Unlike("the answer", "NONE", UNANSWERED), {"error_code": "NONE", "generation_id": 4}, UNANSWERED, Facts()
+)
 CASES: Mapping[str, tuple[Case, Case]] = {
     "the last member that the coordinator balances is replaced by a classic one": (
         whole(JOIN, "NONE", "NONE"),
         whole(JOIN, "UNKNOWN_MEMBER_ID", "NONE"),
+    ),
+    "an instance comes back classic while others have still to give up or get partitions": (
+        PARKED._replace(ends_balanced=True),
+        PARKED,
     ),
     "an upgrade of a group whose assignments cannot be read": (
         whole(BEAT, "UNKNOWN_SERVER_ERROR", "GROUP_ID_NOT_FOUND"),

@@ -44,6 +44,11 @@ def _last_one_replaced(case: Case) -> bool:
     return is_join and isinstance(case.kafka, dict) and case.kafka.get("generation_id") == 0
 
 
+def _replaced_before_others_have_moved(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    return case.ends_balanced and told == ("NONE", UNANSWERED)
+
+
 def _refused_upgrade(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
     return isinstance(case.ask, Join) and told == ("REBALANCE_IN_PROGRESS", UNANSWERED)
@@ -101,6 +106,13 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "the last member that the coordinator balances is replaced by a classic one",
         "Kafka answers its JoinGroup with generation 0 if its subscription is another; musterd with the next one",
         _last_one_replaced,
+        ends=True,
+    ),
+    Rule(
+        "an instance comes back classic while others have still to give up or get partitions",
+        "Kafka answers its JoinGroup at once, with the epoch; musterd when all have joined again: no partition has two "
+        "owners",
+        _replaced_before_others_have_moved,
         ends=True,
     ),
     Rule(
