@@ -135,6 +135,26 @@ def test_a_live_group_is_refused_on_the_page(browser: Browser, daemon: Daemon) -
         expect(page.get_by_role("alert")).to_contain_text(re.compile(r"has members: billing-\d at 127\.0\.0\.1"))
 
 
+def test_a_group_is_held_while_a_member_comes_and_released(browser: Browser, daemon: Daemon) -> None:
+    with opened(browser, daemon) as page:
+        go(page, f"{GROUP}billing")
+        doctor = page.locator(".doctor")
+        page.get_by_label("For", exact=True).fill("4m")
+        page.get_by_label("Or until so many members have come").fill("9")
+        page.get_by_role("button", name="Hold").click()
+        expect(page.locator("#hold-result")).to_contain_text("at most")
+        expect(doctor).to_contain_text("until 9 members have come; 0 have")
+        newcomer = Reader(daemon, "billing", ["orders"], "billing-held")
+        try:
+            expect(doctor).to_contain_text("until 9 members have come; 1 have")
+            page.get_by_role("button", name="Release").click()
+            expect(page.locator("#hold-result")).to_contain_text("Released")
+            expect(doctor).not_to_contain_text("Held for")
+            expect(page.locator(".timeline li").first).to_contain_text(re.compile(r"\d+ of 12 partitions moved"))
+        finally:
+            newcomer.end()
+
+
 @pytest.mark.parametrize("path", ["/", f"{GROUP}billing", f"{GROUP}settlement", "/console/topics", "/console/node"])
 def test_nothing_is_wider_than_a_phone(browser: Browser, daemon: Daemon, path: str) -> None:
     with opened(browser, daemon, viewport=PHONE, has_touch=True) as page:

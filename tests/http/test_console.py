@@ -23,6 +23,7 @@ from coordinator.http.queries import Problem
 from coordinator.http.surgery import PlanRequest
 from diagnosis.problem import Kind
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
+from protocol.messages.balanced import StartMember
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin, SlowestMember
 from tests.node.operated import Clinic
 from tests.node.test_apply_offsets import OPERATOR, offsets
@@ -221,6 +222,29 @@ async def test_a_group_with_members_is_planned_and_not_changed(client: TestClien
     )
 
 
+async def test_a_group_is_held_and_released(client: TestClient[Any, Any], clinic: Clinic) -> None:
+    clinic.member("g", "app", "10.0.0.1")
+    clinic.run(8_000)
+    assert "Held for" not in plain(await shown(client, "/console/group", id="g"))
+
+    assert "Held for 60 s" in await post(client, "/console/hold?id=g", {"duration": "1m", "until_members": "2"})
+    clinic.member("g", "late", "10.0.0.2")
+    clinic.run(1_000)
+    page = plain(await shown(client, "/console/group", id="g"))
+    assert "or until 2 members have come; 1 have. Release" in page
+    assert "Released" in await post(client, "/console/hold?id=g", {"duration": "0s"})
+    assert "Held for" not in plain(await shown(client, "/console/group", id="g"))
+
+
+async def test_groups_without_rebalances_to_hold_are_offered_no_hold(
+    client: TestClient[Any, Any], clinic: Clinic
+) -> None:
+    clinic.ask(OPERATOR, StartMember("b", "c", ("orders",), consume_position="first", session_timeout_ms=10_000))
+    clinic.ask(OPERATOR, commit({0: 9}))
+    assert "/console/hold" in await shown(client, "/console/group", id="g")
+    assert "/console/hold" not in await shown(client, "/console/group", id="b")
+
+
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
 async def test_behind_a_proxy_it_is_read_only(client: TestClient[Any, Any], clinic: Clinic, header: str) -> None:
     clinic.ask(OPERATOR, commit({0: 9}))
@@ -239,6 +263,9 @@ async def test_behind_a_proxy_it_is_read_only(client: TestClient[Any, Any], clin
         ("/console/plan?id=nobody", {"target": "latest"}, 404, "there is no consumer group"),
         ("/console/apply?id=g", {"plan": "x"}, 400, "the body is not as it should be"),
         ("/console/undo", {"id": "g"}, 400, "is no id"),
+        ("/console/hold?id=g", {"duration": "long"}, 400, "a duration is a number with s, m, h or d"),
+        ("/console/hold?id=g", {"duration": "1m", "until_members": "-1"}, 400, "the body is not as it should be"),
+        ("/console/hold?id=nobody", {"duration": "1m"}, 404, "there is no such group"),
     ],
 )
 async def test_a_form_that_is_wrong_is_refused_in_words(

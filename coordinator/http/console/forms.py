@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from coordinator.http.queries import Problem
-from coordinator.http.surgery import PlanRequest
+from coordinator.http.surgery import HoldRequest, PlanRequest
 
 _INVALID: Final = 40002
 _DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([smhd])\s*")
@@ -42,6 +42,14 @@ class UndoForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The form that undoes a change, by its id."""
 
     id: str
+
+
+class HoldForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form that holds a group for a duration, or until so many members have come, if that is not empty; 0s
+    releases it."""
+
+    duration: str
+    until_members: str = ""
 
 
 class LoginForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,6 +92,11 @@ def plan_request(form: PlanForm, now_ms: int) -> PlanRequest:
         case "group" if value:
             return PlanRequest(topics, of_group=value)
     raise Problem(_INVALID, "say where to: a group's id is missing" if form.target == "group" else "say where to")
+
+
+def hold_request(form: HoldForm) -> HoldRequest:
+    """Return the request that a form makes. Raises Problem for a value that is none."""
+    return HoldRequest(_duration_ms(form.duration), _whole(form.until_members.strip() or "0"))
 
 
 def _whole(text: str) -> int:

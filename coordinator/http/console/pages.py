@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from coordinator.http.client_balanced import CLIENT_BALANCED
 from coordinator.http.console import forms, views
 from coordinator.http.console.history import History
 from coordinator.http.console.movements import Movements
@@ -61,7 +62,10 @@ class ConsolePages:
         known = [line.lag for line in lines if line.lag is not None]
         return {
             "group": shown,
-            "may_change": _may_change(shown),
+            "may_change": _permits(shown, AclOperation.READ),
+            "may_hold": group is not None
+            and group.protocol_type != CLIENT_BALANCED
+            and _permits(shown, AclOperation.ALTER_CONFIGS),
             "now_ms": node.wall_ms,
             "problems": problems,
             "phase": people.phase(shown),
@@ -147,6 +151,11 @@ class ConsolePages:
         """Undo a change of offsets."""
         return {"done": await self._surgery.undo({"id": form.id}, b"", host)}
 
+    async def hold(self, query: Names, form: forms.HoldForm, host: str) -> Context:
+        """Hold the group, or release it."""
+        body = msgspec.json.encode(forms.hold_request(form))
+        return {"held": await self._surgery.hold({"group": query.get("id", "")}, body, host)}
+
     async def _described(self, group_id: str) -> DescribedGroup | None:
         try:
             return await self._ask.group(group_id, with_facts=True, with_operations=True)
@@ -161,10 +170,10 @@ class ConsolePages:
         return [one for one in await self._open.shown_to(self._ask) if one.group_id == group_id]
 
 
-def _may_change(group: DescribedGroup) -> bool:
-    """Return whether the caller may reset the group: nobody is held to rules where operations are not told."""
+def _permits(group: DescribedGroup, operation: AclOperation) -> bool:
+    """Return whether the caller has the permission: nobody is held to rules where operations are not told."""
     told = group.authorized_operations
-    return told < 0 or bool(told & 1 << AclOperation.READ)
+    return told < 0 or bool(told & 1 << operation)
 
 
 __all__ = ["ConsolePages", "Context", "GroupFilter"]

@@ -70,6 +70,7 @@ class ConsoleSite:
             *((route, self._shown(template, page)) for route, template, page in shown),
             (_PLAN, self._posted("plan.html", pages.plan, forms.PlanForm)),
             (_APPLY, self._posted("done.html", pages.apply, forms.ApplyForm)),
+            (_HOLD, self._posted("held.html", pages.hold, forms.HoldForm)),
             (_UNDO, self._posted("done.html", pages.undo, forms.UndoForm)),
             *self._login_routes(),
             (HISTORY, self._history),
@@ -200,6 +201,7 @@ _TOPICS: Final = (Parameter("q", "A part of the topic's name."), PAGE_TOKEN)
 _TOPIC: Final = (Parameter("name", "The topic."), PAGE_TOKEN)
 _PLAN: Final = _form("/console/plan", "plan a change of offsets.", _GROUP, forms.PlanForm)
 _APPLY: Final = _form("/console/apply", "do as planned.", _GROUP, forms.ApplyForm)
+_HOLD: Final = _form("/console/hold", "hold a group, or release it.", _GROUP, forms.HoldForm)
 _UNDO: Final = _form("/console/undo", "undo a change.", (), forms.UndoForm)
 _LOGIN: Final = msgspec.structs.replace(
     _form("/console/login", "log in; the answer sets the cookie of a session.", (), forms.LoginForm),

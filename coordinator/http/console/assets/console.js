@@ -39,7 +39,7 @@
     }
   });
   document.body.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.id === "surgery-result" && byId("live")) htmx.trigger(document.body, "news");
+    if (event.detail.target.hasAttribute("data-shows-errors") && byId("live")) htmx.trigger(document.body, "news");
   });
 
   // A page that nobody sees asks for nothing, nor does one whose reader is about to press a button in it.
