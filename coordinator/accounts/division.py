@@ -36,7 +36,6 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import DescribeCluster, DescribeClusterReply, ErrorReply
 from protocol.messages.offsets import (
-    ListEndSamples,
     ListEndSamplesReply,
     ListGroupOffsetsReply,
     OffsetDelete,
@@ -50,7 +49,7 @@ from protocol.messages.offsets import (
 from protocol.messages.topics import Metadata, MetadataReply
 from protocol.refusals import REFUSE, on_each_partition
 
-_ListReply = ListGroupsReply | ListAuditReply | ListRefusalsReply | ListEndSamplesReply
+_ListReply = ListGroupsReply | ListAuditReply | ListRefusalsReply
 """Lists whose lines are about a group each."""
 _DESCRIBE: Final = AclOperation.DESCRIBE
 _EACH_OF_CLUSTER: Final = tuple(Permission(CLUSTER, "", operation) for operation in CLUSTER_OPERATIONS)
@@ -64,7 +63,7 @@ def permissions_for(message: Message) -> Iterator[Permission]:
     if access.parts is not None:
         for part in getattr(message, access.parts.request_field) or ():
             yield access.parts.permission(message, part)
-    if isinstance(message, ListGroups | ListAudit | ListRefusals | ListEndSamples):
+    if isinstance(message, ListGroups | ListAudit | ListRefusals):
         yield LIST_ALL
     elif isinstance(message, OffsetFetch):
         yield from (describe_topic(topic) for group in message.groups for topic in group.topics or ())
@@ -78,6 +77,10 @@ def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> 
     if isinstance(reply, _ListReply):
         if code_of(LIST_ALL):
             yield from (Permission(GROUP, line.group_id, _DESCRIBE) for line in _lines_of(reply))
+    elif isinstance(reply, ListEndSamplesReply):
+        for sample in reply.samples:
+            yield Permission(GROUP, sample.group_id, _DESCRIBE)
+            yield Permission(TOPIC, sample.topic, _DESCRIBE)
     elif isinstance(reply, ListGroupOffsetsReply):
         for group in reply.groups:
             yield Permission(GROUP, group.group_id, _DESCRIBE)
@@ -103,8 +106,6 @@ def _lines_of(reply: _ListReply) -> tuple[Any, ...]:
             return reply.notes
         case ListRefusalsReply():
             return reply.refusals
-        case ListEndSamplesReply():
-            return reply.samples
 
 
 def _permissions_for_metadata(message: Metadata, reply: MetadataReply) -> Iterator[Permission]:

@@ -28,6 +28,9 @@ from protocol.messages.data import FetchPartitionReply, FetchTopic, FetchTopicRe
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import DescribeCluster, DescribeClusterReply
 from protocol.messages.offsets import (
+    EndSample,
+    ListEndSamples,
+    ListEndSamplesReply,
     ListGroupOffsets,
     ListGroupOffsetsReply,
     OffsetDeletePartitionReply,
@@ -159,6 +162,19 @@ def finish_group_offsets(
 
     described = (one for one in reply.groups if not code_of(Permission(GROUP, one.group_id, _DESCRIBE)))
     return replace(reply, groups=tuple(replace(one, topics=shown(one.topics)) for one in described))
+
+
+def finish_end_samples(
+    message: ListEndSamples, reply: ListEndSamplesReply, denied: Message | None, code_of: CodeOf
+) -> Message:
+    """Keep the samples of groups and topics that the client may describe."""
+
+    def is_shown(sample: EndSample) -> bool:
+        return not code_of(Permission(GROUP, sample.group_id, _DESCRIBE)) and not code_of(
+            Permission(TOPIC, sample.topic, _DESCRIBE)
+        )
+
+    return replace(reply, samples=tuple(filter(is_shown, reply.samples)))
 
 
 def finish_balanced(

@@ -28,6 +28,7 @@ from coordinator.accounts.replies import (
     finish_balanced,
     finish_cluster,
     finish_consumer_groups,
+    finish_end_samples,
     finish_group_offsets,
     finish_groups,
     finish_list,
@@ -244,7 +245,9 @@ ACCESS: Final[dict[type[Message], Access]] = {
     ),
     ListAudit: Access(_LISTS, finish=finish_list("notes")),
     ListRefusals: Access(_LISTS, finish=finish_list("refusals")),
-    ListEndSamples: Access(_LISTS, finish=finish_list("samples")),
+    ListEndSamples: Access(
+        "DESCRIBE on the group and on the topic of each; others are left out", finish=finish_end_samples
+    ),
     DescribeConfigs: Access(
         "DESCRIBE_CONFIGS on each group or topic; on the cluster for brokers",
         parts=PartFields("resources", "results", _on_config(AclOperation.DESCRIBE_CONFIGS)),

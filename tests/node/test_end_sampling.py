@@ -199,24 +199,34 @@ def test_old_samples_are_deleted() -> None:
     assert POLICY.retention_ms <= now - oldest <= POLICY.retention_ms + POLICY.segment_ms + 2 * HOUR_MS
 
 
-@pytest.mark.parametrize(("principal", "groups"), [("User:root", ["g", "h"]), ("User:alice", ["g"]), ("User:bob", [])])
-def test_only_groups_that_the_caller_may_describe_are_told(principal: str, groups: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("principal", "told"),
+    [
+        ("User:root", [("g", "bills"), ("g", "orders"), ("h", "orders")]),
+        ("User:alice", [("g", "orders")]),
+        ("User:carol", []),  # may describe a group, and no topic
+        ("User:bob", []),
+    ],
+)
+def test_only_groups_and_topics_that_the_caller_may_describe_are_told(
+    principal: str, told: list[tuple[str, str]]
+) -> None:
     office = Office(
         authorizer_class_name=AuthorizerClass.STANDARD, super_users=Principals.parse("User:root;User:ANONYMOUS")
     )
+    office.make_topic("bills")
     office.commit("g", 1)
+    office.commit("g", 1, topic="bills")
     office.commit("h", 1)
     office.wait(MINUTE_MS)
-    acl = Acl(
-        AclResourceType.GROUP,
-        "g",
-        AclPatternType.LITERAL,
-        "User:alice",
-        "*",
-        AclOperation.DESCRIBE,
-        AclPermission.ALLOW,
+    rights = (
+        ("User:alice", AclResourceType.GROUP, "g"),
+        ("User:alice", AclResourceType.TOPIC, "orders"),
+        ("User:carol", AclResourceType.GROUP, "g"),
     )
-    assert not office.node.core.accounts.write([AclRecord(acl, is_there=True)], office._moment())
+    for user, kind, name in rights:
+        acl = Acl(kind, name, AclPatternType.LITERAL, user, "*", AclOperation.DESCRIBE, AclPermission.ALLOW)
+        assert not office.node.core.accounts.write([AclRecord(acl, is_there=True)], office._moment())
     reply = office.answer(ListEndSamples(), principal)
     assert isinstance(reply, ListEndSamplesReply)
-    assert sorted(one.group_id for one in reply.samples) == groups
+    assert sorted((one.group_id, one.topic) for one in reply.samples) == told
