@@ -73,7 +73,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
         self._is_full, self._must_report = True, False
         self._revocation_ms = random.choice(_REVOCATIONS_MS)
         self._goal: tuple[set[Place], int] | None = None
-        self._losses = 0
+        self._losses = 0  # since it joined: a request that was given up may arrive later than the next one
         self._untrue: Message | None = None
         self._next_ms = self._offset = 0
 
@@ -188,8 +188,11 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
                 self._watcher.wronged(self, f"may say epoch {message.member_epoch}, it was told {self.epoch}")
             return
         self._seen.add(f"consumer: heartbeat {reply.error_code.name}")
+        if self.epoch == JOINING < message.member_epoch:
+            return  # its session was over by its own clock before the answer came: it joins again
         if reply.error_code in _JOIN_AGAIN:
-            if reply.error_code is ErrorCode.FENCED_MEMBER_EPOCH and self._losses <= 1:
+            is_told = message.topic_partitions is not None
+            if reply.error_code is ErrorCode.FENCED_MEMBER_EPOCH and is_told and self._losses <= 1:
                 self._watcher.wronged(self, f"is fenced at epoch {self.epoch}, and lost {self._losses} replies")
             self._join_again()
         elif reply.error_code:
@@ -204,7 +207,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
     def _answered(self, message: ConsumerGroupHeartbeat, reply: Any, asked_ms: int) -> None:
         self._watcher.epoch_answered(self, message.member_epoch, reply.member_epoch)
         self.session_from_ms = asked_ms
-        self.epoch, self._is_full, self._must_report, self._losses = reply.member_epoch, False, False, 0
+        self.epoch, self._is_full, self._must_report = reply.member_epoch, False, False
         if reply.assignment is None:
             return
         told = {(one.topic_id, number) for one in reply.assignment.topic_partitions for number in one.partitions}
