@@ -63,6 +63,7 @@ class ConsumerWorld(NativeWorld[Any]):
     def draw_config(self, random: Random) -> Config:
         return structs.replace(
             super().draw_config(random),
+            group_max_size=1_000,  # a member that a lowered limit expels holds its partitions until it is told
             group_consumer_session_timeout_ms=SESSION_MS,
             group_consumer_heartbeat_interval_ms=HEARTBEAT_MS,
             group_consumer_assignment_interval_ms=random.choice((0, 0, 1_000, 3_000)),
