@@ -1,13 +1,15 @@
-"""A standalone Spark cluster on this machine, from the pip install: `python deploy/spark/cluster.py`.
+"""A standalone Spark cluster on this machine, from the pip install: `python deploy/spark/cluster.py --connect 15002`.
 
-A master and its workers are processes of their own, as on machines of their own (the units beside this file). The first
-line of output says where the master is. The cluster ends with SIGTERM, with Ctrl-C, or with any of its processes.
+A master and its workers are processes of their own, as on machines of their own (the units beside this file); with
+`--connect` a Spark Connect server runs on them. The first line of output says where they are. The cluster ends with
+SIGTERM, with Ctrl-C, or with any of its processes.
 """
 
 import argparse
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -75,6 +77,7 @@ class Cluster:
 def serve(options: argparse.Namespace) -> NoReturn:
     """Run the cluster until one of its processes ends."""
     master = f"spark://{LOOPBACK}:{options.port}"
+    addresses = [f"master={master}"]
     with Cluster(options.folder) as cluster:
         where = ["--host", LOOPBACK, "--port", options.port, "--webui-port", options.web_port]
         cluster.start("master", "spark-class", "org.apache.spark.deploy.master.Master", *where)
@@ -84,10 +87,26 @@ def serve(options: argparse.Namespace) -> NoReturn:
             where = ["--host", LOOPBACK, "--webui-port", 0, *size, master]
             cluster.start(f"worker-{number}", "spark-class", "org.apache.spark.deploy.worker.Worker", *where)
         cluster.wait_until(lambda: _workers(options.web_port) == options.workers)
-        print(f"ready master={master}", flush=True)
+        if options.connect:
+            _start_connect(cluster, master, options)
+            addresses.append(f"connect=sc://{LOOPBACK}:{options.connect}")
+        print("ready", *addresses, flush=True)
         while True:
             cluster.check()
             time.sleep(1)
+
+
+def _start_connect(cluster: Cluster, master: str, options: argparse.Namespace) -> None:
+    settings = {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": options.connect,
+        "spark.cores.max": options.workers,  # else it takes all cores, and no other application begins
+        "spark.ui.enabled": "false",
+    }
+    given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    cluster.start("connect", "spark-submit", "--master", master, *given, "--class", server)
+    cluster.wait_until(lambda: _listens(options.connect))
 
 
 def _workers(web_port: int) -> int | None:
@@ -98,6 +117,11 @@ def _workers(web_port: int) -> int | None:
             return int(told["aliveworkers"])
     except OSError:
         return None
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _end(*_: object) -> NoReturn:
@@ -111,6 +135,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="how many (2)")
     parser.add_argument("--cores", type=int, default=2, help="of each worker (2)")
     parser.add_argument("--memory", default="2g", help="of each worker (2g)")
+    parser.add_argument("--connect", type=int, help="the port of a Spark Connect server, 15002 as a rule; else none")
     parser.add_argument("--folder", type=Path, default=Path("spark-cluster"), help="for logs and work (spark-cluster)")
     options = parser.parse_args()
     options.folder = options.folder.absolute()

@@ -1,6 +1,7 @@
-"""A job for a standalone cluster: records of a topic into a Parquet table, each of them once.
+"""A job that is the same on one machine, on a cluster and through Spark Connect: records of a topic into Parquet, once.
 
-It runs where `MASTER` says, such as `spark://HOST:7077`.
+It runs where the environment says: on this machine without any of them, on a standalone cluster with
+`MASTER=spark://HOST:7077`, through a Connect server with `SPARK_REMOTE=sc://HOST:15002`.
 """
 
 import argparse

@@ -21,17 +21,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def standalone(folder: Path, *arguments: str) -> Iterator[str]:
-    """Run a master and two workers by `deploy/spark/cluster.py` on free ports; yield the master's URL."""
+def standalone(folder: Path, *arguments: str) -> Iterator[dict[str, str]]:
+    """Run `deploy/spark/cluster.py` on free ports; yield its addresses, by what its first line calls them."""
     folder.mkdir()
     command = [sys.executable, str(ROOT / "deploy" / "spark" / "cluster.py"), "--folder", str(folder), *arguments]
     command += ["--port", str(free_port()), "--web-port", str(free_port())]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None
-        said, _, master = process.stdout.readline().strip().partition("=")
-        assert said == "ready master", [path.read_text()[-2000:] for path in folder.glob("*.log")]
-        yield master
+        said = process.stdout.readline().split()
+        assert said[:1] == ["ready"], [path.read_text()[-2000:] for path in folder.glob("*.log")]
+        yield dict(address.split("=", 1) for address in said[1:])
     finally:
         process.terminate()
         process.communicate(timeout=_ENDS_WITHIN_S)

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_80
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    with standalone(tmp_path / "cluster", "--cores", "1", "--memory", "1g") as master:
-        yield master
+    with standalone(tmp_path / "cluster", "--cores", "1", "--memory", "1g") as addresses:
+        yield addresses["master"]
 
 
 @pytest.fixture
