@@ -115,7 +115,7 @@ def _workers(web_port: int) -> int | None:
         with urlopen(f"http://{LOOPBACK}:{web_port}/json/", timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
             return int(told["aliveworkers"])
-    except OSError:
+    except (OSError, ValueError):  # its page has no JSON yet while the master becomes leader
         return None
 
 
