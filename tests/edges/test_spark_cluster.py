@@ -11,14 +11,22 @@ from pyspark_muster.sinks import read_parquet
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.spark_cluster import Driver, standalone
 from tests.edges.spark_job import FAULTS, Row, rows_of
+from tests.edges.spark_tour import SEEN, what_was_seen
 from tests.edges.test_client import create, members_of
 from tests.edges.test_spark import ALL, GROUP, TOPIC, Source, committed
 
 pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
+LOCAL_CLUSTER = "local-cluster[2,1,1024]"
+"""Two workers in the driver's JVM, and executors in JVMs of their own."""
+
+
+@pytest.fixture(params=["standalone", LOCAL_CLUSTER])
+def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == LOCAL_CLUSTER:
+        yield LOCAL_CLUSTER
+        return
     with standalone(tmp_path / "cluster", "--cores", "1", "--memory", "1g") as addresses:
         yield addresses["master"]
 
@@ -126,3 +134,15 @@ def test_whatever_dies_on_a_cluster_nothing_is_missing_and_only_uncommitted_reco
     assert Counter((row.partition, row.offset) for row in table) == Counter(story.source.everything)
     assert all(bytes(row.value) == b"%d:%d" % (row.partition, row.offset) for row in table)
     print(f"{master}: {len(table)} records, each once in the table; {len(story.repeated)} were read twice")
+
+
+def test_sources_sinks_and_tables_work_on_a_local_cluster(daemon: Daemon, tmp_path: Path) -> None:
+    folder = tmp_path / "tour"
+    folder.mkdir()
+    command = ["-m", "tests.edges.spark_tour", daemon.bootstrap, GROUP, TOPIC, str(folder)]
+    driver = Driver(command, folder, MASTER=LOCAL_CLUSTER)
+    try:
+        assert within(300, lambda: "last" in what_was_seen(folder) or driver.has_ended, every_s=0.2), driver.said()
+        assert what_was_seen(folder) == SEEN, driver.said()
+    finally:
+        driver.kill()

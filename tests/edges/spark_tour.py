@@ -1,7 +1,8 @@
-"""A client of a Spark Connect server: `python -m tests.edges.connect_job BOOTSTRAP GROUP TOPIC FOLDER`.
+"""A driver that uses all there is, for tests of where it runs: `python -m tests.edges.spark_tour BOOTSTRAP GROUP TOPIC
+FOLDER`. `SPARK_REMOTE` or `MASTER` says where.
 
-It writes each thing it has seen as a line of JSON, `["name", value]`, into FOLDER/seen, and lives until it is killed; its
-last query then runs on the server.
+It writes each thing it has seen as a line of JSON, `["name", value]`, into FOLDER/seen, and lives until it is killed,
+with a query under way.
 """
 
 import json
@@ -17,14 +18,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_muster import guard, progress
+from pyspark_muster.java import use_java
 from pyspark_muster.sinks import DatabaseSink, ParquetSink, read_parquet
 
 ROWS = 40
-_ENDS_WITHIN_S = 200.0
+SEEN = {
+    "rows": ROWS,
+    "committed": ROWS,
+    "states": ["reading"],
+    "parquet": ROWS,
+    "database": ROWS,
+    "stateful": True,
+    "last": True,
+}
+"""What it sees where everything works."""
+_ENDS_WITHIN_S = 200
 
 
-class Job:
-    """What a client does with a session of its own."""
+def what_was_seen(folder: Path) -> dict[str, Any]:
+    """Return what a driver has seen so far."""
+    path = folder / "seen"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return dict(json.loads(line) for line in lines)
+
+
+class Tour:
+    """What a driver does with a session of its own."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, group: str, topic: str, folder: Path) -> None:
         self._spark, self._bootstrap, self._group, self._topic, self._folder = spark, bootstrap, group, topic, folder
@@ -96,9 +115,10 @@ class Job:
 
 
 def main(bootstrap: str, group: str, topic: str, folder: str) -> None:
+    use_java()
     spark = guard(SparkSession.builder.appName(group).getOrCreate())
-    job = Job(spark, bootstrap, group, topic, Path(folder))
-    for see in (job.rows, job.committed, job.states, job.parquet, job.database, job.stateful, job.last):
+    tour = Tour(spark, bootstrap, group, topic, Path(folder))
+    for see in (tour.rows, tour.committed, tour.states, tour.parquet, tour.database, tour.stateful, tour.last):
         with (Path(folder) / "seen").open("a") as seen:
             seen.write(json.dumps([see.__name__, see()]) + "\n")
     while True:
