@@ -25,6 +25,9 @@ from pipelines import report as pipelines
 from pyspark_muster.java import NoJava
 from pyspark_muster.session import NotDrained
 
+LATE_AFTER_S = 10
+"""Age from which a flight that is not read counts as late in the report: some samples."""
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -91,8 +94,10 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
         story.explain(setting, show)
         if given.report is not None:
             console.print("\npipelines read what the coordinator knows", highlight=False)
-            pipelines.run(session.get(), {"bootstrap": setting.bootstrap}, folder / "report", given.report)
-            console.print(f"wrote {given.report}: what the rebalances cost, and who began them", highlight=False)
+            options = {"bootstrap": setting.bootstrap}
+            pipelines.run(session.get(), options, folder / "report", given.report, LATE_AFTER_S)
+            told_there = "what the rebalances cost, who began them, and how far the group was behind"
+            console.print(f"wrote {given.report}: {told_there}", highlight=False)
     took = time.monotonic() - began
     for sentence in wrong:
         console.print(f"wrong: {sentence}", style="bold red", markup=False, highlight=False, soft_wrap=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 READY = "ready "
+SAMPLES_MS = 1_000
+"""How often the daemon samples lag: the demo lasts a minute, and its report tells of lag by time."""
 
 
 class Ended(Exception):
@@ -46,7 +48,8 @@ class Daemon:
     def __init__(self, folder: Path) -> None:
         self.log = folder / "musterd.log"
         addresses = ("--native", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
-        self.process = python("coordinator", *addresses, "--data-dir", str(folder / "data"), log=self.log)
+        settings = ("--data-dir", str(folder / "data"), "--set", f"ends.sample.interval.ms={SAMPLES_MS}")
+        self.process = python("coordinator", *addresses, *settings, log=self.log)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith(READY):
