@@ -97,7 +97,7 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
             options = {"bootstrap": setting.bootstrap}
             pipelines.run(session.get(), options, folder / "report", given.report, LATE_AFTER_S)
             told_there = "what the rebalances cost, who began them, and how far the group was behind"
-            console.print(f"wrote {given.report}: {told_there}", highlight=False)
+            console.print(f"wrote {given.report}: {told_there}", highlight=False, soft_wrap=True)
     took = time.monotonic() - began
     for sentence in wrong:
         console.print(f"wrong: {sentence}", style="bold red", markup=False, highlight=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 READY = "ready "
 SAMPLES_MS = 1_000
-"""How often the daemon samples lag: the demo lasts a minute, and its report tells of lag by time."""
+"""Interval of the daemon's samples of lag: the demo lasts a minute, and its report tells of lag by time."""
 
 
 class Ended(Exception):

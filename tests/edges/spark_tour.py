@@ -31,7 +31,7 @@ SEEN = {
     "stateful": True,
     "last": True,
 }
-"""What it sees where everything works."""
+"""Sights of it where everything works."""
 _ENDS_WITHIN_S = 200
 
 
@@ -43,7 +43,7 @@ def what_was_seen(folder: Path) -> dict[str, Any]:
 
 
 class Tour:
-    """What a driver does with a session of its own."""
+    """Steps of a driver with a session of its own."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, group: str, topic: str, folder: Path) -> None:
         self._spark, self._bootstrap, self._group, self._topic, self._folder = spark, bootstrap, group, topic, folder
