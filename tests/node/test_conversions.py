@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.clock import Moment
 from coordinator.config.keys import MigrationPolicy
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.records.codec import decode
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
 from coordinator.records.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
@@ -14,7 +15,7 @@ from coordinator.runtime.group import GroupKind
 from coordinator.runtime.kinds.commit_checks import as_simple
 from coordinator.runtime.kinds.conversions import to_classic
 from coordinator.runtime.kinds.kind_records import end_on_record
-from protocol.consumer_protocol import Subscription, encode_subscription
+from protocol.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribeGroups,
@@ -86,6 +87,59 @@ def mixed(**settings: Any) -> Rig:
 
 
 # --- upgrades ---
+
+
+def joining_again(rig: Rig, owned: dict[str, tuple[dict[str, tuple[int, ...]], int]]) -> None:
+    """Let the members join again with what they own, and the generation they had it in; no assignment follows. It is
+    their second rebalance without one: the group has forgotten the assignments of the last generation that had some."""
+    for name in owned:
+        rig.ask_aside(rig.join_group(rig.ids[name]), len(rig.desk.replied) + 500)
+    for call, (name, (held, generation_id)) in enumerate(owned.items(), 600):
+        partitions = tuple(TopicPartitions(topic, numbers) for topic, numbers in held.items())
+        said = Subscription(("T",), owned_partitions=partitions, generation_id=generation_id)
+        protocols = (JoinProtocol("range", encode_subscription(said)),)
+        rig.ask_aside(rig.join_group(rig.ids[name], protocols=protocols), call)
+
+
+def assigned(rig: Rig) -> dict[str, tuple[int, ...]]:
+    """Partitions of the classic members in the group that is described."""
+    names = {member_id: name for name, member_id in rig.ids.items()}
+    return {
+        names[one.member_id]: tuple(number for topic in one.assignment.topic_partitions for number in topic.partitions)
+        for one in rig.describe().members
+        if one.member_id in names
+    }
+
+
+def test_partitions_that_members_own_in_the_middle_of_a_rebalance_stay_theirs() -> None:
+    rig = classic_pair()
+    joining_again(rig, {"c1": ({"T": (0, 1)}, 1), "c2": ({"T": (2,)}, 1)})
+    assert rig.group.classic.state is GroupState.COMPLETING
+    joined = rig.join("A", "T")
+    assert joined.assignment is not None
+    given = [number for topic in joined.assignment.topic_partitions for number in topic.partitions]
+    assert assigned(rig) == {"c1": (0, 1), "c2": (2,)}
+    assert set(given) <= {3}, "nobody owns it"
+
+
+def test_of_two_members_that_say_they_own_a_partition_the_later_generation_knows() -> None:
+    rig = classic_pair()
+    joining_again(rig, {"c1": ({"T": (0, 1, 2), "gone": (0,)}, 0), "c2": ({"T": (2, 99)}, 1)})
+    rig.join("A", "T")
+    assert assigned(rig) == {"c1": (0, 1), "c2": (2,)}
+
+
+def test_an_assignment_counts_for_more_than_what_a_member_owned_before() -> None:
+    rig = classic_pair()
+    joining_again(rig, {"c1": ({"T": (0, 1)}, 1), "c2": ({"T": (2, 3)}, 1)})
+    given: dict[str, dict[str, tuple[int, ...]]] = {
+        "c1": {"T": (0,)},
+        "c2": {"T": (2, 3)},
+    }  # 1 is nobody's until c1 has given it back
+    assignments = tuple(SyncGroupAssignment(rig.ids[name], encoded(held)) for name, held in given.items())
+    assert rig.sync(rig.ids["c1"], 3, assignments=assignments) == (0, {"T": (0,)})
+    rig.join("A", "T")
+    assert assigned(rig) == {"c1": (0, 1), "c2": (2, 3)}
 
 
 def test_scenario_73_a_classic_group_goes_on_under_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:

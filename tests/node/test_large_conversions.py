@@ -7,7 +7,7 @@ import pytest
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.node.events import Woke
 from coordinator.runtime.group import GroupKind
-from coordinator.runtime.kinds import conversions
+from coordinator.runtime.kinds import classic_reading, conversions
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import DeleteGroups, Heartbeat, LeaveGroup, LeavingMember
@@ -22,9 +22,10 @@ REJOIN = 27
 def in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any group is large, and each member or record is a slice."""
     monkeypatch.setattr(conversions, "AT_ONCE", 0)
-    monkeypatch.setattr(conversions, "_A_PIECE", 1)
-    for cost in ("_READ_US", "_RECORD_US"):
-        monkeypatch.setattr(conversions, cost, 10_000)
+    for module in (classic_reading, conversions):
+        monkeypatch.setattr(module, "A_PIECE", 1)
+    monkeypatch.setattr(classic_reading, "_READ_US", 10_000)
+    monkeypatch.setattr(conversions, "_RECORD_US", 10_000)
 
 
 def begin(rig: Rig, member_id: str = "A", call: int = JOINED) -> None:

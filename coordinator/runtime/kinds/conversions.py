@@ -7,12 +7,11 @@ as they make it. A request that is refused converts nothing.
 Members of a large classic group are read, and their records encoded, in slices; the group is converted in one step.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.classic.state import Member
 from coordinator.groups.consumer.applying import apply
 from coordinator.groups.consumer.events import ClassicMembersTaken, ConsumerJoin
 from coordinator.groups.consumer.record_builders import assignment_record, group_tombstones, target_record
@@ -32,54 +31,17 @@ from coordinator.records.consumer_records import (
 )
 from coordinator.records.records import HOLDS_MORE_MS, GroupMetadata, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.kinds.classic_reading import A_PIECE, ClassicRead, Place, held_by_members, read_members, refuse
 from coordinator.runtime.partition_writer import Preceding
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.runtime.slices import Work
-from protocol.consumer_protocol import (
-    PROTOCOL_TYPE,
-    Assignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-)
-from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.messages.groups import JoinProtocol
+from protocol.consumer_protocol import PROTOCOL_TYPE
+from protocol.errors import ErrorCode
 
 AT_ONCE = 100
 """Members up to which a group is converted within the step that asks for it."""
-_A_PIECE = 25
-_READ_US, _RECORD_US, _JOIN_US = 25, 30, 500
-"""Costs, at worst nearly, of reading a member, of one of its three records, and of a join that has waited."""
-
-
-class _Read(NamedTuple):
-    """A classic member with what its bytes say. `protocols` and `assigned` are these bytes."""
-
-    member: Member
-    protocols: Sequence[JoinProtocol]
-    assigned: bytes
-    subscription: Subscription
-    assignment: Assignment
-
-    @property
-    def has_data_of_assignor(self) -> bool:
-        """True if the leader sent data to the member. librdkafka's assignors repeat what the member's subscription has,
-        or send no bytes."""
-        return bool(self.assignment.user_data) and self.assignment.user_data != self.subscription.user_data
-
-    @property
-    def places(self) -> Iterator[tuple[str, int]]:
-        """Partitions that it is assigned."""
-        return ((name, number) for name, numbers in self.assignment.partitions for number in numbers)
-
-    def is_of(self, classic: ClassicGroup) -> bool:
-        """Return true if the group has the member as it was read."""
-        member = self.member
-        return (
-            classic.members.get(member.member_id) is member
-            and member.protocols is self.protocols
-            and member.assignment is self.assigned
-        )
+_RECORD_US, _JOIN_US = 30, 500
+"""Costs, at worst nearly, of one of a member's three records, and of a join that has waited."""
 
 
 class _Plan(NamedTuple):
@@ -87,7 +49,7 @@ class _Plan(NamedTuple):
 
     group: ConsumerGroup
     preceding: Preceding
-    read: list[_Read]
+    read: list[ClassicRead]
     protocol: str | None
     generation_id: int
 
@@ -121,7 +83,7 @@ def to_consumer(shard: Shard, group: Group, event: ConsumerJoin, moment: Moment)
 
 def _convert_at_once(shard: Shard, group: Group, event: ConsumerJoin, moment: Moment) -> Refusal | None:
     if group.kind is GroupKind.CLIENT_BALANCED and not group.is_empty:
-        return _refuse(group, "has client-balanced members")
+        return refuse(group, "has client-balanced members")
     if group.is_empty:
         _convert_empty(shard, group, event, moment)
         return None
@@ -203,7 +165,7 @@ def _replace(
     return successor
 
 
-def _taken(group: Group, event: ConsumerJoin, read: list[_Read]) -> ClassicMembersTaken:
+def _taken(group: Group, event: ConsumerJoin, read: list[ClassicRead]) -> ClassicMembersTaken:
     classic = group.classic
     members = tuple([_known(one.member) for one in read])
     count = f"{len(read)} classic {'member' if len(read) == 1 else 'members'}"
@@ -215,84 +177,57 @@ def _known(member: Member) -> tuple[str, int, str | None]:
     return member.member_id, member.connection, None if member.client is None else member.client.principal
 
 
-def _refuse(group: Group, why: str) -> Refusal:
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} {why}")
-
-
 def _refuse_whole(group: Group, settings: ConsumerGroupSettings) -> Refusal | None:
     """Say why the classic group stays one, whatever its members say (docs/spec/consumer-group-protocol.md#13.2)."""
     classic = group.classic
     if not settings.migration_policy.allows_upgrade:
-        return _refuse(group, f"has classic members, and the migration policy is {settings.migration_policy}")
+        return refuse(group, f"has classic members, and the migration policy is {settings.migration_policy}")
     if classic.protocol_type != PROTOCOL_TYPE:
-        return _refuse(group, f"has members of protocol type {classic.protocol_type}")
+        return refuse(group, f"has members of protocol type {classic.protocol_type}")
     if len(classic.members) > settings.max_size:
-        return _refuse(group, f"has {len(classic.members)} members, {settings.max_size} are allowed")
+        return refuse(group, f"has {len(classic.members)} members, {settings.max_size} are allowed")
     if classic.metadata_bytes > settings.max_batch_bytes:  # it is not even read
-        return _refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
+        return refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
     if classic.stored is not None and classic.stored.state_timestamp_ms == HOLDS_MORE_MS:
         text = f"group {group.group_id} has become classic, and its members have not joined again yet"
         return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
     if classic.owners is not None and classic.owners.members:
-        return _refuse(group, "has members that own partitions by grants")
+        return refuse(group, "has members that own partitions by grants")
     return None
 
 
 def _plan(shard: Shard, group: Group) -> Planning:
     """Read what the members have, or say why the group stays a classic one; encode the records of the group with these
-    members, and apply them to it: every member holds its assignment."""
+    members, and apply them to it: every member holds what it may have."""
     classic, planned = group.classic, shard.new_consumer(group.group_id)
     planned.topics_version = planned.topics.version
     protocol, generation_id = classic.protocol_name, classic.generation_id
-    read = yield from _read_members(group)
+    read = yield from read_members(group)
     if isinstance(read, Refusal):
         return read
+    held = yield from held_by_members(read)
     gone = GroupTombstone(group.group_id)
     encoded = [encode(gone)]
     last: ConsumerRecord | None = None
-    for last in _records(planned, generation_id, read):
+    for last in _records(planned, generation_id, read, held):
         apply(planned, last)
         encoded.append(encode(last))
-        if not len(encoded) % _A_PIECE:
-            yield _RECORD_US * _A_PIECE
+        if not len(encoded) % A_PIECE:
+            yield _RECORD_US * A_PIECE
     assert last is not None
     return _Plan(planned, Preceding(encoded, [gone, last]), read, protocol, generation_id)
 
 
-def _read_members(group: Group) -> Generator[int, Moment, list[_Read] | Refusal]:
-    read, holders = [], dict[tuple[str, int], str]()
-    members = iter(list(group.classic.members.values()))
-    while piece := list(islice(members, _A_PIECE)):
-        for member in piece:
-            try:
-                one = _read(group.classic, member)
-            except ProtocolViolation as error:
-                return _refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
-            if one.has_data_of_assignor:
-                return _refuse(group, "has classic members with an assignor that sends data of its own")
-            for place in one.places:
-                if (other := holders.setdefault(place, member.member_id)) != member.member_id:
-                    text = f"gives {place[0]}-{place[1]} to both {other} and {member.member_id}"
-                    return _refuse(group, f"has classic members with an assignor that {text}")
-            read.append(one)
-        yield _READ_US * len(piece)
-    return read
-
-
-def _read(group: ClassicGroup, member: Member) -> _Read:
-    protocols, assigned = member.protocols, member.assignment
-    metadata = member.metadata_for(group.protocol_name) or protocols[0].metadata
-    return _Read(member, protocols, assigned, decode_subscription(metadata), decode_assignment(assigned))
-
-
-def _records(group: ConsumerGroup, generation_id: int, read: list[_Read]) -> Iterator[ConsumerRecord]:
+def _records(
+    group: ConsumerGroup, generation_id: int, read: list[ClassicRead], held_by: Mapping[str, Iterable[Place]]
+) -> Iterator[ConsumerRecord]:
     """Build the records; each is applied to the group before the next one is asked for."""
     for one in read:
         yield _member_record(group.group_id, one)
     yield ConsumerGroupRecord(group.group_id, generation_id, hash_of(group, subscriptions_of(group)))
     holdings = []
     for one in read:
-        held = _held(group, one.assignment)
+        held = _existing(group, held_by[one.member.member_id])
         holdings.append((one.member.member_id, held))
         yield target_record(group.group_id, one.member.member_id, held)
     yield TargetRecord(group.group_id, generation_id)
@@ -302,7 +237,7 @@ def _records(group: ConsumerGroup, generation_id: int, read: list[_Read]) -> Ite
         yield assignment_record(group.group_id, member_id, current)
 
 
-def _member_record(group_id: str, one: _Read) -> ConsumerMemberRecord:
+def _member_record(group_id: str, one: ClassicRead) -> ConsumerMemberRecord:
     member = one.member
     return ConsumerMemberRecord(
         group_id,
@@ -319,15 +254,14 @@ def _member_record(group_id: str, one: _Read) -> ConsumerMemberRecord:
     )
 
 
-def _held(group: ConsumerGroup, assignment: Assignment) -> Target:
-    """Return the partitions that exist of those assigned: leaders may say any number."""
-    held: dict[bytes, frozenset[int]] = {}
-    for name, numbers in assignment.partitions:
+def _existing(group: ConsumerGroup, places: Iterable[Place]) -> Target:
+    """Return the partitions that exist: leaders may say any number."""
+    existing: dict[bytes, set[int]] = {}
+    for name, number in places:
         topic = group.topics.find(name)
-        if topic is not None:
-            existing = [number for number in numbers if 0 <= number < topic.partitions]
-            held[topic.topic_id] = held.get(topic.topic_id, frozenset()).union(existing)
-    return held
+        if topic is not None and 0 <= number < topic.partitions:
+            existing.setdefault(topic.topic_id, set()).add(number)
+    return {topic_id: frozenset(numbers) for topic_id, numbers in existing.items()}
 
 
 def to_classic(shard: Shard, group: Group, moment: Moment) -> ErrorCode | None:

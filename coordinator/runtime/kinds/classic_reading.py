@@ -1,0 +1,112 @@
+"""Members of a classic group as their bytes tell, for a group that becomes a consumer group: what they read, and which
+partitions they may have (docs/spec/consumer-group-protocol.md#13.2)."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from coordinator.clock import Moment
+from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.table import Refusal
+from coordinator.runtime.group import Group
+from protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscription,
+)
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.groups import JoinProtocol
+
+A_PIECE = 25
+"""Members read, or records encoded, in a slice."""
+_READ_US = 25
+"""Cost of reading a member, at worst nearly."""
+
+Place = tuple[str, int]
+
+
+class ClassicRead(NamedTuple):
+    """A classic member with what its bytes say. `protocols` and `assigned` are these bytes."""
+
+    member: Member
+    protocols: Sequence[JoinProtocol]
+    assigned: bytes
+    subscription: Subscription
+    assignment: Assignment
+
+    @property
+    def has_data_of_assignor(self) -> bool:
+        """True if the leader sent data to the member. librdkafka's assignors repeat what the member's subscription has,
+        or send no bytes."""
+        return bool(self.assignment.user_data) and self.assignment.user_data != self.subscription.user_data
+
+    @property
+    def assigned_places(self) -> Iterator[Place]:
+        """Partitions that it is assigned."""
+        return _places(self.assignment.partitions)
+
+    @property
+    def owned_places(self) -> Iterator[Place]:
+        """Partitions that it had when it joined, and may have until it knows its assignment."""
+        return _places(self.subscription.owned_partitions)
+
+    def is_of(self, classic: ClassicGroup) -> bool:
+        """Return true if the group has the member as it was read."""
+        member = self.member
+        return (
+            classic.members.get(member.member_id) is member
+            and member.protocols is self.protocols
+            and member.assignment is self.assigned
+        )
+
+
+def _places(partitions: Iterable[TopicPartitions]) -> Iterator[Place]:
+    return ((name, number) for name, numbers in partitions for number in numbers)
+
+
+def read_members(group: Group) -> Generator[int, Moment, list[ClassicRead] | Refusal]:
+    """Read what the members say and are assigned, or say why the group stays a classic one."""
+    read, holders = [], dict[Place, str]()
+    members = iter(list(group.classic.members.values()))
+    while piece := list(islice(members, A_PIECE)):
+        for member in piece:
+            try:
+                one = _read(group.classic, member)
+            except ProtocolViolation as error:
+                return refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
+            if one.has_data_of_assignor:
+                return refuse(group, "has classic members with an assignor that sends data of its own")
+            for place in one.assigned_places:
+                if (other := holders.setdefault(place, member.member_id)) != member.member_id:
+                    text = f"gives {place[0]}-{place[1]} to both {other} and {member.member_id}"
+                    return refuse(group, f"has classic members with an assignor that {text}")
+            read.append(one)
+        yield _READ_US * len(piece)
+    return read
+
+
+def held_by_members(read: list[ClassicRead]) -> Generator[int, Moment, dict[str, list[Place]]]:
+    """Return the partitions of each member: those that it is assigned, and those that it had when it joined, if nobody
+    is assigned them. In the middle of a rebalance nobody is assigned anything, and cooperative members go on with what
+    they have. If two say that they own a partition, the later generation knows."""
+    held = {one.member.member_id: list(one.assigned_places) for one in read}
+    taken = {place for places in held.values() for place in places}
+    for one in sorted(read, key=lambda one: -one.subscription.generation_id):
+        owned = dict.fromkeys(place for place in one.owned_places if place not in taken)
+        held[one.member.member_id] += owned
+        taken.update(owned)
+        yield _READ_US
+    return held
+
+
+def _read(group: ClassicGroup, member: Member) -> ClassicRead:
+    protocols, assigned = member.protocols, member.assignment
+    metadata = member.metadata_for(group.protocol_name) or protocols[0].metadata
+    return ClassicRead(member, protocols, assigned, decode_subscription(metadata), decode_assignment(assigned))
+
+
+def refuse(group: Group, why: str) -> Refusal:
+    """Refuse to make a consumer group of the group."""
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} {why}")
