@@ -86,7 +86,7 @@ class Comparison:
         self._look_for_unsynced(fresh)
         for exchange in fresh:
             group, answer = exchange.ask.group, exchange.answers[0]
-            self._replaced[group] |= exchange.is_return
+            self._replaced[group] |= exchange.is_return and isinstance(exchange.ask, Join)
             self._pending_left[group] |= exchange.names_pending
             if isinstance(answer, ConsumerGroupHeartbeatReply) and answer.member_id:
                 self._learn_of_member(exchange, answer.member_id)

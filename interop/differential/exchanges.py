@@ -9,6 +9,7 @@ from interop.differential.members import SAYS_WHERE_IT_STANDS, Member, Names
 from interop.differential.steps import Ask, History, Join, Step
 from interop.differential.views import GROUPS, Generation, Who
 from protocol.messages import Message
+from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat
 from protocol.messages.groups import JoinGroup
 
 
@@ -40,7 +41,10 @@ class Exchange:
     @property
     def instance(self) -> str | None:
         """The static member that asks to join."""
-        return getattr(self.requests[1], "group_instance_id", None) if isinstance(self.ask, Join) else None
+        request = self.requests[1]
+        if isinstance(request, ConsumerGroupHeartbeat):
+            return request.instance_id if request.member_epoch == JOINING else None
+        return getattr(request, "group_instance_id", None) if isinstance(self.ask, Join) else None
 
     @property
     def is_in_step(self) -> bool:

@@ -22,11 +22,11 @@ from interop.differential.consumer.steps import (
     MemberFetch,
     Owned,
 )
-from interop.differential.exchanges import is_own
+from interop.differential.exchanges import Exchange, is_own
 from interop.differential.facts import Facts
 from interop.differential.generator import CLIENTS, versions
 from interop.differential.members import Member, Names
-from interop.differential.steps import ASKS, Ask, Beat, Find, GoOn, Join, Leave, Sync
+from interop.differential.steps import ASKS, Ask, Beat, DeleteOffsets, Find, GoOn, Join, Leave, List, Sync
 from interop.differential.suites import SUITES
 from interop.differential.views import Phase, Profile, Who
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
@@ -255,6 +255,10 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE", went_over=True),
         whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE"),
     ),
+    "an instance that is away comes back to a full group under another id": (
+        whole(BEAT, "GROUP_MAX_SIZE_REACHED", "NONE")._replace(is_return=True),
+        whole(BEAT, "GROUP_MAX_SIZE_REACHED", "NONE"),
+    ),
     "a classic member alone with a target that is due": (
         whole(CLASSIC_BEAT, "NONE", "REBALANCE_IN_PROGRESS"),
         whole(CLASSIC_BEAT, "REBALANCE_IN_PROGRESS", "NONE"),
@@ -276,6 +280,36 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         case(MemberFetch(version=9), "groups.error_code", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("ask", "path", "kafka", "muster"),
+    [
+        (List(version=5), "groups.group_state", "Assigning", "Stable"),
+        (DeleteOffsets(version=0), "topics.partitions.error_code", "NONE", "GROUP_SUBSCRIBED_TO_TOPIC"),
+    ],
+)
+def test_who_looks_on_sees_that_kafka_removed_a_member_that_went_over(
+    ask: Ask, path: str, kafka: str, muster: str
+) -> None:
+    rules = SUITES["consumer"].rules
+    found = first_that_holds(case(ask, path, kafka, muster, went_over=True), rules)
+    assert found is not None
+    assert found.name == "a member that goes over to the consumer protocol before it has synced"
+    assert first_that_holds(case(ask, path, kafka, muster), rules) is None
+
+
+def test_an_instance_returns_when_a_member_of_either_protocol_joins_with_it() -> None:
+    one = member(Profile(instance="i1", is_balanced=True, member_ids=("c1-a",), topics=("differential-a",)))
+    asks: list[MemberBeat | Join] = [MemberBeat(version=1, epoch=Epoch.JOIN), MemberBeat(version=1), Join(version=9)]
+    requests = [ask.request(one) for ask in asks]
+    named = [Exchange(0, ask, (request, request)).instance for ask, request in zip(asks, requests, strict=True)]
+    assert named[0] == named[2] == "i1"
+    assert isinstance(asks[0], MemberBeat)
+    beat(asks[0], one)
+    one.hears(told(2, 0, 1))
+    request = asks[1].request(one)
+    assert Exchange(0, asks[1], (request, request)).instance is None, "it is in the group"
 
 
 @pytest.mark.parametrize("rule", CONSUMER_RULES, ids=lambda rule: rule.name)

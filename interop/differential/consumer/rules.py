@@ -7,11 +7,12 @@ from typing import Any
 from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
 from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
-from interop.differential.steps import Beat, Join, Sync
+from interop.differential.steps import Beat, DeleteOffsets, Join, List, Sync
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
 
 _MADE_ID = re.compile(r"[\w-]{22}")
+_TELL_MEMBERS = (MemberBeat, DescribeMembers, List, DeleteOffsets)
 _TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join)
 _ASSIGNED = (
     "assignment",
@@ -85,8 +86,14 @@ def _forgotten_by_join(case: Case) -> bool:
 
 
 def _went_over(case: Case) -> bool:
+    """Kafka begins a new epoch when it removes the member, whose topics are not subscribed to any more."""
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
-    return case.facts.went_over and (is_gone or isinstance(case.ask, DescribeMembers | MemberBeat))
+    return case.facts.went_over and (is_gone or isinstance(case.ask, _TELL_MEMBERS))
+
+
+def _back_to_full_group(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    return isinstance(case.ask, MemberBeat) and case.is_return and told == ("GROUP_MAX_SIZE_REACHED", "NONE")
 
 
 def _assignors_tie(case: Case) -> bool:
@@ -153,6 +160,12 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "a member that goes over to the consumer protocol before it has synced",
         "Kafka still waits for its SyncGroup, and removes it when the rebalance timeout is over; musterd does not",
         _went_over,
+        ends=True,
+    ),
+    Rule(
+        "an instance that is away comes back to a full group under another id",
+        "Kafka refuses it; in musterd it replaces itself: it takes no room",
+        _back_to_full_group,
         ends=True,
     ),
     Rule(
