@@ -320,8 +320,9 @@ class Membership:
 
     @property
     def lease_from_ms(self) -> int | None:
-        """Send time of the newest request that the coordinator answered as a living member's; None: there was none. For
-        a session timeout after it the coordinator assigns this member's partitions to no other.
+        """Send time of the newest request by which the member's session began anew, as its answer shows; None: there
+        was none. For a session timeout after it the coordinator gives this member's partitions to no other, unless it
+        does not join again in time when it is told to.
         """
         return self._member.lease_from_ms
 

@@ -79,7 +79,7 @@ def hear_heartbeat(m: MemberState, event: HeartbeatAnswered) -> None:
 
 def _note_lease(m: MemberState, event: HeartbeatAnswered) -> None:
     if m.is_current(event.sent):
-        note_lease(m, event.sent)
+        note_lease(m, event.sent.sent_ms)
 
 
 def fall_out(m: MemberState, code: ErrorCode, words: str = "") -> None:

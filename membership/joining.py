@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from membership.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
 from membership.leader import arm_refresh
-from membership.member import COORDINATOR_GONE, MemberState, SentCall, State, Timer
+from membership.member import COORDINATOR_GONE, MemberState, State, Timer
 from membership.replies import JoinAnswered, LeaveAnswered, SyncAnswered
 from membership.subscription import look_before_joining, subscribe
 from membership.topic_partition import TopicPartition
@@ -122,6 +122,8 @@ def subscribe_or_withdraw(m: MemberState, event: Subscribed) -> None:
 def send_join(m: MemberState) -> None:
     settings = m.settings
     m.joined_topics = m.topics
+    if m.joining_from_ms is None:
+        m.joining_from_ms = m.now_ms
     m.call(
         JoinGroup(
             settings.group_id,
@@ -142,6 +144,7 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
     if code == ErrorCode.NONE and event.reply is not None:
         reply = event.reply
         m.member_id = reply.member_id
+        _note_lease_of_join(m, reply.generation_id)
         m.generation_id = reply.generation_id
         m.protocol_name = reply.protocol_name or ""
         m.is_leader = reply.leader == reply.member_id
@@ -150,7 +153,6 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
         m.watched = None
         m.join_failures = 0
         m.state = State.SYNCING
-        note_lease(m, event.sent)
         m.stop_asking(Metadata)  # one still under way would bring the old roster's topics
         note_heard(m)
         m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
@@ -162,6 +164,8 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
                 f"{', '.join(m.kind.offered(m))}",
             )
         return
+    if code not in COORDINATOR_GONE:
+        m.joining_from_ms = None
     if code == ErrorCode.MEMBER_ID_REQUIRED and event.reply is not None and event.reply.member_id:
         m.generation_id = NO_GENERATION
         m.member_id = event.reply.member_id
@@ -231,7 +235,6 @@ def hear_sync(m: MemberState, event: SyncAnswered) -> None:
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
             return
         try:
-            note_lease(m, event.sent)
             _take_over(m, m.kind.decode_assignment(event.reply.assignment))
         except ProtocolViolation as malformed:
             reason = f"group {m.settings.group_id}: the leader's assignment cannot be read: {malformed}"
@@ -282,9 +285,18 @@ def note_heard(m: MemberState) -> None:
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
 
 
-def note_lease(m: MemberState, sent: SentCall) -> None:
+def note_lease(m: MemberState, sent_ms: int) -> None:
     """Note the send time of a request as the start of the lease: the coordinator's session starts at its arrival."""
-    m.lease_from_ms = max(m.lease_from_ms or 0, sent.sent_ms)
+    m.lease_from_ms = max(m.lease_from_ms or 0, sent_ms)
+
+
+def _note_lease_of_join(m: MemberState, generation_id: int) -> None:
+    """Start the lease with the first JoinGroup since one was answered: all sessions begin anew when the rebalance that
+    it was in completes, maybe long before its answer is heard. No session does where the generation is the old one, nor
+    with a SyncGroup of a group that is Stable by then (docs/spec/group-protocol.md#2.2)."""
+    if generation_id != m.generation_id and m.joining_from_ms is not None:
+        note_lease(m, m.joining_from_ms)
+    m.joining_from_ms = None
 
 
 # ------------------------------------------------------------------------------------------------------------- leaving

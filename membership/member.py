@@ -232,7 +232,9 @@ class MemberState:
     sync_failures: int = 0
     heartbeat_failures: int = 0
     lease_from_ms: int | None = None
-    """Send time of the newest request that the coordinator answered as a living member's."""
+    """Send time of the newest request by which the coordinator's session began anew, as its answer shows."""
+    joining_from_ms: int | None = None
+    """Send time of the first JoinGroup since one was answered."""
     timers: dict[Timer, int] = field(default_factory=dict)
     operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)

@@ -107,7 +107,7 @@ def _accept(m: ServerDrivenState, event: ConsumerHeartbeatAnswered, reply: Consu
     m.rejoin = ""
     m.member_id = reply.member_id or m.member_id
     m.generation_id = reply.member_epoch
-    note_lease(m, event.sent)
+    note_lease(m, event.sent.sent_ms)
     m.arm(Timer.HEARTBEAT, max(reply.heartbeat_interval_ms, 1))
     if reply.assignment is not None:
         m.target = reply.assignment.topic_partitions

@@ -15,8 +15,6 @@ from tests.simulation.network import Clock, Link
 from tests.simulation.wires import draw_dialect
 
 POLL_MS = 8_000
-_KEEPING = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-"""Answers after which a member's session goes on."""
 
 
 class ClassicWatcher(Protocol):
@@ -30,25 +28,41 @@ class ClassicWatcher(Protocol):
 
 
 class _Ears:
-    """Hears what the member asks and is answered: when its session began last."""
+    """Hears what the member asks and is answered: since when, at the earliest, the coordinator may wait for its next
+    step. A JoinGroup may make it owe another one, and a SyncGroup; a Heartbeat tells of what it owes, maybe since the
+    one before it. It owes nothing if a Heartbeat that it sent once it had synced says so.
+    """
 
     def __init__(self, clock: Clock, watcher: ClassicWatcher, seen: Seen) -> None:
-        self.session_from_ms = -SESSION_MS
+        self.owing_from_ms: int | None = None
         self._clock, self._watcher, self._seen = clock, watcher, seen
-        self._asked: dict[int, tuple[Any, int]] = {}
+        self._asked: dict[int, tuple[Any, int, bool]] = {}
+        self._is_synced = False
+        self._owed_nothing_ms = clock.now_ms
 
     def asked(self, member: SimMember, message: Any) -> None:
-        self._asked[id(message)] = message, self._clock.now_ms
+        if isinstance(message, JoinGroup):
+            self._is_synced = False
+            self._owes_since(self._clock.now_ms)
+        self._asked[id(message)] = message, self._clock.now_ms, self._is_synced
+
+    def _owes_since(self, at_ms: int) -> None:
+        if self.owing_from_ms is None:
+            self.owing_from_ms = at_ms
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None:
         self._watcher.sent(message, link, now_ms)
 
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
-        _message, asked_ms = self._asked.pop(id(message), (None, self._clock.now_ms))
+        _message, asked_ms, was_synced = self._asked.pop(id(message), (None, self._clock.now_ms, False))
         if isinstance(message, JoinGroup | SyncGroup | Heartbeat):
             self._seen.add(f"classic: {type(message).__name__} {reply.error_code.name}")
-        if isinstance(message, SyncGroup | Heartbeat) and reply.error_code in _KEEPING:
-            self.session_from_ms = max(self.session_from_ms, asked_ms)
+        if isinstance(message, SyncGroup) and not reply.error_code:
+            self._is_synced = True
+        elif isinstance(message, SyncGroup | Heartbeat) and reply.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._owes_since(self._owed_nothing_ms)
+        elif isinstance(message, Heartbeat) and not reply.error_code and was_synced and self._is_synced:
+            self.owing_from_ms, self._owed_nothing_ms = None, asked_ms
 
     def begins(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
         """Begin to read: any place will do."""
@@ -82,8 +96,11 @@ class ClassicSim(SimMember):
 
     @property
     def is_alive(self) -> bool:
-        """Return true if the member's session holds by its own clock."""
-        return self.running and self._clock.now_ms - self.ears.session_from_ms < SESSION_MS
+        """Return true if the member's session holds by its own clock, and so does the time for its next step."""
+        session_from_ms, owing_from_ms = self.membership.lease_from_ms, self.ears.owing_from_ms
+        is_in_time = owing_from_ms is None or self._clock.now_ms - owing_from_ms < POLL_MS
+        holds = session_from_ms is not None and self._clock.now_ms - session_from_ms < SESSION_MS
+        return self.running and holds and is_in_time
 
     @property
     def member_id(self) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from membership.events import ClaimAsked, ClaimDone, Grant, ReleaseAsked, ReleaseDone
 from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroupReply
 from protocol.messages.ownership import (
     ClaimedPartition,
     ClaimItem,
@@ -106,6 +107,38 @@ def test_the_lease_runs_from_the_sending_of_what_was_answered() -> None:
     stage.beat()
     assert stage.member.lease_from_ms == 4_000
     stage.pass_time(3_000).beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert stage.member.lease_from_ms == 4_000
+
+
+def test_the_lease_of_a_join_runs_from_its_sending_whatever_comes_after() -> None:
+    stage = MemberRig().poll().find().pass_time(2_000)
+    stage.join().pass_time(500).sync(P0)
+    assert stage.member.lease_from_ms == 1_000, "a SyncGroup in Stable begins no session"
+
+
+def test_a_join_whose_answer_was_lost_may_have_been_in_the_rebalance_that_the_next_one_tells_of() -> None:
+    stage = MemberRig().poll().find()
+    stage.cut("JoinGroup")
+    stage.pass_time(2_000).find().pass_time(500)
+    assert stage.sent_kinds[-1] == "JoinGroup"
+    assert stage.join().member.lease_from_ms == 1_000
+
+
+def test_a_join_that_was_refused_was_in_no_rebalance() -> None:
+    stage = MemberRig().poll().find()
+    stage.answer(JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id="me")).pass_time(2_000)
+    stage.answer(JoinGroupReply(ErrorCode.REBALANCE_IN_PROGRESS)).pass_time(2_000)
+    sent_ms = stage.now_ms - 2_000
+    assert stage.join().member.lease_from_ms == sent_ms
+
+
+def test_a_join_into_the_same_generation_begins_no_lease() -> None:
+    stage = _steady().pass_time(3_000)
+    assert stage.beat(ErrorCode.REBALANCE_IN_PROGRESS).member.lease_from_ms == 4_000
+    stage.pass_time(1_000).poll().released()
+    assert stage.sent_kinds[-1] == "JoinGroup"
+    assert stage.join(1).member.lease_from_ms == 4_000
+    stage.sync(P0)
     assert stage.member.lease_from_ms == 4_000
 
 
