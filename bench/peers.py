@@ -51,10 +51,12 @@ share.coordinator.state.topic.min.isr=1
 class Peer:
     """A server that runs, by its name in the tables."""
 
-    def __init__(self, name: str, port: int, pid: int) -> None:
+    def __init__(self, name: str, port: int, pid: int, native_port: int | None = None) -> None:
+        """`native_port`: of a musterd's own protocol."""
         self.name = name
         self.port = port
         self.pid = pid
+        self.native_port = native_port
 
     def resident_bytes(self) -> int:
         with Path(f"/proc/{self.pid}/statm").open() as file:
@@ -69,7 +71,7 @@ def musterd(
     with Daemon(folder / name, settings, http=False, tree=tree) as daemon:
         port = daemon.addresses["kafka"][1]
         make_topics(port)
-        yield Peer(name, port, daemon.pid)
+        yield Peer(name, port, daemon.pid, daemon.native[1])
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatReply,
 )
-from protocol.messages.groups import JoinGroupReply, SyncGroupReply
+from protocol.messages.groups import Heartbeat, HeartbeatReply, JoinGroupReply, SyncGroup, SyncGroupReply
 from protocol.messages.offsets import OffsetCommitReply
 
 
@@ -63,7 +63,8 @@ class Comparison:
         self._renamed = [False] * GROUPS
         self._refused_join = [False] * GROUPS
         self._went_over = [False] * GROUPS
-        self._classic: set[tuple[int, str]] = set()
+        self._balanced_once = [False] * GROUPS
+        self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._balanced: set[tuple[int, str | None]] = set()  # group, instance
         self._assignors: list[set[str]] = [set() for _ in range(GROUPS)]
         self._instances: dict[tuple[int, str], str | None] = {}
@@ -93,11 +94,13 @@ class Comparison:
             if isinstance(answer, JoinGroupReply):
                 self._refused_join[group] |= bool(answer.error_code)
             if isinstance(answer, JoinGroupReply) and not answer.error_code:
-                self._classic.add((group, answer.member_id))
+                self._owing.add((group, answer.member_id))
                 self._instances[group, answer.member_id] = exchange.instance
                 exchange.ends_balanced = (group, exchange.instance) in self._balanced
                 self._balanced.discard((group, exchange.instance))
                 self._made_ids[group] |= answer.member_id not in self._own_ids
+            self._learn_of_step(exchange)
+            self._balanced_once[group] |= isinstance(answer, ConsumerGroupHeartbeatReply) and not answer.error_code
             self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
         facts = [
@@ -138,6 +141,7 @@ class Comparison:
             renamed=self._renamed[group],
             refused_join=self._refused_join[group],
             went_over=self._went_over[group],
+            balanced=self._balanced_once[group],
             assignors=frozenset(self._assignors[group]),
         )
 
@@ -147,10 +151,20 @@ class Comparison:
         if isinstance(answer, JoinGroupReply | ConsumerGroupHeartbeatReply) and is_own(exchange.ask):
             side.member(exchange.ask).name(answer.member_id or "")
 
+    def _learn_of_step(self, exchange: Exchange) -> None:
+        """Who owes Kafka a SyncGroup or a JoinGroup, of classic members."""
+        request, answer = exchange.requests[0], exchange.answers[0]
+        if isinstance(request, SyncGroup | Heartbeat) and isinstance(answer, SyncGroupReply | HeartbeatReply):
+            one = (exchange.ask.group, request.member_id)
+            if answer.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._owing.add(one)
+            elif isinstance(answer, SyncGroupReply) and not answer.error_code:
+                self._owing.discard(one)
+
     def _learn_of_member(self, exchange: Exchange, member_id: str) -> None:
         """From a heartbeat that Kafka accepted."""
         group, request = exchange.ask.group, exchange.requests[0]
-        self._went_over[group] |= (group, member_id) in self._classic
+        self._went_over[group] |= (group, member_id) in self._owing
         assert isinstance(request, ConsumerGroupHeartbeat)
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:

@@ -15,7 +15,8 @@ class Facts(NamedTuple):
     just told that the group is full. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit
     every partition was refused. `made_ids`: the coordinator made the id of a member whose partitions it assigns.
     `renamed`: a member joined again with another instance id. `assignors`: those that members have asked for.
-    `refused_join`: a JoinGroup was refused. `went_over`: a classic member has gone over to the consumer protocol.
+    `refused_join`: a JoinGroup was refused. `went_over`: a classic member that had to sync, or to join again, has gone
+    over to the consumer protocol. `balanced`: the coordinator has assigned partitions.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -33,6 +34,7 @@ class Facts(NamedTuple):
     renamed: bool = False
     refused_join: bool = False
     went_over: bool = False
+    balanced: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

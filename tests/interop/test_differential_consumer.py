@@ -26,7 +26,7 @@ from interop.differential.exchanges import Exchange, is_own
 from interop.differential.facts import Facts
 from interop.differential.generator import CLIENTS, versions
 from interop.differential.members import Member, Names
-from interop.differential.steps import ASKS, Ask, Beat, DeleteOffsets, Find, GoOn, Join, Leave, List, Sync
+from interop.differential.steps import ASKS, Ask, Beat, DeleteOffsets, Describe, Find, GoOn, Join, Leave, List, Sync
 from interop.differential.suites import SUITES
 from interop.differential.views import Phase, Profile, Who
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
@@ -251,7 +251,7 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         case(BEAT, "member_epoch", 2, 4, refused_join=True),
         case(BEAT, "member_epoch", 2, 4),
     ),
-    "a member that goes over to the consumer protocol before it has synced": (
+    "a member that goes over to the consumer protocol before it has synced, or joined again": (
         whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE", went_over=True),
         whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE"),
     ),
@@ -295,7 +295,7 @@ def test_who_looks_on_sees_that_kafka_removed_a_member_that_went_over(
     rules = SUITES["consumer"].rules
     found = first_that_holds(case(ask, path, kafka, muster, went_over=True), rules)
     assert found is not None
-    assert found.name == "a member that goes over to the consumer protocol before it has synced"
+    assert found.name == "a member that goes over to the consumer protocol before it has synced, or joined again"
     assert first_that_holds(case(ask, path, kafka, muster), rules) is None
 
 
@@ -310,6 +310,43 @@ def test_an_instance_returns_when_a_member_of_either_protocol_joins_with_it() ->
     one.hears(told(2, 0, 1))
     request = asks[1].request(one)
     assert Exchange(0, asks[1], (request, request)).instance is None, "it is in the group"
+
+
+def kept(*names: str) -> list[dict[str, str]]:
+    return [{"member_id": name} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "hidden"),
+    [
+        (
+            "sessions of the last member that the coordinator balances and of a classic one end together",
+            case(Describe(version=6), "groups.members", kept("c1#1", "c2#1"), kept("c2#1"), balanced=True),
+            case(Describe(version=6), "groups.members", kept("c1#1"), kept("c2#1"), balanced=True),
+        ),
+        (
+            "a refused JoinGroup to a group without members",
+            whole(BEAT, "GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID", refused_join=True),
+            whole(BEAT, "GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),
+        ),
+        (
+            "shares of members whose ids the coordinator made",
+            case(Describe(version=1), "groups.members.member_assignment", "a", "b", made_ids=True),
+            case(Describe(version=1), "groups.members.member_assignment", "a", "b"),
+        ),
+        (
+            "a member that goes over to the consumer protocol before it has synced, or joined again",
+            whole(Sync(version=4), "ILLEGAL_GENERATION", "NONE", went_over=True),
+            whole(Sync(version=4), "ILLEGAL_GENERATION", "NONE"),
+        ),
+    ],
+)
+def test_a_rule_allows_the_other_answers_that_show_what_it_is_for(name: str, shown: Case, hidden: Case) -> None:
+    rules = SUITES["consumer"].rules
+    found = first_that_holds(shown, rules)
+    assert found is not None
+    assert found.name == name
+    assert first_that_holds(hidden, rules) is None
 
 
 @pytest.mark.parametrize("rule", CONSUMER_RULES, ids=lambda rule: rule.name)

@@ -7,18 +7,19 @@ from typing import Any
 from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
 from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
-from interop.differential.steps import Beat, DeleteOffsets, Join, List, Sync
+from interop.differential.steps import Beat, DeleteOffsets, Describe, Join, List, Sync
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
 
 _MADE_ID = re.compile(r"[\w-]{22}")
-_TELL_MEMBERS = (MemberBeat, DescribeMembers, List, DeleteOffsets)
-_TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join)
+_TELL_EPOCHS = (MemberBeat, DescribeMembers, List, DeleteOffsets, Sync, Beat)
+_TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join, Describe)
 _ASSIGNED = (
     "assignment",
     "generation_id",
     "member_epoch",
     "groups.members.assignment",
+    "groups.members.member_assignment",
     "groups.members.target_assignment",
 )
 
@@ -56,6 +57,9 @@ def _refused_upgrade(case: Case) -> bool:
 
 
 def _sessions_end_together(case: Case) -> bool:
+    if isinstance(case.ask, Describe) and case.unlike.path == "groups.members" and case.facts.balanced:
+        kept = [{one["member_id"] for one in members} for members in (case.unlike.kafka, case.unlike.muster)]
+        return kept[0] < kept[1] or kept[1] < kept[0]
     told = {_error(case.kafka), _error(case.muster)}
     return isinstance(case.ask, Beat | Sync) and told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}
 
@@ -82,13 +86,16 @@ def _unreadable(case: Case) -> bool:
 
 def _forgotten_by_join(case: Case) -> bool:
     is_about_epochs = case.unlike.path in {"member_epoch", "groups.group_epoch", "groups.assignment_epoch"}
-    return is_about_epochs and case.facts.refused_join
+    told = _error(case.kafka), _error(case.muster)
+    is_of_none = isinstance(case.ask, MemberBeat) and told == ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID")
+    return case.facts.refused_join and (is_about_epochs or is_of_none)
 
 
 def _went_over(case: Case) -> bool:
-    """Kafka begins a new epoch when it removes the member, whose topics are not subscribed to any more."""
+    """Kafka begins a new epoch when it removes the member, whose topics are not subscribed to any more, and the group
+    may be classic then."""
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
-    return case.facts.went_over and (is_gone or isinstance(case.ask, _TELL_MEMBERS))
+    return case.facts.went_over and (is_gone or isinstance(case.ask, _TELL_EPOCHS))
 
 
 def _back_to_full_group(case: Case) -> bool:
@@ -157,8 +164,8 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         ends=True,
     ),
     Rule(
-        "a member that goes over to the consumer protocol before it has synced",
-        "Kafka still waits for its SyncGroup, and removes it when the rebalance timeout is over; musterd does not",
+        "a member that goes over to the consumer protocol before it has synced, or joined again",
+        "Kafka still waits for that step, and removes it when the rebalance timeout is over; musterd does not",
         _went_over,
         ends=True,
     ),
