@@ -8,6 +8,8 @@ import pytest
 
 from interop.differential.allowed import Case, Rule, first_that_holds
 from interop.differential.answers import UNANSWERED, Unlike, brief
+from interop.differential.comparing import Comparison, Seen
+from interop.differential.connections import Connections
 from interop.differential.consumer.generator import IDS, draw, draw_alone
 from interop.differential.consumer.orders import BUCKETS, member_ids, order
 from interop.differential.consumer.rules import CONSUMER_RULES
@@ -22,15 +24,29 @@ from interop.differential.consumer.steps import (
     MemberFetch,
     Owned,
 )
-from interop.differential.exchanges import Exchange, is_own
+from interop.differential.exchanges import Exchange, Side, is_own
 from interop.differential.facts import Facts
 from interop.differential.generator import CLIENTS, versions
 from interop.differential.members import Member, Names
-from interop.differential.steps import ASKS, Ask, Beat, DeleteOffsets, Describe, Find, GoOn, Join, Leave, List, Sync
+from interop.differential.steps import (
+    ASKS,
+    Ask,
+    Beat,
+    DeleteOffsets,
+    Describe,
+    Find,
+    GoOn,
+    History,
+    Join,
+    Leave,
+    List,
+    Sync,
+)
 from interop.differential.suites import SUITES
 from interop.differential.views import Phase, Profile, Who
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.configs import IncrementalAlterConfigs
 from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeat,
@@ -38,6 +54,7 @@ from protocol.messages.consumer_groups import (
     MemberAssignment,
     TopicIdPartitions,
 )
+from protocol.messages.groups import HeartbeatReply, JoinGroupReply, SyncGroupReply
 from protocol.messages.offsets import OffsetFetch
 
 A, B = b"\1" * 16, b"\2" * 16
@@ -355,3 +372,50 @@ def test_a_rule_allows_what_it_is_for_and_nothing_beside_it(rule: Rule) -> None:
     rules = SUITES["consumer"].rules
     assert first_that_holds(allowed, rules) is rule
     assert first_that_holds(forbidden, rules) is None
+
+
+# --- what is learnt of a group ---
+
+
+def seen(*asked: tuple[Ask, Message, Message]) -> list[Seen]:
+    """The differences after one client's requests, each with the answers of Kafka and musterd."""
+    profile = Profile(member_ids=("c1-a",), topics=("differential-a",), is_balanced=True)
+    history = History(0, (profile,), ())
+    nowhere = Connections(("127.0.0.1", 1))
+    sides = (Side(nowhere, TOPIC_IDS, history, "u-"), Side(nowhere, TOPIC_IDS, history, "u-"))
+    comparison = Comparison(history.profiles, sides, "u-", SUITES["consumer"].rules)
+    for number, (ask, *answers) in enumerate(asked):
+        theirs, ours = [ask.request(side.member(ask)) for side in sides]
+        assert theirs is not None
+        assert ours is not None
+        exchange = Exchange(number, ask, (theirs, ours))
+        exchange.answers[:] = answers
+        for side, request in zip(sides, exchange.requests, strict=True):
+            side.latest[ask.client, ask.group] = exchange
+            side.member(ask).asks(request)
+        comparison.compare(number, [exchange])
+    return comparison.seen
+
+
+JOINED = JoinGroupReply(generation_id=3, protocol_type="consumer", protocol_name="range", member_id="c1-a")
+TOLD_TO_JOIN = HeartbeatReply(ErrorCode.REBALANCE_IN_PROGRESS)
+OVER = (MemberBeat(version=1, epoch=Epoch.JOIN), told(4, 0), told(4, 0))
+SHOWN = (BEAT, ConsumerGroupHeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID), told(4, 0))
+SYNCED = (Sync(version=5), SyncGroupReply(protocol_type="consumer"), SyncGroupReply(protocol_type="consumer"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_explained"),
+    [
+        ((), True),
+        ((SYNCED,), False),
+        ((SYNCED, (CLASSIC_BEAT, TOLD_TO_JOIN, TOLD_TO_JOIN)), True),
+        (((Sync(version=5), *[SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS)] * 2),), True),
+    ],
+    ids=["unsynced", "synced", "told to join again by Heartbeat", "told to join again by SyncGroup"],
+)
+def test_kafka_is_expected_to_remove_who_goes_over_with_a_step_to_take(
+    steps: tuple[tuple[Ask, Message, Message], ...], is_explained: bool
+) -> None:
+    (difference, *_) = seen((JOIN, JOINED, JOINED), *steps, OVER, SHOWN)
+    assert (difference.rule is not None) == is_explained
