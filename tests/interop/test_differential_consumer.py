@@ -240,6 +240,10 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         whole(JOIN, "NONE", "NONE"),
         whole(JOIN, "UNKNOWN_MEMBER_ID", "NONE"),
     ),
+    "the last member that the coordinator balances becomes classic under its own id and instance": (
+        case(JOIN, "generation_id", 4, 6)._replace(ends_balanced=True),
+        case(JOIN, "generation_id", 4, 6),
+    ),
     "an instance comes back classic while others have still to give up or get partitions": (
         PARKED._replace(ends_balanced=True),
         PARKED,

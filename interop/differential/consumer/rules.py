@@ -8,6 +8,7 @@ from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
 from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
 from interop.differential.steps import Beat, DeleteOffsets, Describe, Join, List, Sync
+from interop.differential.views import Who
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
 
@@ -44,6 +45,12 @@ def _never_told(case: Case) -> bool:
 def _last_one_replaced(case: Case) -> bool:
     is_join = isinstance(case.ask, Join) and _error(case.kafka) == "NONE"
     return is_join and isinstance(case.kafka, dict) and case.kafka.get("generation_id") == 0
+
+
+def _last_one_goes_over(case: Case) -> bool:
+    told = _error(case.kafka), _error(case.muster)
+    is_own = isinstance(case.ask, Join) and case.ask.who is Who.OWN
+    return is_own and case.ends_balanced and told == ("NONE", "NONE") and case.unlike.path == "generation_id"
 
 
 def _replaced_before_others_have_moved(case: Case) -> bool:
@@ -120,6 +127,13 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "the last member that the coordinator balances is replaced by a classic one",
         "Kafka answers its JoinGroup with generation 0 if its subscription is another; musterd with the next one",
         _last_one_replaced,
+        ends=True,
+    ),
+    Rule(
+        "the last member that the coordinator balances becomes classic under its own id and instance",
+        "Kafka makes a classic group of it, and answers with an epoch that SyncGroup refuses; in musterd it is a classic "
+        "member of the group",
+        _last_one_goes_over,
         ends=True,
     ),
     Rule(
