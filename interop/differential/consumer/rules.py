@@ -131,8 +131,8 @@ CONSUMER_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "the last member that the coordinator balances becomes classic under its own id and instance",
-        "Kafka makes a classic group of it, and answers with an epoch that SyncGroup refuses; in musterd it is a classic "
-        "member of the group",
+        "Kafka makes a classic group of it, and answers with an epoch that SyncGroup refuses; in musterd it is a "
+        "classic member of the group",
         _last_one_goes_over,
         ends=True,
     ),
