@@ -351,6 +351,11 @@ def kept(*names: str) -> list[dict[str, str]]:
             whole(BEAT, "GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),
         ),
         (
+            "a refused JoinGroup to a group without members",
+            case(List(version=5), "groups", [], kept("g0"), refused_join=True),
+            case(List(version=5), "groups", [], kept("g0")),
+        ),
+        (
             "shares of members whose ids the coordinator made",
             case(Describe(version=1), "groups.members.member_assignment", "a", "b", made_ids=True),
             case(Describe(version=1), "groups.members.member_assignment", "a", "b"),

@@ -7,7 +7,7 @@ from typing import Any
 from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
 from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
-from interop.differential.steps import Beat, DeleteOffsets, Describe, Join, List, Sync
+from interop.differential.steps import Beat, Delete, DeleteOffsets, Describe, Join, List, Sync
 from interop.differential.views import Who
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
@@ -93,9 +93,10 @@ def _unreadable(case: Case) -> bool:
 
 def _forgotten_by_join(case: Case) -> bool:
     is_about_epochs = case.unlike.path in {"member_epoch", "groups.group_epoch", "groups.assignment_epoch"}
-    told = _error(case.kafka), _error(case.muster)
-    is_of_none = isinstance(case.ask, MemberBeat) and told == ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID")
-    return case.facts.refused_join and (is_about_epochs or is_of_none)
+    is_of_none = isinstance(case.ask, MemberBeat | DescribeMembers | Delete) and (
+        case.unlike.kafka == "GROUP_ID_NOT_FOUND"
+    )
+    return case.facts.refused_join and (is_about_epochs or is_of_none or isinstance(case.ask, List))
 
 
 def _went_over(case: Case) -> bool:
