@@ -66,7 +66,8 @@ class Found(NamedTuple):
 
 
 def measure(options: Options) -> list[Sheet]:
-    """Measure all; the notes say why a peer is not here."""
+    """Measure all; the notes say why a peer is not here. Short unless it was asked for by name."""
+    options = options._replace(quick=options.quick or not options.may_fetch)
     partitions = QUICK_PARTITIONS if options.quick else PARTITIONS
     sizes = QUICK_SIZES if options.quick else SIZES
     with ExitStack() as stack:
@@ -107,8 +108,8 @@ def _sheets(
         took = {name: one and one.added_ms for name, one in found.items()}
         cpu = {name: one and one.added_cpu_ms for name, one in found.items()}
         beat = {name: one and one.beat_us for name, one in found.items()}
-        beats.append((members, partitions, *beat.values(), _ratio(beat), 0.5))
-        added.append((members, partitions, *took.values(), *cpu.values(), _ratio(took), _ratio(cpu)))
+        beats.append((members, partitions, *beat.values(), ratio(beat), 0.5))
+        added.append((members, partitions, *took.values(), *cpu.values(), ratio(took), ratio(cpu)))
     columns = ("members", "partitions")
     yield Sheet(
         "Groups that the coordinator balances: an idle heartbeat",
@@ -136,7 +137,8 @@ def _sheets(
     )
 
 
-def _ratio(values: Mapping[str, float | None], ours: str = peers.PURE) -> float | None:
+def ratio(values: Mapping[str, float | None], ours: str = peers.PURE) -> float | None:
+    """Ours by Kafka's; None where one of them has no figure."""
     mine, other = values[ours], values.get(peers.KAFKA)
     return mine / other if mine is not None and other else None
 
@@ -233,7 +235,7 @@ def _paced_sheet(servers: Sequence[Peer], topics: Mapping[str, int], options: Op
             if server.native_port is not None:  # ours, which is the first
                 took[_PUSHED] = asyncio.run(_paced(server, topics, members, options, is_native=True))
             took[server.name] = asyncio.run(_paced(server, topics, members, options, is_native=False))
-        rows.append((members, sum(topics.values()), *took.values(), _ratio(took, _PUSHED), _QUARTER))
+        rows.append((members, sum(topics.values()), *took.values(), ratio(took, _PUSHED), _QUARTER))
     return Sheet(
         "Groups that the coordinator balances: one member is added, heartbeats at the server's interval",
         ("members", "partitions", *(f"{name}: ms" for name in (_PUSHED, *names)), "pushed / Kafka", "goal"),
