@@ -30,6 +30,12 @@ def test_no_partition_has_two_owners_and_every_member_converges_when_faults_have
     assert [mark for mark in MARKS if not total[mark]] == []
 
 
+def test_no_lease_outlives_the_session_where_a_sync_group_comes_late() -> None:
+    """In this world a SyncGroup reaches a group that is Stable by then, which begins no session, and the member falls
+    silent after it."""
+    assert ConsumerWorld(200_119).run().counts["classic: assignments"]
+
+
 def test_one_seed_is_one_trace() -> None:
     worlds = [ConsumerWorld(seed) for seed in (3, 3, 4)]
     for world in worlds:
