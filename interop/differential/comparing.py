@@ -152,7 +152,7 @@ class Comparison:
             side.member(exchange.ask).name(answer.member_id or "")
 
     def _learn_of_step(self, exchange: Exchange) -> None:
-        """Who owes Kafka a SyncGroup or a JoinGroup, of classic members."""
+        """Note which classic members owe Kafka a SyncGroup or a JoinGroup."""
         request, answer = exchange.requests[0], exchange.answers[0]
         if isinstance(request, SyncGroup | Heartbeat) and isinstance(answer, SyncGroupReply | HeartbeatReply):
             one = (exchange.ask.group, request.member_id)
