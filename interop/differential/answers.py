@@ -12,6 +12,7 @@ from protocol.messages import Message
 from protocol.messages.groups import ListGroupsReply
 
 _MADE_ID = re.compile(r"^(?P<prefix>.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}$")
+_UNPRINTABLE = re.compile(r"[^ -~]+")
 _OWN = {"host": "HOST", "port": "PORT"}
 _SENTENCES = ("error_message",)
 _IDS = ("member_id", "leader")
@@ -91,7 +92,7 @@ def brief(value: Any) -> str:
     if isinstance(value, dict) and "error_code" in value:
         generation = value.get("generation_id", -1)
         return str(value["error_code"]) + (f" generation {generation}" if generation >= 0 else "")
-    text = str(value)
+    text = _UNPRINTABLE.sub(".", str(value))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

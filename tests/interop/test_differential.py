@@ -127,6 +127,7 @@ def test_differences_say_where_they_are_and_the_order_of_lists_is_none() -> None
     one, other = JoinGroupMember("i-1", None, b""), JoinGroupMember("i-2", None, b"")
     both = [normal(JoinGroupReply(members=members), Names(IDS), "") for members in ((one, other), (other, one))]
     assert list(unlike(*both)) == []
+    assert brief("\x00\x03topic\xff") == ".topic."
     assert brief(both[0]) == "NONE" and brief({"error_code": "NONE", "generation_id": 3}) == "NONE generation 3"
 
 
