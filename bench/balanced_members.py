@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
-from bench.builds import NotHere
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
@@ -31,6 +30,10 @@ _NOT_YET = (
 """Errors of a server that has just come up."""
 _LOOKS_S = 0.005
 """Pause between looks at all members of a group."""
+
+
+class Refused(Exception):
+    """A heartbeat was answered with an error: members that wait for their turn longer than a session are fenced."""
 
 
 class Asking(Protocol):
@@ -129,7 +132,7 @@ class BalancedMember:
         return sum(len(one.partitions) for one in self.owned)
 
     async def beat(self, connection: Asking) -> None:
-        """Join, report what it owns if that has changed, or say no more than that it is alive."""
+        """Join, report what it owns if that has changed, or say no more than that it is alive. Raises Refused."""
         is_new = self.epoch == JOINING
         owned = None if self.owned == self._reported and not is_new else self.owned
         request = ConsumerGroupHeartbeat(
@@ -149,7 +152,7 @@ class BalancedMember:
                 break
             await asyncio.sleep(0.1)
         if reply.error_code is not ErrorCode.NONE:
-            raise NotHere(f"a heartbeat was answered {reply.error_code.name}: {reply.error_message}")
+            raise Refused(f"a heartbeat was answered {reply.error_code.name}: {reply.error_message}")
         if reply.member_epoch != self.epoch or reply.assignment is not None:
             self._changed.set()
         self.epoch, self.interval_s = reply.member_epoch, reply.heartbeat_interval_ms / 1e3

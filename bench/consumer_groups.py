@@ -7,6 +7,7 @@ has a connection of its own and sends heartbeats in the interval that its server
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from bench import peers
-from bench.balanced_members import PATIENCE_S, Asking, BalancedGroup, KafkaAsking, NativeAsking
+from bench.balanced_members import PATIENCE_S, Asking, BalancedGroup, KafkaAsking, NativeAsking, Refused
 from bench.builds import NotHere
 from bench.peers import Peer
 from bench.processes import QUICK_GROUPS, scratch
@@ -117,7 +118,7 @@ def _sheets(
         beats,
         (
             f"Members share {_CONNECTIONS} connections, with one request outstanding on each. A server has no figure",
-            f"where its members do not own their shares within {PATIENCE_S:.0f} s.",
+            f"where its members do not own their shares within {PATIENCE_S:.0f} s, or are fenced meanwhile.",
         ),
     )
     yield Sheet(
@@ -162,11 +163,12 @@ async def _warm_up(server: Peer, topics: Mapping[str, int], options: Options) ->
 
 
 async def _measure(server: Peer, topics: Mapping[str, int], members: int, options: Options) -> Found | None:
-    """None if members do not come to own their shares in minutes."""
+    """None if members do not come to own their shares in minutes, or are fenced meanwhile."""
     connections = await _connections(server)
     try:
         return await _measured(server, BalancedGroup(topics, connections), connections[0], members, options)
-    except TimeoutError:
+    except (TimeoutError, Refused) as why:
+        _is_none(server, members, why)
         return None
     finally:
         _close(connections)
@@ -205,7 +207,7 @@ async def _set_interval(group: BalancedGroup, connection: Asking, value: str | N
     reply = await connection.ask(IncrementalAlterConfigs((resource,)), 1)
     assert isinstance(reply, IncrementalAlterConfigsReply)
     if reply.responses[0].error_code not in {ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG}:
-        raise NotHere(f"the interval was not set: {reply.responses[0]}")
+        raise Refused(f"the interval was not set: {reply.responses[0]}")
     await asyncio.sleep(0.2)  # until all of a broker knows it
 
 
@@ -250,11 +252,19 @@ def _paced_sheet(servers: Sequence[Peer], topics: Mapping[str, int], options: Op
 async def _paced(
     server: Peer, topics: Mapping[str, int], members: int, options: Options, *, is_native: bool
 ) -> float | None:
-    """Milliseconds, a median; None if members do not come to own their shares in minutes."""
+    """Milliseconds, a median; None if members do not come to own their shares in minutes, or are fenced meanwhile."""
     try:
         return await _paced_ms(server, topics, members, options, is_native=is_native)
-    except TimeoutError:
+    except (TimeoutError, Refused) as why:
+        _is_none(server, members, why)
         return None
+
+
+def _is_none(server: Peer, members: int, why: Exception) -> None:
+    """Say why there is no figure. Ours must have them all."""
+    if server.native_port is not None:
+        raise RuntimeError(f"musterd, {members} members") from why
+    print(f"{server.name}, {members} members: {why!r}", file=sys.stderr, flush=True)
 
 
 async def _paced_ms(
