@@ -56,6 +56,14 @@ def test_a_new_pattern_does_not_wait_once_nobody_has_the_former() -> None:
     assert rig.group.resolved["U"].topics == {"U"}
 
 
+def test_another_pattern_moves_no_epoch_before_it_is_resolved() -> None:
+    rig = Rig()
+    assert rig.joined("A", "U", subscribed_topic_regex="T|X")[:2] == (0, 2)
+    rig.group.topics_version = -1  # topics are looked at again, as after the first record of a group
+    assert rig.seen("A", 2, subscribed_topic_regex="nothing")[:2] == (0, 3), "what was resolved, and no more"
+    assert rig.described.endswith("3/3")
+
+
 def test_scenario_47_a_new_topic_that_matches() -> None:
     rig = matched()
     rig.topics.create("T2", 1)
