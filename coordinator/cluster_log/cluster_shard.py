@@ -179,12 +179,13 @@ class ClusterShard:
             self._requests.later(now, self._begin_claim)
 
     def _hand_over(self, now: BootMoment) -> None:
+        tag = -1 if self.claim is None else self.claim.offset
         if self.claim is not None:
             # What is in memory was changed by more than records: whoever serves next begins with the log.
             self.reader.restart()
         self.claim, self._is_leaving = None, False
         self._rest(now)
-        self._requests.effects.append(ShardHandedOver(self.index))
+        self._requests.effects.append(ShardHandedOver(self.index, tag))
 
     def _rest(self, now: BootMoment) -> None:
         """Give up what is under way; go on reading if the shard is followed."""
@@ -202,6 +203,7 @@ class ClusterShard:
             self._requests.later(now, self._begin_claim)
             return
         self._attempt = self.attempt(self._requests, self.reader, self._settings.session_ms, now)
+        self._attempt.node_id = self._settings.node_id
         self._attempt.begin(self.claim)
 
     def _producer_given(self, event: ProducerIdAnswered, now: BootMoment) -> None:
@@ -231,7 +233,9 @@ class ClusterShard:
         self._written_ms = now.boot_ms
         self._renew_ms = now.boot_ms + self._settings.renew_ms
         if is_new:
-            self._requests.effects.append(ShardOwned(self.index, self.claim.offset))
+            tail = self.reader.tail
+            before = -1 if tail.earlier_claim is None else tail.earlier_claim.offset
+            self._requests.effects.append(ShardOwned(self.index, self.claim.offset, tail.earlier_owner, before))
         self.reader.repair()
 
     def _log_read(self, event: LogRead, now: BootMoment) -> None:

@@ -66,9 +66,12 @@ class StateDropped(ShardEffect, frozen=True):
 
 
 class ShardOwned(ShardEffect, frozen=True):
-    """Serve the shard: its state is that of the log."""
+    """Serve the shard: its state is that of the log. `before`: the node that had it, -1 where the log does not tell,
+    and the offset of its claim."""
 
     tag: int
+    before: int = -1
+    before_tag: int = -1
 
 
 class KeysToRepair(ShardEffect, frozen=True):
@@ -91,4 +94,7 @@ class ShardLost(ShardEffect, frozen=True):
 
 
 class ShardHandedOver(ShardEffect, frozen=True):
-    """Another node may claim the shard: nothing of this one's is under way."""
+    """Another node may claim the shard: nothing of this one's is under way. `tag`: the offset of the claim under which
+    it was served; -1 if it was not."""
+
+    tag: int = -1

@@ -25,7 +25,11 @@ _TAG = "muster.claim"
 _CLAIM, _FENCE, _NO_OP = b"claim|", b"fence|", b"noop|"
 _PENDING = b"txn|"
 _PRESENT = b"1"
+_NODE = b"node "
+"""Begins the value of a claim, before the id of the node that made it."""
 _NO_TAG = -1
+NOBODY = -1
+"""Node id of a claim that does not tell whose it is."""
 
 
 class EntryKind(enum.Enum):
@@ -88,9 +92,16 @@ def _named(kind: bytes, producer: tuple[int, int, int]) -> Pair:
     return b"%b%d|%d" % (kind, producer[0], producer[1]), _PRESENT
 
 
-def claim_batch(producer: tuple[int, int, int], wall_ms: int) -> bytes:
-    """Encode the batch of a claim; `producer`: id, epoch and sequence, which is 0."""
-    return _sealed([_named(_CLAIM, producer)], b"\0", producer, wall_ms)
+def claim_batch(producer: tuple[int, int, int], wall_ms: int, node_id: int = NOBODY) -> bytes:
+    """Encode the batch of a claim; `producer`: id, epoch and sequence, which is 0. `node_id`: who claims."""
+    key, value = _named(_CLAIM, producer)
+    return _sealed([(key, value if node_id < 0 else b"%b%d" % (_NODE, node_id))], b"\0", producer, wall_ms)
+
+
+def claiming_node(claim: LogEntry) -> int:
+    """Return the id of the node that made a claim; -1 if the claim does not tell."""
+    number = (claim.value or b"").removeprefix(_NODE)
+    return int(number) if number != claim.value and number.isdigit() else NOBODY
 
 
 def fence_batch(producer: tuple[int, int, int], wall_ms: int) -> bytes:

@@ -6,6 +6,8 @@ import msgspec
 
 OFFSETS_LOG_TOPIC = "__muster_offsets"
 """Topic of the cluster whose partitions are the shards."""
+NOTES_TOPIC = "__muster_notes"
+"""Topic of the cluster by which nodes know each other's notes on groups."""
 
 
 class BootMoment(NamedTuple):
@@ -34,6 +36,8 @@ class ClusterLogSettings(msgspec.Struct, frozen=True):
     marker_ms: int = 50
     """Time between two reads of a log in which offsets wait for the end of their transaction."""
     max_batch_bytes: int = 1_000_000
+    node_id: int = -1
+    """Id that claims tell, for whoever comes next; -1: they tell none."""
 
 
 def transactional_id(shard: int) -> str:

@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 
 from coordinator.cluster_log.entries import (
+    NOBODY,
     SEQUENCES,
     ClaimedEpoch,
     EntryKind,
     LogEntry,
     Pair,
+    claiming_node,
     entries_of,
     is_pending_key,
 )
@@ -30,6 +32,8 @@ class ShardTail:
         """The newest claim."""
         self.earlier_claim: ClaimedEpoch | None = None
         """The one before it."""
+        self.owner = self.earlier_owner = NOBODY
+        """Nodes that made them, where they tell."""
         self._sequence = 0  # of the last record under the newest claim
         self.stale_keys: dict[bytes, None] = {}
         """Keys whose newest record is stale, in the order of the log."""
@@ -50,6 +54,7 @@ class ShardTail:
         for entry in entries:
             if entry.kind is EntryKind.CLAIM:
                 self.earlier_claim, self.claim = self.claim, ClaimedEpoch(entry.offset, *entry.producer)
+                self.earlier_owner, self.owner = self.owner, claiming_node(entry)
                 self._sequence = entry.sequence
                 self.transactions.claimed(entry.offset)
             elif entry.kind in {EntryKind.COMMIT, EntryKind.ABORT}:

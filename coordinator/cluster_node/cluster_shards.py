@@ -1,14 +1,16 @@
 """The shards of a node whose logs are in the cluster: their part in the node's steps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coordinator.clock import Moment
 from coordinator.cluster_log.cluster_shard import ClusterShard
-from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, WriteBatch
+from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, ShardOwned, WriteBatch
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, ShardRequest
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, NodesFound, ShardChanged
+from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, NodesFound, NodesTold, ShardChanged
+from coordinator.cluster_node.moves import ShardMoves
+from coordinator.cluster_node.nodes import LetGo
 from coordinator.cluster_node.placement import NodesPlacement
 from coordinator.cluster_node.refusal import refusal_of
 from coordinator.cluster_node.shard_log import ClusterLog, LogClock, ServedGroups, Unwritten
@@ -16,6 +18,7 @@ from coordinator.cluster_node.shard_service import ShardService
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
 from coordinator.node.node import Node
+from coordinator.records.records import Note
 from coordinator.runtime.outbox import LeasedOutbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 
@@ -41,6 +44,7 @@ class ClusterShards:
         self._unwritten = Unwritten(most_unwritten_bytes)
         self._deadlines: list[int] = []
         self._scheduled_ms = _NEVER
+        self._moves = ShardMoves(settings.session_ms)
         self._node: Node
 
     def make(self, count: int, tools: ShardTools) -> list[Shard]:
@@ -54,8 +58,8 @@ class ClusterShards:
         protocol = self.protocol(index, self._settings, self.lease, self._clock.now)
         log = ClusterLog(protocol, self._clock, self._unwritten, self._settings.max_batch_bytes)
         outbox, groups = LeasedOutbox(tools.outbox, log.barrier, refusal_of), ServedGroups(tools.directory)
-        shard = Shard(index, log, tools._replace(outbox=outbox, directory=groups))
-        return ShardService(shard, log, outbox, groups, tools.slices, self._clock)
+        own = tools._replace(outbox=outbox, directory=groups, share_notes=self._share_notes)
+        return ShardService(Shard(index, log, own), log, outbox, groups, tools.slices, self._clock, self._tell_move)
 
     def take_part(self, node: Node, share: Share = lambda listeners, coordinators: None) -> None:
         """Handle the events of the shards and of the nodes' group. `share` is told what all nodes tell their
@@ -65,6 +69,7 @@ class ClusterShards:
 
         def found(event: NodesFound, moment: Moment) -> None:
             placement.found(event)
+            self._moves.found(event)
             share(placement.listeners(), placement.coordinators())
 
         node.handlers |= {
@@ -73,6 +78,7 @@ class ClusterShards:
             LeaseEnded: self._lease_ended,
             NodesFound: found,
             LogProblems: self._problems,
+            NodesTold: self._told,
         }
         node.tasks[_TASK] = self._look_at_clock
 
@@ -113,6 +119,24 @@ class ClusterShards:
         core.log_problems = event.problems
         core.gauges["log_problems"] = len(event.problems)
 
+    # --- notes ---
+
+    def _share_notes(self, notes: list[Note]) -> list[Note]:
+        """Tell the other nodes; return notes on this node itself, which concern no group."""
+        if shared := tuple(note for note in notes if note.group_id):
+            self._node.effects.append(TellNodes(shared))
+        return [note for note in notes if not note.group_id]
+
+    def _told(self, event: NodesTold, moment: Moment) -> None:
+        for news in event.news:
+            if isinstance(news, LetGo):
+                self._moves.let_go(news)
+            else:
+                self._node.core.journal.merge(news)
+
+    def _tell_move(self, shard: Shard, owned: ShardOwned, moment: Moment) -> Iterator[int]:
+        return self._moves.tell(shard, owned, self._node.core.placement.node_id, moment)
+
     # --- what follows ---
 
     def _take_effects(self, service: ShardService, moment: Moment) -> None:
@@ -124,6 +148,10 @@ class ClusterShards:
             service.take(effect, moment)
             if isinstance(effect, ShardHandedOver):
                 self._node.effects.append(HandedOver(protocol.index))
+                if effect.tag >= 0:
+                    let_go = LetGo(protocol.index, effect.tag, moment.wall_ms)
+                    self._moves.let_go(let_go)
+                    self._node.effects.append(TellNodes((let_go,)))
         self._deadlines[protocol.index] = protocol.next_deadline_ms
 
     def _schedule(self, moment: Moment) -> None:

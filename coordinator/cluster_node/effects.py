@@ -1,7 +1,9 @@
 """Effects of a node whose shards are in the cluster's log, besides those of `coordinator.node.effects`."""
 
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, WriteBatch
+from coordinator.cluster_node.nodes import LetGo
 from coordinator.node.effects import Effect
+from coordinator.records.records import Note
 
 
 class ShardRequest(Effect):
@@ -16,3 +18,9 @@ class HandedOver(Effect):
     `OwnershipRevoked`."""
 
     shard: int
+
+
+class TellNodes(Effect):
+    """Tell the other nodes, and those that start later. Nobody waits for it."""
+
+    news: tuple[Note | LetGo, ...]

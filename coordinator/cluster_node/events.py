@@ -1,8 +1,9 @@
 """Events of a node whose shards are in the cluster's log, besides those of `coordinator.node.events`."""
 
 from coordinator.cluster_log.events import ShardEvent
-from coordinator.cluster_node.nodes import NodeView
+from coordinator.cluster_node.nodes import LetGo, NodeView
 from coordinator.node.events import Event
+from coordinator.records.records import Note
 
 
 class ShardChanged(Event):
@@ -25,10 +26,17 @@ class LeaseEnded(Event):
 
 class NodesFound(Event):
     """Members of the nodes' group, this node among them. `owners`: the id of the node that has been given each shard;
-    -1 for none."""
+    -1 for none. `unsettled_boot_ms`: when this node heard that members come or go; -1 if it has only come itself."""
 
     nodes: tuple[NodeView, ...]
     owners: tuple[int, ...]
+    unsettled_boot_ms: int = -1
+
+
+class NodesTold(Event):
+    """Other nodes, or this one before its start, told these, in order."""
+
+    news: tuple[Note | LetGo, ...]
 
 
 class LogProblems(Event):

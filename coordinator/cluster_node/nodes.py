@@ -18,3 +18,11 @@ class NodeView(msgspec.Struct, frozen=True):
     addresses: dict[str, tuple[str, int]] = {}
     listeners: dict[int, tuple[str, int]] = {}
     version: str = ""
+
+
+class LetGo(msgspec.Struct, frozen=True):
+    """A node handed the shard over that it served under the claim at offset `tag`."""
+
+    shard: int
+    tag: int
+    wall_ms: int

@@ -46,6 +46,7 @@ class ShardService:
         groups: ServedGroups,
         slices: SlicedRequests,
         clock: LogClock,
+        tell_move: Callable[[Shard, ShardOwned, Moment], Iterator[int]],
     ) -> None:
         self.shard = shard
         self.log = log
@@ -55,6 +56,7 @@ class ShardService:
         self._groups = groups
         self._replay = Replay(shard, slices, self._fail)
         self._clock = clock
+        self._tell_move = tell_move
         self.transactions = ShardTransactions(shard, log.protocol)
         log.encode_pending = self.transactions.encode
         self._at_end: list[Callable[[Moment], None]] = []
@@ -85,7 +87,7 @@ class ShardService:
                 self.owned_since_ms = moment.monotonic_ms
                 if self.shard.failure:
                     self.shard.state = ShardState.FAILED
-                self._replay.then(self._begin)
+                self._replay.then(partial(self._begin, news))
             case KeysToRepair(keys=keys):
                 self._replay.then(lambda: self._repair(keys))
             case WritesDurable(position=position):
@@ -135,7 +137,7 @@ class ShardService:
         self.transactions.settle(self._clock.now)
         self._clock.changed[self.shard.index] = None
 
-    def _begin(self) -> Iterator[int]:
+    def _begin(self, owned: ShardOwned) -> Iterator[int]:
         """Serve: the state is that of the log. Until then clients are told to look again, by an error that all of them
         repeat: many take COORDINATOR_LOAD_IN_PROGRESS for the end of a commit."""
         shard = self.shard
@@ -144,6 +146,7 @@ class ShardService:
         yield from settle(shard, lambda: self._replay.moment)
         shard.state = ShardState.ACTIVE
         self._settle()
+        yield from self._tell_move(shard, owned, self._replay.moment)
 
     def _repair(self, keys: tuple[bytes, ...]) -> Iterator[int]:
         self.log.protocol.append(list(present_values(self.shard, keys)), self._clock.now)

@@ -11,7 +11,8 @@ MOST_A_PAGE = 1_000
 
 
 def list_audit(core: Core, ref: RequestRef, message: ListAudit, moment: Moment) -> None:
-    """List the acts noted since a wall time, by time."""
+    """List the acts noted since a wall time, by time. Acts on groups are told by the node that has the group, though
+    others may know of them; those on a node by itself."""
     core.slices.begin(core.outbox, ref, _listing(core, message), moment)
 
 
@@ -21,7 +22,8 @@ def _listing(core: Core, message: ListAudit) -> Work:
     groups = 0
     for one in core.journal.acts(message.since_ms):
         if one is not None:
-            found.append(one)
+            if not one.group_id or core.placement.is_mine(core.placement.shard_of(one.group_id)):
+                found.append(one)
             continue
         groups += 1
         if groups % _GROUPS_A_PIECE == 0:

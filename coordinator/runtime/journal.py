@@ -102,6 +102,17 @@ class Journal:
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)
         self._append(kept, note, _repeated(kept.notes, note) if note.subject and note.times > 1 else None)
 
+    def merge(self, note: Note) -> None:
+        """Keep a note that another node has appended, unless it is kept already. One that two nodes numbered alike is
+        numbered anew."""
+        kept = self._groups.get(note.group_id)
+        if kept is not None:
+            if any(_is_same(one, note) for one in reversed(kept.notes)):
+                return
+            if note.number < kept.next_number:
+                note = replace(note, number=kept.next_number)
+        self.load(note)
+
     def list(self, message: ListNotes) -> ListNotesReply:
         """Notes with numbers above `after`, oldest first; without `after`, the newest `limit`."""
         group = self._groups.get(message.group_id)
@@ -204,6 +215,10 @@ def _repeated(notes: list[Note], note: Note) -> int | None:
             is_recent = note.wall_ms - before.wall_ms <= _FOLD_WITHIN_MS
             return index if is_recent or note.since_ms == _since(before) else None
     return None
+
+
+def _is_same(one: Note, other: Note) -> bool:
+    return one.wall_ms == other.wall_ms and replace(one, number=other.number) == other
 
 
 def _since(note: Note) -> int:

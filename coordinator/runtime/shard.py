@@ -103,6 +103,8 @@ class ShardTools(NamedTuple):
     """All topics, as consumer groups see them."""
     slices: SlicedRequests | None = None
     """Work in slices of the node; None for shards that only load."""
+    share_notes: Callable[[list[Note]], list[Note]] | None = None
+    """Takes notes that other nodes keep too, and returns the rest, which is this node's alone."""
 
 
 class Shard:
@@ -289,9 +291,11 @@ class Shard:
     def append_notes(self, unnumbered: Iterable[Note], moment: Moment) -> None:
         """Append notes to the journal."""
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
-        numbered = map(self._tools.journal.add, unnumbered)
-        if news := [encode_note(note) for note in numbered if note is not None]:
-            self._tools.notes_log.append(encode_batch(news, timestamp_ms=moment.wall_ms))
+        tools = self._tools
+        numbered = [note for note in map(tools.journal.add, unnumbered) if note is not None]
+        own = numbered if tools.share_notes is None else tools.share_notes(numbered)
+        if own:
+            tools.notes_log.append(encode_batch([encode_note(note) for note in own], timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:
         """Apply a record: with `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load

@@ -22,6 +22,7 @@ _OPENINGS = {
     "completed": "Done",
     "dropped": "Left out",
     "replaced": "No rebalance needed",
+    "moved": "No rebalance needed",
     "expired": "Forgotten",
     "admin": "Asked for",
     "rewound": "Went back",

@@ -24,7 +24,9 @@ def test_shards_move_to_a_new_node_only_after_they_were_handed_over() -> None:
     two = stage.node(2)
     stage.run(2 * BEAT_MS)
     assert len(one.draining) == SHARDS // 2 and not two.owned
-    assert two.found is not None and one.found == two.found
+    assert one.found is not None and two.found is not None
+    assert (one.found.nodes, one.found.owners) == (two.found.nodes, two.found.owners)
+    assert one.found.unsettled_boot_ms > two.found.unsettled_boot_ms == -1, "who has just come noticed nothing"
     assert {shard for shard, owner in enumerate(two.found.owners) if owner == -1} == one.draining
     first, *rest = sorted(one.draining)
     for shard in rest:
@@ -34,7 +36,7 @@ def test_shards_move_to_a_new_node_only_after_they_were_handed_over() -> None:
     one.hand_over(first)
     stage.run(2 * BEAT_MS)
     assert one.owned | two.owned == ALL and not one.owned & two.owned
-    assert one.found == two.found
+    assert (one.found.nodes, one.found.owners) == (two.found.nodes, two.found.owners)
     assert {shard for shard, owner in enumerate(two.found.owners) if owner == 2} == two.owned
 
 
@@ -45,9 +47,12 @@ def test_shards_of_a_killed_node_are_its_heirs_a_session_later_and_nobody_elses_
     before = {node.node_id: set(node.owned) for node in nodes}
     inherited = {node.node_id: node.followed & nodes[0].owned for node in nodes}
     nodes[0].kill()
+    killed_ms = stage.now_ms
     stage.run(SESSION_MS + 2 * BEAT_MS)
     for node in nodes[1:]:
         assert node.owned == before[node.node_id] | inherited[node.node_id]
+        assert node.found is not None
+        assert killed_ms + SESSION_MS - BEAT_MS <= node.found.unsettled_boot_ms <= killed_ms + SESSION_MS + 2 * BEAT_MS
     assert nodes[1].owned | nodes[2].owned == ALL
 
 

@@ -4,6 +4,8 @@ from collections import deque
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, WriteBatch
 from coordinator.cluster_log.events import (
@@ -16,13 +18,14 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_node.cluster_shards import ClusterShards
-from coordinator.cluster_node.effects import HandedOver, ShardRequest
-from coordinator.cluster_node.events import LeaseRenewed, NodesFound, ShardChanged
-from coordinator.cluster_node.nodes import NodeView
+from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
+from coordinator.cluster_node.events import LeaseRenewed, NodesFound, NodesTold, ShardChanged
+from coordinator.cluster_node.nodes import LetGo, NodeView
 from coordinator.config.config import Config
 from coordinator.node.effects import Effect, Flush, Return, RunJob
 from coordinator.node.events import Call, Event, Flushed, JobDone, Woke
 from coordinator.node.node import Node
+from coordinator.records.records import Note
 from coordinator.runtime.shard import ShardState
 from partition_log.store.log_store import LogStore
 from protocol.messages import Message
@@ -35,6 +38,7 @@ from tests.simulation.disk import SimDisk
 
 SHARDS = 3
 SETTINGS = ClusterLogSettings()
+SESSION_MS = SETTINGS.session_ms
 FOREVER_MS = 2**60
 
 
@@ -51,6 +55,8 @@ class Cluster:
         """True while writes come nowhere."""
         self.held: deque[tuple[LogNode, int, BatchAnswered]] = deque()
         self.nodes: list[LogNode] = []
+        self.told: list[Note | LetGo] = []
+        """All that nodes told each other."""
 
     def start(self, node_id: int, **settings: Any) -> "LogNode":
         node = LogNode(self, node_id, settings)
@@ -69,6 +75,12 @@ class Cluster:
         partition.replicate(self.now_ms)
         return BatchAnswered(request.number, error, base)
 
+    def tell(self, teller: "LogNode", news: tuple[Note | LetGo, ...]) -> None:
+        self.told.extend(news)
+        for node in self.nodes:
+            if node is not teller:
+                node.step(NodesTold(news))
+
     def answer_writes(self) -> None:
         """Answer what is held, and hold nothing more."""
         self.holds = False
@@ -76,12 +88,12 @@ class Cluster:
             node, shard, event = self.held.popleft()
             node.step(ShardChanged(shard, event))
 
-    def give_all(self, node: "LogNode") -> None:
+    def give_all(self, node: "LogNode", unsettled_boot_ms: int = -1) -> None:
         """Let the node have every shard, and all others know it."""
         owners = (node.node_id,) * SHARDS
         views = tuple(NodeView(one.node_id, {"native": (f"n{one.node_id}", 9)}) for one in self.nodes)
         for one in self.nodes:
-            one.step(NodesFound(views, owners))
+            one.step(NodesFound(views, owners, unsettled_boot_ms))
         for shard in range(SHARDS):
             node.step(ShardChanged(shard, OwnershipGiven()))
         node.rest()
@@ -96,7 +108,7 @@ class LogNode:
         self._disk = SimDisk(1)
         store = LogStore(self._disk, "data", LIMITS, cluster_id="c", node_id=node_id)
         store.open()
-        self.side = ClusterShards(SETTINGS, self.moment, 1 << 20)
+        self.side = ClusterShards(replace(SETTINGS, node_id=node_id), self.moment, 1 << 20)
         config = Config(
             node_id=node_id, offsets_topic_num_partitions=SHARDS, group_initial_rebalance_delay_ms=0, **settings
         )
@@ -106,6 +118,7 @@ class LogNode:
         self.replied: dict[int, Message] = {}
         self.handed_over: list[int] = []
         self._calls = 0
+        self.step(NodesTold(tuple(cluster.told)))
         self.ask(CreateTopics((CreatableTopic("t", 4),)))
         self.beat()
 
@@ -165,6 +178,8 @@ class LogNode:
                     self._cluster.held.append((self, request.shard, answer))
                 else:
                     self.step(ShardChanged(request.shard, answer))
+            case TellNodes(news=news):
+                self._cluster.tell(self, news)
             case HandedOver(shard=shard):
                 self.handed_over.append(shard)
             case Return(call_id=call, reply=reply):

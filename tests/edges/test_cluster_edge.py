@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from coordinator.cluster_log.effects import AskProducerId
 from coordinator.cluster_log.events import ProducerIdAnswered
-from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, ClusterLogSettings
 from coordinator.cluster_node.effects import ShardRequest
 from coordinator.cluster_node.events import ShardChanged
 from coordinator.cluster_node.nodes import NodeView
@@ -72,12 +72,13 @@ async def _soon(holds: Callable[[], bool]) -> None:
 async def test_a_node_makes_the_topics_proves_the_brokers_and_serves_every_shard() -> None:
     async with fake_kafka(brokers=3) as kafka, nodes(kafka, 1) as (one,):
         await _soon(lambda: len(one.serves) == SHARDS and min(one.numbers()) > 3)
-        ((_, _, asked),) = kafka.all_asked(CreateTopics)
-        assert isinstance(asked, CreateTopics)
+        (_, _, asked), (_, _, notes) = kafka.all_asked(CreateTopics)
+        assert isinstance(asked, CreateTopics) and isinstance(notes, CreateTopics)
         assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in asked.topics] == [
             (OFFSETS_LOG_TOPIC, SHARDS, 3),
             (PROOF_TOPIC, 1, 3),
         ]
+        assert [topic.name for topic in notes.topics] == [NOTES_TOPIC]
         assert not [line for line in one.said if line.startswith("problem")]
 
 

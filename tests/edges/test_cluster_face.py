@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -17,7 +18,16 @@ from membership.events import NodeAddress
 from muster.blocking.cluster import ClusterClient
 from muster.errors import CannotConnect, MusterError, RequestTimedOut
 from protocol.messages import Message
-from protocol.messages.groups import ListGroups, ListGroupsReply
+from protocol.messages.groups import (
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    ListGroups,
+    ListGroupsReply,
+    SyncGroup,
+    SyncGroupAssignment,
+    SyncGroupReply,
+)
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.edges.certificates import Folder
 from tests.edges.fake_kafka import FakeKafka, fake_kafka
@@ -109,6 +119,53 @@ async def test_any_node_answers_for_all_groups_and_hides_nothing(tmp_path: Path)
             while (found := await get(one, "/v1/groups")) != WHOLE:
                 assert "unavailable" in found
                 await asyncio.sleep(0.1)
+
+
+def join(node: Daemon, group_id: str) -> None:
+    """Join as the one member, and be assigned something."""
+    asked = JoinGroup(group_id, 60_000, "", "consumer", (JoinProtocol("range"),), 60_000, wants_member_id_first=False)
+    with ClusterClient(node.bootstrap) as cluster:
+        reply = cluster.ask_coordinator(JoinGroupReply, group_id, asked)
+        assert not reply.error_code
+        share = (SyncGroupAssignment(reply.member_id, b"share"),)
+        synced = SyncGroup(group_id, reply.generation_id, reply.member_id, assignments=share)
+        assert not cluster.ask_coordinator(SyncGroupReply, group_id, synced).error_code
+
+
+def explained(node: Daemon, group_id: str) -> list[str]:
+    """Return what `muster explain` says happened."""
+    command = [sys.executable, "-m", "muster.cli", "--bootstrap", node.bootstrap, "explain", group_id, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
+    return [note["sentence"] for note in json.loads(done.stdout)["notes"]] if not done.returncode else []
+
+
+async def test_a_group_whose_node_was_killed_is_explained_from_its_beginning_and_so_is_the_move(tmp_path: Path) -> None:
+    async with two(tmp_path, "group.initial.rebalance.delay.ms=0") as (one, other):
+        for node in (one, other):
+            await soon(partial(get, node, "/v1/groups"), {"groups": []})
+        for group_id in GROUPS:
+            await asyncio.to_thread(join, one, group_id)
+        theirs = [group_id for group_id in GROUPS if group_id not in await own_groups(one)]
+        before = {group_id: await asyncio.to_thread(explained, other, group_id) for group_id in theirs}
+        assert theirs and all(len(told) == 2 for told in before.values())
+        await asyncio.to_thread(other.kill)
+        await soon(partial(get, one, "/v1/groups"), WHOLE)
+        for group_id in theirs:
+            *earlier, last = await asyncio.to_thread(explained, one, group_id)
+            assert earlier == before[group_id]
+            assert re.fullmatch(
+                r"No rebalance needed: coordinator moved, from node 2 to node 1, [0-9.]+ s,"
+                r" node 2 was silent for the session of the nodes, 6\.0 s\.",
+                last,
+            )
+
+
+async def own_groups(node: Daemon) -> list[str]:
+    """Return the groups that the node has itself."""
+    with ClusterClient(node.bootstrap) as cluster:
+        reply = await asyncio.to_thread(cluster.ask, ListGroups())
+    assert isinstance(reply, ListGroupsReply)
+    return [group.group_id for group in reply.groups]
 
 
 async def test_nodes_that_ask_for_certificates_show_each_other_their_own(tmp_path: Path) -> None:

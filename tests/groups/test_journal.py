@@ -235,3 +235,22 @@ def test_a_war_that_was_read_again_goes_on_in_the_same_note() -> None:
     assert [times for _kind, times, _since in summary(again)] == [64]
     again.add(replaced(wall_ms=64 * long_ms // 2))
     assert summary(again) == [("replaced", 65, 0)]
+
+
+# --- notes of other nodes ---
+
+
+def test_notes_of_two_nodes_are_one_history_and_no_number_stands_for_two() -> None:
+    here, there = Journal(200), Journal(200)
+    for journal, detail in ((here, "here"), (there, "there"), (there, "there again")):
+        told = journal.add(note("g", detail=detail))
+        assert told is not None
+        here.merge(told)
+        there.merge(told)
+    shown = [(one.number, one.detail) for one in here.list(ListNotes("g")).notes]
+    assert shown == [(0, "here"), (1, "there"), (2, "there again")]
+    late = note("g", detail="numbered by a node that had not heard yet")
+    here.merge(late)
+    here.merge(late)
+    assert numbers(here, "g") == [0, 1, 2, 3], "and what is told twice is kept once"
+    assert here.rebalances == {"member left": 1}, "each rebalance is counted where it was"

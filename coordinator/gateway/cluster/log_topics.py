@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, ClusterLogSettings
 from protocol.messages.topics import CreatableTopic, MetadataTopicReply, TopicConfig
 
 PROOF_TOPIC = "__muster_proof"
@@ -13,6 +13,7 @@ _SAFE_REPLICAS, _SAFE_IN_SYNC = 3, 2
 _LEAST_LAG_MS = 3_600_000
 _MESSAGE_BYTES = 2 << 20
 """Largest batch that the topic takes, twice what a shard puts in one but for a single append."""
+_LEAST_SEGMENT_BYTES = 4 << 20
 _KEPT_FOR_TWICE = 2
 """Times that brokers must remember a producer longer than its owner is ever silent."""
 
@@ -58,6 +59,18 @@ def proof_topic(copies: int) -> CreatableTopic:
         copies,
         configs=_configs({"cleanup.policy": "delete", "retention.ms": "3600000", **_replication(copies)}),
     )
+
+
+def notes_topic(copies: int, kept_bytes: int) -> CreatableTopic:
+    """Return the topic of notes, which keeps as much as a node does."""
+    kept = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": str(kept_bytes),
+        "segment.bytes": str(max(kept_bytes // 8, _LEAST_SEGMENT_BYTES)),
+        "max.message.bytes": str(_MESSAGE_BYTES),
+    }
+    return CreatableTopic(NOTES_TOPIC, 1, copies, configs=_configs({**kept, **_replication(copies)}))
 
 
 def _replication(copies: int) -> dict[str, str]:

@@ -93,6 +93,8 @@ class NodesGroup:
         self._rival: tuple[Candidate, int] | None = None
         """The other node with this id, and when it was first seen."""
         self._is_leaving = False
+        self._unsettled_ms = -1
+        """When it was heard that members come or go; -1 while they do not, and before this node was one of them."""
 
     @staticmethod
     def _member_settings(settings: NodesGroupSettings) -> MemberSettings:
@@ -111,10 +113,13 @@ class NodesGroup:
     def step(self, event: MemberEvent, now_ms: int) -> GroupStep:
         """Hand the member an answer or the time, and return what comes of it."""
         done = GroupStep([], [])
+        was_steady = self._membership.is_steady
         self._hand(event, now_ms, done)
         if now_ms >= self._pause_until_ms and not self._is_leaving:
             self._pause_until_ms = 0
             self._hand(Polled(), now_ms, done)
+        if was_steady and not self._membership.is_steady:
+            self._unsettled_ms = now_ms
         self._note_lease(done)
         self._judge_rival()
         return done
@@ -188,7 +193,8 @@ class NodesGroup:
             self.problem = "the leader of the nodes' group told no table of owners that this version understands"
             return
         self._note_rival(table, now_ms)
-        done.events.append(NodesFound(tuple(one.node for one in table.nodes), table.owners))
+        nodes = tuple(one.node for one in table.nodes)
+        done.events.append(NodesFound(nodes, table.owners, self._unsettled_ms))
         done.events.extend(_all((one.partition for one in effect.added), OwnershipGiven()))
         self._follow(table, done)
 

@@ -41,6 +41,7 @@ class Cause(enum.StrEnum):
     DOWNGRADED = "group downgraded"
     HELD = "group held"
     HOLD_OVER = "hold over"
+    COORDINATOR_MOVED = "coordinator moved"
 
 
 def departure(member: Member, now_ms: int) -> NoteFacts:

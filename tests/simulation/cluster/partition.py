@@ -100,7 +100,7 @@ class Partition:
         header = read_header(data)
         first = header.base_sequence
         last = first + header.last_offset_delta
-        known = self.producers.get(header.producer_id)
+        known = self.producers.get(header.producer_id) if header.producer_id >= 0 else None
         if known is not None:
             if known.epoch == header.producer_epoch:
                 for one in known.recent:
@@ -130,6 +130,8 @@ class Partition:
 
     def _note(self, batch: Batch, now_ms: int) -> None:
         producer_id, epoch, first = batch.producer
+        if producer_id < 0:
+            return
         known = self.producers.get(producer_id)
         recent = known.recent if known is not None and known.epoch == epoch else []
         last = first + batch.end - batch.base - 1

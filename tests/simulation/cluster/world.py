@@ -2,7 +2,8 @@
 
 Checked are, besides what the core asserts:
 
-* one writer a shard in the order of the log: no batch is taken behind a claim that its writer did not write;
+* one writer a shard in the order of the log: no batch is taken behind a claim that its writer did not write, unless
+  that claim never stands: one of another producer id that came late fences nobody, and its claimer finds that out;
 * what was acknowledged is in every later replay, and in the log at the end;
 * no read is older than what its client, or anybody, was told before it asked: generations never go back;
 * a take-over ends: when nothing fails any more, each shard is served by one node, and takes writes.
@@ -17,7 +18,7 @@ from random import Random
 
 from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardEffect, WriteBatch
-from coordinator.cluster_log.entries import EntryKind, entries_of
+from coordinator.cluster_log.entries import EntryKind, LogEntry, entries_of
 from coordinator.cluster_log.events import BatchAnswered, LogRead, ProducerIdAnswered, ShardEvent
 from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_log.tail import ShardTail
@@ -71,6 +72,8 @@ class ClusterWorld:
         self._acknowledged: list[dict[str, list[tuple[int, int]]]] = [{} for _ in range(SHARDS)]
         """By shard and key, in the order of acknowledgements: the claim and the value, ever larger ones only."""
         self._shown: dict[str, int] = {}
+        self._strays: set[tuple[int, int]] = set()
+        """Shards and claims behind which an owner wrote whom they did not fence."""
         self._cuts: list[tuple[SimNode, str, int]] = []
         self._is_quiet = False
         self._idle_until_ms = 0
@@ -191,7 +194,7 @@ class ClusterWorld:
             partition.forgets_at_claim = False
             self.after(self._random.randrange(30), partition.forget)
         if is_taken:
-            self._must_be_the_writer(partition, before, partition.batches[-1], decided_ms)
+            self._must_be_the_writer(effect.shard, before, partition.batches[-1], decided_ms)
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
             self.mark("writes refused by the fence")
         elif error is ErrorCode.NONE:
@@ -214,15 +217,20 @@ class ClusterWorld:
 
         wait()
 
-    def _must_be_the_writer(self, partition: Partition, claim: object, batch: Batch, decided_ms: int) -> None:
-        newest = getattr(claim, "offset", -1)
+    def _must_be_the_writer(self, shard: int, claim: LogEntry | None, batch: Batch, decided_ms: int) -> None:
+        newest = -1 if claim is None else claim.offset
         stale = [one for one in batch.entries if one.kind is EntryKind.DATA and one.tag < newest]
         if not stale:
             return
         self.mark("stale records taken")
         # The promise has its limits: a leader that forgets what it must not, a batch as old as its memory.
-        if not partition.was_forgetful and self.now_ms - decided_ms < MEMORY_MS // 2:
+        if self._partitions[shard].was_forgetful or self.now_ms - decided_ms >= MEMORY_MS // 2:
+            return
+        is_of_writer = claim is not None and claim.producer[0] == batch.producer[0]
+        if is_of_writer or any(node.shards[shard].tag == newest for node in self._nodes):
             raise Broken(f"offset {batch.base} was written under claim {stale[0].tag}, behind claim {newest}")
+        self.mark("claims that fenced nobody")
+        self._strays.add((shard, newest))
 
     # --- the nodes' group ---
 
@@ -256,6 +264,8 @@ class ClusterWorld:
     def owned(self, node: SimNode, shard: int) -> None:
         self.mark("shards owned")
         numbers = node.shards[shard].numbers
+        if (shard, node.shards[shard].tag) in self._strays:
+            raise Broken(f"{node.name} serves under claim {node.shards[shard].tag}, behind which another owner wrote")
         for key, known in self._acknowledged[shard].items():
             value = max((value for tag, value in known if tag < node.shards[shard].tag), default=0)
             if numbers.get(key, 0) < value:

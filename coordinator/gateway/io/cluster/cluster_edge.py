@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.cluster_log.events import ShardEvent
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, ShardRequest
+from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
 from coordinator.cluster_node.events import LogProblems, ShardChanged
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
@@ -21,6 +21,7 @@ from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.cluster.log_requests import LogRequests
 from coordinator.gateway.io.cluster.member import NodesMember
+from coordinator.gateway.io.cluster.notes_topic import NotesTopic
 from coordinator.gateway.io.cluster.preparation import Preparation
 from coordinator.gateway.io.tasks import Tasks
 from coordinator.node.effects import Effect
@@ -29,6 +30,8 @@ from coordinator.node.events import Event
 log = structlog.get_logger()
 
 _RETRY_S = 1.0
+_NOTES_WITHIN_S, _NOTES_TOLD_WITHIN_S = 10.0, 1.0
+"""Time for reading the notes that there are, and for writing the last ones."""
 
 
 class NodeServer(Protocol):
@@ -50,6 +53,8 @@ class ClusterPlan(NamedTuple):
     settings: ClusterLogSettings
     leaves_within_s: float = 10.0
     """Time for brokers that do not answer a node which hands its shards over."""
+    notes_bytes: int = 32 << 20
+    """Size of the topic of notes."""
 
 
 class ClusterEdge:
@@ -60,6 +65,8 @@ class ClusterEdge:
         self._plan = plan
         self._link = link
         self._requests = LogRequests(link, OFFSETS_LOG_TOPIC, self._answer)
+        self._incarnation = f"{time.time_ns():020}-{random.getrandbits(32):08x}"
+        self._notes = NotesTopic(link, self._incarnation, server.happen)
         self._tasks = Tasks("ClusterEdge")
         self._member: NodesMember | None = None
         self._has_left = False
@@ -67,6 +74,7 @@ class ClusterEdge:
         self._told: tuple[str, ...] | None = None
         server.carry_out(ShardRequest, self._send)
         server.carry_out(HandedOver, self._handed_over)
+        server.carry_out(TellNodes, self._notes.tell)
 
     # --- the start ---
 
@@ -74,7 +82,7 @@ class ClusterEdge:
         """Make and check the topics, and have the brokers prove that they fence; wait for a cluster that cannot be
         reached. Raises ConfigError."""
         plan, why = self._plan, ""
-        preparation = Preparation(self._link, plan.shards, plan.copies, plan.node_id, plan.settings)
+        preparation = Preparation(self._link, plan.shards, plan.copies, plan.node_id, plan.settings, plan.notes_bytes)
         while self._problems is None:
             try:
                 self._problems = await preparation.run()
@@ -89,12 +97,12 @@ class ClusterEdge:
     async def start(self, node: NodeView) -> None:
         """Join the nodes' group, and return once its owners are known. The node must run. Raises ConfigError."""
         await self.prepare()
+        await self._notes.start(_NOTES_WITHIN_S)
         plan = self._plan
         settings = NodesGroupSettings(
             plan.group_id, OFFSETS_LOG_TOPIC, plan.settings.session_ms, plan.heartbeat_ms, plan.follows
         )
-        incarnation = f"{time.time_ns():020}-{random.getrandbits(32):08x}"
-        group = NodesGroup(settings, Candidate(node, incarnation), random.random)
+        group = NodesGroup(settings, Candidate(node, self._incarnation), random.random)
         member = self._member = NodesMember(group, self._link, self._server.happen)
         member.start()
         while not group.is_placed:
@@ -125,6 +133,7 @@ class ClusterEdge:
         if self._member is not None and not self._has_left:
             self._has_left = True
             await self._member.leave(self._plan.leaves_within_s)
+            await self._notes.drain(_NOTES_TOLD_WITHIN_S)
 
     async def stop(self) -> None:
         """Leave, and close the connections."""
@@ -132,6 +141,7 @@ class ClusterEdge:
         if self._member is not None:
             await self._member.stop()
         await self._requests.stop()
+        await self._notes.stop()
         await self._link.stop()
 
     # --- the node's effects ---

@@ -26,7 +26,7 @@ class ClusterPart:
         self._beside = beside
         if config.offsets_log is OffsetsLog.LOCAL or config.upstream_servers is None or beside is None:
             return
-        settings = ClusterLogSettings(session_ms=config.upstream_nodes_session_timeout_ms)
+        settings = ClusterLogSettings(session_ms=config.upstream_nodes_session_timeout_ms, node_id=config.node_id)
         self.shards = ClusterShards(settings, read_clock(), config.max_unflushed_bytes)
         plan = ClusterPlan(
             config.node_id,
@@ -36,6 +36,7 @@ class ClusterPart:
             config.upstream_nodes_heartbeat_interval_ms,
             Follows(config.standby_shards.value),
             settings,
+            notes_bytes=config.journal_retention_bytes,
         )
         servers = [(server.host, server.port) for server in config.upstream_servers.all]
         self._edge = ClusterEdge(server, plan, ClusterLink(servers, beside.open_client, beside.cluster_mismatch))

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.entries import fence_batch
-from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, ClusterLogSettings
 from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.fence_proof import ProducerId, fault_of_brokers
 from coordinator.gateway.cluster.log_topics import (
     PROOF_TOPIC,
     LogFacts,
+    notes_topic,
     offsets_topic,
     problems,
     proof_topic,
@@ -29,7 +30,13 @@ from protocol.messages.data import (
     ProduceReply,
     ProduceTopic,
 )
-from protocol.messages.topics import CreateTopics, CreateTopicsReply, MetadataReply, MetadataTopicReply
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopics,
+    CreateTopicsReply,
+    MetadataReply,
+    MetadataTopicReply,
+)
 
 _CREATE_TIMEOUT_MS = 20_000
 _PAUSE_S = 0.2
@@ -38,20 +45,31 @@ _OFFSETS, _PROOF = OFFSETS_LOG_TOPIC, PROOF_TOPIC
 
 
 class Preparation:
-    """Acts of a start before the node takes part. `copies`: the replicas wanted of new topics."""
+    """Acts of a start before the node takes part. `copies`: the replicas wanted of new topics; `notes_bytes`: what the
+    topic of notes keeps, 0 if none is to be made."""
 
-    def __init__(self, link: ClusterLink, shards: int, copies: int, node_id: int, settings: ClusterLogSettings) -> None:
+    def __init__(
+        self,
+        link: ClusterLink,
+        shards: int,
+        copies: int,
+        node_id: int,
+        settings: ClusterLogSettings,
+        notes_bytes: int = 0,
+    ) -> None:
         self._link = link
         self._shards = shards
         self._copies = copies
         self._producer_ids = ProducerIds(link)
         self._name = f"muster-proof-{node_id}"
         self._settings = settings
+        self._notes_bytes = notes_bytes
 
     async def run(self) -> tuple[str, ...]:
         """Return what is unsafe. Raises ConfigError for what cannot be served, RequestFailed where the cluster must be
         asked again."""
         described = await self._topics()
+        without_notes = await self._make_notes_topic(described)
         facts = LogFacts(
             len(described.brokers),
             next(topic for topic in described.topics if topic.name == _OFFSETS),
@@ -65,7 +83,7 @@ class Preparation:
                 f"offsets.log = cluster: these brokers do not fence a former owner ({fault}), so that two nodes could "
                 "overwrite each other's offsets: use offsets.log=local, with one node"
             )
-        return tuple(problems(facts, self._settings))
+        return (*problems(facts, self._settings), *without_notes)
 
     # --- topics ---
 
@@ -79,13 +97,27 @@ class Preparation:
             if not missing and all(_has_leaders(topic) for topic in described.topics):
                 return described
             if missing and not asked:
-                await self._create(described, missing)
+                copies = replicas(self._copies, len(described.brokers))
+                topics = (offsets_topic(self._shards, copies), proof_topic(copies))
+                await self._create(described, [topic for topic in topics if topic.name in missing])
                 asked = True
             await asyncio.sleep(_PAUSE_S)
 
-    async def _create(self, described: MetadataReply, names: list[str | None]) -> None:
-        copies = replicas(self._copies, len(described.brokers))
-        topics = [topic for topic in (offsets_topic(self._shards, copies), proof_topic(copies)) if topic.name in names]
+    async def _make_notes_topic(self, described: MetadataReply) -> tuple[str, ...]:
+        """Make the topic of notes if it is not there; return why that cannot be: no reason not to serve."""
+        if not self._notes_bytes:
+            return ()
+        (found,) = (await self._link.metadata(NOTES_TOPIC)).topics
+        if found.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return ()
+        topic = notes_topic(replicas(self._copies, len(described.brokers)), self._notes_bytes)
+        try:
+            await self._create(described, [topic])
+        except ConfigError as refused:
+            return (f"{refused}: each node knows its own notes alone, and a group's go with the node that had it",)
+        return ()
+
+    async def _create(self, described: MetadataReply, topics: list[CreatableTopic]) -> None:
         controller = self._link.address_of(described.controller_id)
         message = CreateTopics(tuple(topics), _CREATE_TIMEOUT_MS)
         timeout_s = _CREATE_TIMEOUT_MS / 1_000 + TIMEOUT_S

@@ -1,0 +1,94 @@
+"""Moves of shards from node to node: who had a shard, until when, and the note of that in each group with members."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coordinator.clock import Moment
+from coordinator.cluster_log.effects import ShardOwned
+from coordinator.cluster_node.events import NodesFound
+from coordinator.cluster_node.nodes import NOBODY, LetGo
+from coordinator.facts.views import list_group
+from coordinator.groups.classic.notes import Cause
+from coordinator.records.records import Note
+from coordinator.runtime.group import Group
+from coordinator.runtime.shard import Shard
+
+_GROUPS_A_PIECE, _WORK_A_GROUP = 100, 20
+"""Groups that are told in one piece of work, and microseconds for each."""
+
+
+class _Lost(NamedTuple):
+    """The node that had a shard by the last table of owners, and when this node heard that it has gone."""
+
+    node_id: int
+    noticed_boot_ms: int
+
+
+class ShardMoves:
+    """What this node hears of moves. `session_ms`: the silence after which the nodes' group drops a member."""
+
+    def __init__(self, session_ms: int) -> None:
+        self._session_ms = session_ms
+        self._owners: tuple[int, ...] = ()
+        self._lost: dict[int, _Lost] = {}
+        self._let_go: dict[int, LetGo] = {}
+
+    def found(self, event: NodesFound) -> None:
+        """Note whose shards are now another's because it has gone."""
+        present = {node.node_id for node in event.nodes}
+        for shard, (before, now) in enumerate(zip(self._owners, event.owners, strict=False)):
+            if before not in {now, NOBODY, *present} and event.unsettled_boot_ms >= 0:
+                self._lost[shard] = _Lost(before, event.unsettled_boot_ms)
+        self._owners = event.owners
+
+    def let_go(self, news: LetGo) -> None:
+        """Note that a node handed a shard over as planned."""
+        self._let_go[news.shard] = news
+
+    def tell(self, shard: Shard, owned: ShardOwned, node_id: int, moment: Moment) -> Iterator[int]:
+        """Append to each group with members that the node serves it now. Yields what it costs, in microseconds."""
+        detail, took_ms = self._detail(shard.index, owned, node_id, moment)
+        if not detail:
+            return
+        for number, group in enumerate(list(shard.groups.values()), start=1):
+            if group.member_count:
+                shard.append_notes([_note(group, detail, took_ms, moment)], moment)
+            if number % _GROUPS_A_PIECE == 0:
+                yield _GROUPS_A_PIECE * _WORK_A_GROUP
+
+    def _detail(self, shard: int, owned: ShardOwned, node_id: int, moment: Moment) -> tuple[str, int]:
+        """Return the move in words, and for how long the groups had no coordinator; -1 where nobody can tell. Of a
+        shard that nobody had, nothing is to be told."""
+        before = owned.before
+        if before == NOBODY:
+            return "", -1
+        let_go, lost = self._let_go.pop(shard, None), self._lost.pop(shard, None)
+        if let_go is not None and let_go.tag == owned.before_tag:
+            took_ms, why = max(moment.wall_ms - let_go.wall_ms, 0), f"node {before} handed it over"
+        elif lost is not None and lost.node_id == before != node_id:
+            took_ms = moment.boot_ms - lost.noticed_boot_ms + self._session_ms
+            why = f"node {before} was silent for the session of the nodes, {_seconds(self._session_ms)}"
+        else:
+            took_ms, why = -1, ""
+        moved = f"back to node {node_id}" if before == node_id else f"from node {before} to node {node_id}"
+        return ", ".join(part for part in (moved, _seconds(took_ms) if took_ms >= 0 else "", why) if part), took_ms
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1_000:.1f} s"
+
+
+def _note(group: Group, detail: str, took_ms: int, moment: Moment) -> Note:
+    consumer = group.serving_consumer
+    return Note(
+        group_id=group.group_id,
+        kind="moved",
+        cause=Cause.COORDINATOR_MOVED.value,
+        initiator="",
+        detail=detail,
+        generation_id=group.classic.generation_id if consumer is None else consumer.epoch,
+        members=group.member_count,
+        group_state=list_group(group).group_state,
+        wall_ms=moment.wall_ms,
+        took_ms=took_ms,
+    )

@@ -1,0 +1,61 @@
+"""Records of the notes topic: what nodes tell each other, and those that start later. Values are JSON that people can
+read; later fields are passed over, and so is a record of which this version understands nothing."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from coordinator.cluster_node.nodes import LetGo
+from coordinator.records.records import Note
+from protocol.record_batch import CorruptBatch, batches, decode_records, encode_batch, record_bytes
+
+News = Note | LetGo
+
+
+class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A record. `by` is the process that wrote it, and knows it without reading."""
+
+    by: str
+    note: Note | None = None
+    let_go: LetGo | None = None
+
+
+def encode_news(news: Iterable[News], by: str, wall_ms: int) -> bytes:
+    """Encode a batch. The key is the id of the group, which people filter by; empty for what concerns no group."""
+    pairs: list[tuple[bytes | None, bytes | None]] = []
+    for one in news:
+        if isinstance(one, LetGo):
+            pairs.append((b"", msgspec.json.encode(NewsRecord(by, let_go=one))))
+        else:
+            pairs.append((one.group_id.encode(), msgspec.json.encode(NewsRecord(by, note=one))))
+    return encode_batch(pairs, timestamp_ms=wall_ms)
+
+
+def decode_news(data: bytes, offset: int, own: str) -> tuple[int, list[News]]:
+    """Decode batches that were read from `offset`; return the offset to go on at, and what other processes than `own`
+    told. A batch that cannot be read is passed over: history is no reason not to serve."""
+    found: list[News] = []
+    for next_offset, values in _values(data, offset):
+        offset = max(offset, next_offset)
+        for value in values:
+            try:
+                record = msgspec.json.decode(value, type=NewsRecord)
+            except msgspec.DecodeError:
+                continue
+            news = record.let_go if record.note is None else record.note
+            if record.by != own and news is not None:
+                found.append(news)
+    return offset, found
+
+
+def _values(data: bytes, offset: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the offset behind each batch, and the values in it from `offset` on."""
+    try:
+        for header, batch in batches(data):
+            values = []
+            if header.record_count and not header.is_control:
+                records = decode_records(record_bytes(header, batch), header)
+                values = [one.value for one in records if one.value is not None and one.offset >= offset]
+            yield header.next_offset, values
+    except CorruptBatch:
+        yield offset + 1, []

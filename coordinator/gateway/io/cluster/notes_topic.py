@@ -1,0 +1,162 @@
+"""EDGE: the topic by which nodes know each other's notes. Each node appends to it, and reads all of it.
+
+Nothing waits for it: a note that cannot be written now is written later, or is one of too many and is left out.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from coordinator.cluster_log.answers import WriteVerdict, verdict_on
+from coordinator.cluster_log.settings import NOTES_TOPIC
+from coordinator.cluster_node.effects import TellNodes
+from coordinator.cluster_node.events import NodesTold
+from coordinator.gateway.cluster.news import News, decode_news, encode_news
+from coordinator.gateway.io.broker_client import HostPort, RequestFailed
+from coordinator.gateway.io.broker_clients import BrokerClients
+from coordinator.gateway.io.cluster.leaders import MOVED, PartitionLeaders
+from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
+from coordinator.gateway.io.tasks import Tasks
+from coordinator.node.events import Event
+from protocol.errors import ErrorCode
+from protocol.messages.data import (
+    Fetch,
+    FetchPartition,
+    FetchPartitionReply,
+    FetchReply,
+    FetchTopic,
+    Produce,
+    ProducePartition,
+    ProduceReply,
+    ProduceTopic,
+)
+
+log = structlog.get_logger()
+
+_MOST_WAITING: Final = 20_000
+"""Notes that wait for brokers; the oldest are left out."""
+_MOST_A_BATCH: Final = 500
+_READ_BYTES: Final = 1 << 20
+_POLL_MS: Final = 500
+_RETRY_S: Final = 0.5
+_PAUSE_S: Final = 0.05
+
+
+class NotesTopic:
+    """One node's part. `by` names this process; `happen` is told what others say."""
+
+    def __init__(self, link: ClusterLink, by: str, happen: Callable[[Event], None]) -> None:
+        self._by = by
+        self._happen = happen
+        self._tasks = Tasks("NotesTopic")
+        self._leaders = PartitionLeaders(link, NOTES_TOPIC, self._tasks)
+        self._writing, self._reading = BrokerClients(link.open_client), BrokerClients(link.open_client)
+        self._waiting: deque[News] = deque(maxlen=_MOST_WAITING)
+        self._is_written = asyncio.Event()
+        self._is_written.set()
+        self._refused: ErrorCode | None = ErrorCode.NONE
+        """Last answer to a write."""
+        self._offset = 0
+        self._has_caught_up = asyncio.Event()
+
+    def tell(self, effect: TellNodes) -> None:
+        """Append this as soon as may be."""
+        self._waiting.extend(effect.news)
+        if self._is_written.is_set():
+            self._is_written.clear()
+            self._tasks.start(self._write())
+
+    async def start(self, within_s: float) -> None:
+        """Read all there is, so that a node knows the notes of the groups that it is to serve, and go on reading. After
+        that time the node goes on without."""
+        self._tasks.start(self._follow())
+        try:
+            await asyncio.wait_for(self._has_caught_up.wait(), within_s)
+        except TimeoutError:
+            log.warning("the notes of other nodes cannot be read yet: explanations lack them", topic=NOTES_TOPIC)
+
+    async def drain(self, within_s: float) -> None:
+        """Wait until what was told is written, but no longer than that."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_written.wait(), within_s)
+
+    async def stop(self) -> None:
+        """Give up what is under way, and close the connections."""
+        await self._tasks.stop()
+        await self._writing.stop()
+        await self._reading.stop()
+
+    # --- writes ---
+
+    async def _write(self) -> None:
+        while self._waiting:
+            some = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_A_BATCH))]
+            batch = encode_news(some, self._by, time.time_ns() // 1_000_000)
+            error = await self._produce(batch)
+            while verdict_on(error) is WriteVerdict.AGAIN:
+                await asyncio.sleep(_RETRY_S)
+                error = await self._produce(batch)
+            if verdict_on(error) is not WriteVerdict.TAKEN and error is not self._refused:
+                why = "no answer" if error is None else error.name
+                log.warning("notes are known to this node alone: the brokers do not take them", why=why)
+            self._refused = error
+        self._is_written.set()
+
+    async def _produce(self, batch: bytes) -> ErrorCode | None:
+        leader = self._leaders.of(0)
+        if leader is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        message = Produce((ProduceTopic(NOTES_TOPIC, (ProducePartition(0, batch),)),), -1, int(TIMEOUT_S * 1_000))
+        error: ErrorCode | None = None
+        try:
+            reply = await (await self._writing.get(leader)).ask(message, 2 * TIMEOUT_S)
+        except RequestFailed:
+            pass
+        else:
+            assert isinstance(reply, ProduceReply)
+            error = reply.responses[0].partition_responses[0].error_code
+        self._doubt_leader_after(error)
+        return error
+
+    def _doubt_leader_after(self, error: ErrorCode | None) -> None:
+        if error in MOVED:
+            self._leaders.doubt()
+
+    # --- reads ---
+
+    async def _follow(self) -> None:
+        while True:
+            leader = self._leaders.of(0)
+            part = None if leader is None else await self._fetch(leader)
+            if part is None or part.error_code is not ErrorCode.NONE:
+                if part is not None and part.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    # Retention has passed by, or the topic was made anew.
+                    self._offset = part.log_start_offset if part.log_start_offset > self._offset else 0
+                elif leader is not None:
+                    self._doubt_leader_after(None if part is None else part.error_code)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            before = self._offset
+            self._offset, news = decode_news(part.records, before, self._by)
+            if news:
+                self._happen(NodesTold(tuple(news)))
+            if self._offset >= part.high_watermark:
+                self._has_caught_up.set()
+            if self._offset == before:
+                await asyncio.sleep(_PAUSE_S)  # a broker that does not hold the request
+
+    async def _fetch(self, leader: HostPort) -> FetchPartitionReply | None:
+        message = Fetch(
+            (FetchTopic(NOTES_TOPIC, (FetchPartition(0, self._offset, _READ_BYTES),)),), _POLL_MS, 1, _READ_BYTES
+        )
+        try:
+            reply = await (await self._reading.get(leader)).ask(message, TIMEOUT_S)
+        except RequestFailed:
+            return None
+        assert isinstance(reply, FetchReply)
+        return reply.responses[0].partitions[0] if reply.responses else None

@@ -1,0 +1,50 @@
+"""Records of the notes topic: what one node tells, as another reads it, also of another version."""
+
+import msgspec
+
+from coordinator.cluster_node.nodes import LetGo
+from coordinator.gateway.cluster.log_topics import notes_topic
+from coordinator.gateway.cluster.news import decode_news, encode_news
+from coordinator.records.records import Note
+from protocol.record_batch import decode_batch, encode_batch, stamp
+
+NOTE = Note("gr\u00fcn", "rebalance", "member joined", "m", "because", 3, 2, "Stable", 17, 4)
+LET_GO = LetGo(7, 40, 1_000)
+
+
+def test_what_others_told_is_read_in_order_and_what_is_ones_own_is_not() -> None:
+    theirs = encode_news([NOTE, LET_GO], "them", 5)
+    own = stamp(encode_news([NOTE], "me", 5), 2)
+    assert decode_news(theirs + own, 0, "me") == (3, [NOTE, LET_GO])
+    assert decode_news(theirs + own, 0, "them") == (3, [NOTE])
+
+
+def test_people_can_read_and_filter_it() -> None:
+    (record,) = decode_batch(encode_news([NOTE], "them", 5))
+    assert record.key == "gr\u00fcn".encode() and b'"cause":"member joined"' in (record.value or b"")
+
+
+def test_a_batch_that_was_read_in_part_goes_on_where_it_was_left() -> None:
+    assert decode_news(encode_news([NOTE, LET_GO], "them", 5), 1, "me") == (2, [LET_GO])
+
+
+def test_what_a_later_version_writes_is_read_as_far_as_it_is_understood() -> None:
+    later = msgspec.json.decode(msgspec.json.encode(NOTE)) | {"weather": "fine"}
+    values = [{"by": "them", "note": later, "mood": 3}, {"by": "them", "of_a_new_kind": {}}, {"note": 1}, 7]
+    batch = encode_batch([(b"", msgspec.json.encode(value)) for value in values], timestamp_ms=1)
+    assert decode_news(batch, 0, "me") == (4, [NOTE])
+
+
+def test_damage_is_passed_over() -> None:
+    batch = bytearray(encode_news([NOTE], "them", 5))
+    batch[-1] ^= 1
+    assert decode_news(bytes(batch), 8, "me") == (9, [])
+    assert decode_news(b"", 8, "me") == (8, [])
+
+
+def test_the_topic_keeps_as_much_as_a_node_does() -> None:
+    made = notes_topic(3, 32 << 20)
+    told = {one.name: one.value for one in made.configs}
+    assert (made.name, made.num_partitions, made.replication_factor) == ("__muster_notes", 1, 3)
+    assert told["cleanup.policy"] == "delete" and told["retention.ms"] == "-1"
+    assert int(told["retention.bytes"] or 0) == 8 * int(told["segment.bytes"] or 0) == 32 << 20
