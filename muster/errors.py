@@ -50,6 +50,16 @@ class CommitRefused(Refused):
     """
 
 
+class TransactionFailed(Refused):
+    """The open transaction cannot be committed: `abort` it, and begin anew."""
+
+
+class ProducerFenced(Refused):
+    """Another producer has begun with this one's `transactional_id`, or the transaction took longer than
+    `transaction_timeout_ms`. Nothing of it counts. Close this producer.
+    """
+
+
 class OffsetOutOfRange(Refused):
     """The log of `partition` does not reach to `position` (it was trimmed, or never was so long)."""
 

@@ -29,6 +29,7 @@ from protocol.kafka.schemas import (
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -53,7 +54,7 @@ from protocol.messages import Message
 
 class WireApi(NamedTuple):
     """One API. `advertised` false: missing in a node's own reply to ApiVersions. Listeners in front of brokers may have
-    it, or nodes ask brokers by it."""
+    it, or nodes and clients ask brokers by it."""
 
     key: int
     request: Schema
@@ -93,6 +94,7 @@ WIRE_APIS: Final = {
         WireApi(23, offset_for_leader_epoch.REQUEST, offset_for_leader_epoch.REPLY),
         WireApi(24, add_partitions_to_txn.REQUEST, add_partitions_to_txn.REPLY, advertised=False),
         WireApi(25, add_offsets_to_txn.REQUEST, add_offsets_to_txn.REPLY, advertised=False),
+        WireApi(26, end_txn.REQUEST, end_txn.REPLY, advertised=False),
         WireApi(28, txn_offset_commit.REQUEST, txn_offset_commit.REPLY, advertised=False),
         WireApi(29, describe_acls.REQUEST, describe_acls.REPLY),
         WireApi(30, create_acls.REQUEST, create_acls.REPLY),

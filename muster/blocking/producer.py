@@ -1,14 +1,18 @@
 """Writing records: batched by partition, each stored once, acknowledged when durable."""
 
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from membership.events import OffsetToCommit
+from membership.topic_partition import TopicPartition
 from muster.blocking.callbacks import Callbacks
 from muster.blocking.runner import ThreadRunner
 from muster.blocking.sent import Sent
 from muster.client.interceptors import ProducerRecord
 from muster.client.producer import ProducerProcedures
+from muster.client.transactional import Member, group_offsets
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError, RequestTimedOut
@@ -68,6 +72,44 @@ class Producer(ProducerProcedures):
         sent = Sent(self._callbacks, record.topic, wall_ms, _wanted=self._interceptors.callbacks)
         return sent, pending(record.key, record.value, record.headers, wall_ms, sent)
 
+    def begin(self, timeout_s: float | None = None) -> None:
+        """Begin a transaction: from now on each record belongs to it, until `commit` or `abort`. The first one makes
+        every other producer with this `transactional_id` stop, and aborts what it left open. `timeout_s` None:
+        `max_block_ms`, here and below.
+
+        Raises `ProducerFenced` once another producer has begun, MusterError if a transaction is open.
+        """
+        self._runner.run(self._begin_transaction(timeout_s))
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetToCommit],
+        group: str | Member,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Add offsets of a group to the transaction: they count when it is committed. `offsets` are the next to read,
+        as in a consumer's `commit`. `group` is the `member` of the consumer that read the records, whose commit is
+        refused once the group has given its partitions to another; or a group id, for a group without members.
+
+        Raises `TransactionFailed` where the group's coordinator refuses: abort.
+        """
+        self._runner.run(self._send_offsets(group_offsets(offsets, group), timeout_s))
+
+    def commit(self, timeout_s: float | None = None) -> None:
+        """Send what was collected, wait until all of it is acknowledged, and commit the transaction: its records and
+        offsets count, all of them, once this returns.
+
+        Raises `TransactionFailed` if a record or an offset was refused: abort. `RequestTimedOut` or `CannotConnect`:
+        nobody knows; call it again, and only once it has returned or raised `TransactionFailed` is that decided.
+        """
+        self._runner.run(self._commit_transaction(timeout_s))
+
+    def abort(self, timeout_s: float | None = None) -> None:
+        """Give up what is not acknowledged, and abort the transaction: nothing of it counts. Consumers that read what
+        is committed alone never see its records.
+        """
+        self._runner.run(self._abort_transaction(timeout_s))
+
     def flush(self, timeout_s: float | None = None) -> None:
         """Send what was collected and wait until all of it is acknowledged or given up, within `delivery_timeout_ms`
         at the latest, and its callbacks have returned: or `timeout_s`. Raises the first failure since the last flush
@@ -84,8 +126,9 @@ class Producer(ProducerProcedures):
         self._driver.refusals.raise_failure()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush and disconnect; what is not acknowledged after `timeout_s` is given up, and its callbacks are called.
-        Raises as `flush` does, once everything is closed. Closing twice is fine.
+        """Flush, or abort the transaction that is open, and disconnect; what is not acknowledged after `timeout_s` is
+        given up, and its callbacks are called. Raises as `flush` does, once everything is closed. Closing twice is
+        fine.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._driver.changed:
@@ -93,7 +136,8 @@ class Producer(ProducerProcedures):
                 return
             self._is_closed = True
         try:
-            self.flush(timeout_s)
+            self._runner.run(self._leave_transaction(timeout_s))
+            self.flush(_left_s(deadline))
         finally:
             with self._driver.changed:
                 self._give_up()

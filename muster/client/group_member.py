@@ -94,6 +94,14 @@ class GroupMemberProcedures(TopicProcedures):
         return self._member.assignment
 
     @property
+    def group_id(self) -> str:
+        return self._member.settings.group_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        return self._member.settings.group_instance_id
+
+    @property
     def generation_id(self) -> int:
         """-1 outside of a generation."""
         with self._runner.locked():

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from membership.events import MemberEffect, TimePassed
@@ -12,13 +12,16 @@ from muster.core.metrics import MeasuredCore, ProducerMetrics
 from muster.core.producing import Producing
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
-from muster.errors import ClientClosed, ClientFailed, MusterError
+from muster.core.producing.transactions import GroupOffsets, Phase, Transactions
+from muster.errors import ClientClosed, ClientFailed, MusterError, TransactionFailed
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
 from muster.net.dialects import ClientDialect
 from muster.net.security import SecurityLike
+from protocol.errors import ErrorCode
 
 _REMEMBERED_FAILURES = 1_000
+_UNCERTAIN = "the end of the transaction was not answered, call it again: it was not ended"
 
 
 class Future(Handle, Protocol):
@@ -55,13 +58,22 @@ class ProducerProcedures:
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
     ) -> None:
         """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, and nothing is heard of what goes
         wrong from there on. `max_block_ms` is what `send` waits for a topic to be known and for room in
-        `buffer_memory_bytes`. Raises ValueError for what cannot work.
+        `buffer_memory_bytes`. With a `transactional_id`, which is each producer's own, records are written between
+        `begin` and `commit`, at Kafka brokers; a transaction that takes longer than `transaction_timeout_ms` is
+        aborted. Raises ValueError for what cannot work.
         """
         self._interceptors = ProducerInterceptors(interceptors)
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
+        if transactional_id is not None and where.dialect is not ClientDialect.KAFKA:
+            raise ValueError(
+                "transactional_id: transactions are Kafka's, and the bootstrap speaks the native protocol; give "
+                "kafka://HOST:PORT of a broker, or of musterd in front of brokers"
+            )
         self._runner = self._runner_of(where, client_id, "producer")
         self._driver = self._runner.driver
         self._core = Producing(
@@ -77,6 +89,8 @@ class ProducerProcedures:
                 delivery_timeout_ms=delivery_timeout_ms,
                 retry_backoff_ms=retry_backoff_ms,
                 retry_backoff_max_ms=retry_backoff_max_ms,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
             ),
             first_turn=int(self._driver.jitter() * 65_536),  # else all short-lived producers begin with partition 0
         )
@@ -168,6 +182,86 @@ class ProducerProcedures:
         failed = [sent for sent in self._failed if not sent.is_told]
         self._failed.clear()
         return failed
+
+    # -- transactions
+
+    @property
+    def _transactions(self) -> Transactions:
+        """Raises MusterError without a `transactional_id`."""
+        if self._core.transactions is None:
+            raise MusterError("this producer has no transactional_id: it has no transactions")
+        return self._core.transactions
+
+    def _begin_transaction(self, timeout_s: float | None) -> Procedure[None]:
+        self._check_open()
+        transactions = self._transactions
+        transactions.begin()
+        yield from self._until(transactions, transactions.ready, timeout_s, "no transaction was begun")
+
+    def _send_offsets(self, offsets: GroupOffsets, timeout_s: float | None) -> Procedure[None]:
+        self._check_open()
+        transactions = self._transactions
+        transactions.add_offsets(offsets)
+
+        def is_over() -> bool:
+            return not transactions.has_offsets_to_send or transactions.failure is not None
+
+        yield from self._until(transactions, is_over, timeout_s, "the offsets were not taken")
+        transactions.check_open()
+
+    def _commit_transaction(self, timeout_s: float | None) -> Procedure[None]:
+        """Send what was collected, and end the transaction. What was sent of it is acknowledged then."""
+        self._check_open()
+        transactions = self._transactions
+        if transactions.phase is Phase.OPEN:
+            number = self._core.close_batches()
+
+            def is_flushed() -> bool:
+                return self._core.is_flushed(number) or transactions.failure is not None
+
+            yield from self._until(transactions, is_flushed, timeout_s, "not all records were acknowledged")
+        transactions.end(commit=True)
+        yield from self._until(transactions, lambda: transactions.phase is not Phase.ENDING, timeout_s, _UNCERTAIN)
+        if transactions.failure is not None:
+            raise transactions.failure
+
+    def _leave_transaction(self, timeout_s: float | None) -> Procedure[None]:
+        """Abort a transaction that is open, since the producer is closed; finish one that is ending."""
+        transactions = self._core.transactions
+        if transactions is None or transactions.fatal is not None:
+            return
+        if transactions.phase is Phase.ENDING:
+            yield from self._until(transactions, lambda: transactions.phase is not Phase.ENDING, timeout_s, _UNCERTAIN)
+        if transactions.phase is Phase.OPEN:
+            yield from self._abort_transaction(timeout_s)
+
+    def _abort_transaction(self, timeout_s: float | None) -> Procedure[None]:
+        transactions = self._transactions
+        if transactions.phase is Phase.OPEN:
+            self._abandon(TransactionFailed(ErrorCode.OPERATION_NOT_ATTEMPTED, "its transaction was aborted"))
+            late = "a record is still under way"
+            yield from self._until(transactions, lambda: not self._core.is_writing, timeout_s, late)
+        transactions.end(commit=False)
+        yield from self._until(transactions, lambda: transactions.phase is not Phase.ENDING, timeout_s, _UNCERTAIN)
+        self._failed.clear()
+
+    def _until(
+        self, transactions: Transactions, holds: Callable[[], bool], timeout_s: float | None, otherwise: str
+    ) -> Procedure[None]:
+        """Wait until it holds. Raises what ends all transactions; and what is the matter after `timeout_s`, or
+        `max_block_ms`."""
+        self._driver.feed(self._driven, TimePassed())
+        refusals, within_s = self._driver.refusals, self._max_block_s if timeout_s is None else timeout_s
+
+        def is_over() -> bool:
+            return transactions.fatal is not None or not refusals.is_told or holds()
+
+        yield WaitUntil(is_over, within_s)
+        transactions.raise_fatal()
+        if not holds():
+            refusals.raise_last()
+            refusals.raise_failure()
+            raise self._explained(not_answered(f"{otherwise} within {within_s:g} s", self._driver.trouble))
 
     def _step_if_wanted(self) -> None:
         if self._core.wants_step:

@@ -47,6 +47,20 @@ class AddOffsetsToTxnReply(Message):
     throttle_time_ms: int = 0
 
 
+class EndTxn(Message):
+    """End the producer's transaction."""
+
+    transactional_id: Text
+    producer_id: Int64
+    producer_epoch: Int16
+    committed: bool
+
+
+class EndTxnReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    throttle_time_ms: int = 0
+
+
 class DescribeTransactions(Message):
     """Ask for the transactions of these transactional ids."""
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocol.record_batch import HEADER_BYTES, pack_batch
+from protocol.record_batch import HEADER_BYTES, TRANSACTIONAL, pack_batch
 from protocol.record_compression import Compression, compress
 from protocol.record_writing import varint
 
@@ -95,7 +95,7 @@ class ProducerBatch:
         part.sequence = -1 if self.sequence < 0 else sequence_after(self.sequence, first)
         return part
 
-    def encode(self, compression: Compression, producer: ProducerId) -> bytes:
+    def encode(self, compression: Compression, producer: ProducerId, *, transactional: bool = False) -> bytes:
         """The batch as it is sent and stored."""
         records = self.records
         base_ms = records[0].timestamp_ms
@@ -104,7 +104,7 @@ class ProducerBatch:
         return pack_batch(
             self.payload,
             base_offset=0,
-            attributes=compression,
+            attributes=compression | (TRANSACTIONAL if transactional else 0),
             last_offset_delta=len(records) - 1,
             base_timestamp_ms=base_ms,
             max_timestamp_ms=max([record.timestamp_ms for record in records]),

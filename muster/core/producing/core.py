@@ -16,6 +16,7 @@ from muster.core.producing.placing import Placing
 from muster.core.producing.queue import Queue
 from muster.core.producing.settings import MOST_IN_FLIGHT, ProducerSettings
 from muster.core.producing.topics import ProducerTopics
+from muster.core.producing.transactions import Transactions
 from muster.errors import MusterError, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -79,6 +80,12 @@ class Producing:
         self._buffer = ProducerBuffer(settings)
         self.measured = self._buffer.measured
         self._largest = min(settings.max_request_bytes, settings.buffer_memory_bytes)
+        self.transactions: Transactions | None = None
+        """None: each record counts by itself."""
+        if settings.transactional_id is not None:
+            self.transactions = Transactions(
+                settings.transactional_id, settings.transaction_timeout_ms, settings.backoff_ms
+            )
         self._producer: ProducerId | None = None
         self._wants_id = False
         self._id_at_ms = 0
@@ -96,8 +103,11 @@ class Producing:
         """Take a record for `partition`, or the one its key or its turn makes it; which that is. `NOT_KNOWN` or
         `NO_ROOM`: not taken, nothing is known of the topic or the buffer is full; the next step does something about
         it. If `wants_step` is set afterwards, it wants one soon. Raises `Refused` for a topic that cannot be written
-        to and a record larger than a request may be, ValueError for a partition that is not there.
+        to and a record larger than a request may be, ValueError for a partition that is not there, MusterError outside
+        of a transaction, if there are to be some.
         """
+        if self.transactions is not None:
+            self.transactions.check_open()
         count = self._topics.partition_count(topic)
         if count is None:
             if not self._topics.is_wanted(check_name("a topic", topic)):
@@ -138,13 +148,21 @@ class Producing:
         if node is None or self._in_flight.get(node, 0) < MOST_IN_FLIGHT:
             self.wants_step = True
 
+    @property
+    def is_writing(self) -> bool:
+        """True while a record is under way."""
+        return any(sent.picked for sent in self._sent.values())
+
     def abandon(self, error: MusterError) -> None:
         """Give up whatever is not delivered yet; the next step says so."""
+        self._give_up_all(error)
+        self.wants_step = True
+
+    def _give_up_all(self, error: MusterError) -> None:
         for queue in tuple(self._buffer.busy.values()):
             for batch in tuple(queue.batches):
                 if not batch.is_over:
                     self._give_up(queue, batch, error)
-        self.wants_step = True
 
     # -- driving
 
@@ -162,6 +180,8 @@ class Producing:
                 self._hear(number, None)
         for queue in tuple(self._buffer.busy.values()):
             self._expire(queue)
+        if self.transactions is not None and self.transactions.fatal is not None:
+            self._give_up_all(self.transactions.fatal)
         self._plan()
         effects, self._effects = self._effects, []
         # Calls first: who hears of a record may send the next at once, and its call must not overtake these.
@@ -178,7 +198,7 @@ class Producing:
         while queue.batches and queue.batches[0].began_ms <= oldest_ms:
             batch = queue.batches[0]
             self._give_up(queue, batch, self._too_late(queue, batch))
-        if queue.can_renew:
+        if queue.can_renew and self.transactions is None:
             for batch in queue.doubtful():
                 sentence = f"{queue.topic_partition}: one before it was given up, and it may be stored or not"
                 queue.finish(batch)
@@ -195,6 +215,8 @@ class Producing:
 
     def _give_up(self, queue: Queue, batch: ProducerBatch, error: MusterError) -> None:
         queue.give_up(batch)
+        if self.transactions is not None:
+            self.transactions.fail(error)
         self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), error))
 
     def _end(self, queue: Queue, batch: ProducerBatch, effect: Delivered | Undelivered) -> None:
@@ -214,6 +236,8 @@ class Producing:
                 self._call(InitProducerId(), self._topics.id_giver(self._id_failures), [])
             else:
                 self._due(self._id_at_ms)
+        if self.transactions is not None:
+            self._ask_for_transactions(self.transactions)
         ask_at_ms = self._topics.ask_at_ms
         if ask_at_ms is not None and not self._is_asking(Metadata):
             if ask_at_ms <= self._now_ms:
@@ -225,6 +249,13 @@ class Producing:
         for queue in self._buffer.busy.values():
             if queue.batches:
                 self._due(queue.batches[0].began_ms + self._settings.delivery_timeout_ms)
+
+    def _ask_for_transactions(self, transactions: Transactions) -> None:
+        asked = transactions.next_request(self._now_ms)
+        if asked is not None:
+            self._call(asked.message, asked.node, [])
+        elif transactions.wants_request:
+            self._due(transactions.retry_at_ms)
 
     def _due(self, at_ms: int) -> None:
         if self._due_ms is None or at_ms < self._due_ms:
@@ -239,8 +270,12 @@ class Producing:
         picked: dict[NodeAddress, Picked] = {}
         used: dict[NodeAddress, int] = {}
         for queue in self._buffer.busy.values():
+            if self.transactions is not None and not self._is_of_epoch(queue, self.transactions):
+                continue
             batch = queue.next_to_send(self._now_ms)
             if batch is None or not self._is_ready(batch) or not self._has_id(queue):
+                continue
+            if self.transactions is not None and not self.transactions.admits(queue.topic_partition):
                 continue
             node = self._topics.leader(queue.topic_partition)
             if node is None:
@@ -264,6 +299,13 @@ class Producing:
             return False
         return True
 
+    @staticmethod
+    def _is_of_epoch(queue: Queue, transactions: Transactions) -> bool:
+        """Return true if the queue's batches can be numbered; they begin anew with each epoch of the producer."""
+        if transactions.producer is not None and queue.producer != transactions.producer:
+            queue.adopt(transactions.producer)
+        return transactions.producer is not None
+
     def _has_id(self, queue: Queue) -> bool:
         if self._settings.is_idempotent and queue.producer is NOBODY:
             if self._producer is None:
@@ -277,13 +319,15 @@ class Producing:
         for queue, batch in picked:
             queue.send(batch, self._calls_made + 1)
             one = queue.topic_partition
-            data = batch.encode(self._settings.compression, queue.producer)
+            transactional = self.transactions is not None
+            data = batch.encode(self._settings.compression, queue.producer, transactional=transactional)
             topics.setdefault(one.topic, []).append(ProducePartition(one.partition, data))
             self._buffer.serve_last(queue)
         message = Produce(
             tuple(ProduceTopic(name, tuple(parts)) for name, parts in topics.items()),
             self._settings.acks,
             self._settings.request_timeout_ms,
+            self._settings.transactional_id,
         )
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         self._call(message, node, picked)
@@ -307,6 +351,10 @@ class Producing:
             else:
                 self._topics.ask_later(self._now_ms)
                 self._effects.append(HangUp(None))
+        elif self.transactions is not None and not sent.picked:
+            doubted = self.transactions.hear(reply, self._now_ms)
+            if doubted is not None:
+                self._effects.append(HangUp(doubted))
         elif sent.message is InitProducerId:
             self._hear_id(reply, sent.node)
         elif sent.node is not None:
@@ -362,7 +410,9 @@ class Producing:
             self._try_again(queue, batch, code)
 
     def _try_again(self, queue: Queue, batch: ProducerBatch, code: ErrorCode) -> None:
-        if code in _OUT_OF_SEQUENCE and batch.sequence >= 0:
+        if code in _OUT_OF_SEQUENCE and self.transactions is not None:
+            self._refuse(queue, batch, code)  # the epoch is raised once the transaction is aborted
+        elif code in _OUT_OF_SEQUENCE and batch.sequence >= 0:
             # Behind another that was not answered yet it tells nothing, except that this call did not store it.
             if batch.went_first and batch.may_be_stored:
                 self._refuse(queue, batch, code)

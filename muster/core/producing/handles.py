@@ -48,6 +48,8 @@ def producer_settings(
     delivery_timeout_ms: int,
     retry_backoff_ms: int,
     retry_backoff_max_ms: int,
+    transactional_id: str | None = None,
+    transaction_timeout_ms: int = 60_000,
 ) -> ProducerSettings:
     """Return the settings of a `Producer` as the core takes them. Raises ValueError for what cannot work."""
     level = -1 if acks == "all" else acks
@@ -66,6 +68,8 @@ def producer_settings(
         delivery_timeout_ms=delivery_timeout_ms,
         retry_backoff_ms=retry_backoff_ms,
         retry_backoff_max_ms=retry_backoff_max_ms,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
     )
 
 

@@ -147,6 +147,13 @@ class Queue:
         self.is_renewing, self._is_certain, self._wants_id = False, True, False
         return wants_id
 
+    def adopt(self, producer: ProducerId) -> None:
+        """Begin anew under another epoch of a transactional producer, by which whatever was sent before is fenced."""
+        self.producer = producer
+        self._next_sequence = self._acknowledged_end = 0
+        self._known_until_ms = -1
+        self.is_renewing, self._is_certain, self._wants_id = False, True, False
+
     def _is_before_gap(self, batch: ProducerBatch) -> bool:
         return batch.sequence >= 0 and _is_before(batch.sequence, self._gap)
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from membership.checks import MOST_64, check_number
+from membership.checks import MOST_64, check_name, check_number
 from protocol.record_compression import Compression
 
 MOST_IN_FLIGHT = 5
@@ -24,6 +24,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
         """Raises ValueError for what cannot work."""
@@ -31,6 +33,11 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"acks is {self.acks}, it must be -1 (on disk), 1 (appended) or 0 (not waited for)")
         if self.is_idempotent and self.acks != -1:
             raise ValueError(f"acks is {self.acks}: only with acks=-1 can each record be stored exactly once")
+        if self.transactional_id is not None:
+            check_name("transactional_id", self.transactional_id)
+            if not self.is_idempotent:
+                raise ValueError("a producer with a transactional_id is idempotent: acks=-1, enable_idempotence=True")
+        check_number("transaction_timeout_ms", self.transaction_timeout_ms, 1)
         for name in ("batch_bytes", "buffer_memory_bytes", "max_request_bytes"):
             check_number(name, getattr(self, name), 1, MOST_64)
         check_number("request_timeout_ms", self.request_timeout_ms, 1)

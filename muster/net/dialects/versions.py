@@ -11,14 +11,17 @@ from protocol.apis import BY_MESSAGE
 from protocol.kafka.login import HANDSHAKE_VERSION
 from protocol.messages import Message
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
-from protocol.messages.data import Fetch, Produce
+from protocol.messages.data import Fetch, InitProducerId, Produce
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import ApiVersion, DescribeCluster, FindCoordinator, SaslHandshake
-from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
+from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from protocol.messages.topics import CreateTopics, Metadata
 
 NEWEST_BY_NAME: Final[dict[type[Message], int]] = {Produce: 12, Fetch: 12, OffsetCommit: 9, OffsetFetch: 9}
 """From the next version on topics go by id alone, which our client does not know."""
+_OF_ADDED: Final[dict[type[Message], int]] = {Produce: 11, TxnOffsetCommit: 4}
+"""In a transaction: from the next version on these add partitions themselves, and each transaction has an epoch of its
+own (KIP-890). Our client adds them, and keeps its epoch."""
 _TIMESTAMPS: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps, and the version of ListOffsets since which each is known."""
 _KEY_TYPES: Final = {0: 0, 1: 1, 2: 6}
@@ -50,6 +53,8 @@ def choose(message: Message, offered: Mapping[int, ApiVersion]) -> int:
 
 
 def _newest(message: Message) -> int:
+    if getattr(message, "transactional_id", None) is not None and type(message) in _OF_ADDED:
+        return _OF_ADDED[type(message)]
     if isinstance(message, JoinGroup):
         if not message.wants_member_id_first and message.group_instance_id is None:
             return 3
@@ -74,6 +79,10 @@ def _oldest(message: Message) -> int:
             return 2 if len(groups) == 1 else 8  # 2: below it the group's own error has no place
         case FindCoordinator(coordinator_keys=keys, key_type=kind):
             return max(0 if len(keys) == 1 else 4, _KEY_TYPES.get(kind, 0))
+        case InitProducerId(producer_id=known):
+            return 3 if known >= 0 else 0
+        case TxnOffsetCommit(member_id=member_id):
+            return 3 if member_id else 0
         case Produce():
             return 3  # below it records are of formats that we do not write
         case Fetch():

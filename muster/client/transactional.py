@@ -1,0 +1,39 @@
+"""Offsets of a group in a producer's transaction: whose they are."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from membership.checks import check_name
+from membership.events import OffsetToCommit
+from membership.topic_partition import TopicPartition
+from muster.core.completions import to_commit
+from muster.core.producing.transactions import GroupOffsets
+from muster.errors import TransactionFailed
+from protocol.errors import ErrorCode
+
+
+class Member(Protocol):
+    """A member of a group: the `member` of a consumer, for one."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def group_instance_id(self) -> str | None: ...
+    @property
+    def generation_id(self) -> int: ...
+    @property
+    def member_id(self) -> str: ...
+
+
+def group_offsets(offsets: Mapping[TopicPartition, int | OffsetToCommit], group: str | Member) -> GroupOffsets:
+    """Return the offsets as the core takes them. A member commits what its group gave it: one that has no share now
+    has lost it, and another will repeat the work. Raises TransactionFailed for such a member, ValueError for what are
+    no offsets."""
+    wanted = to_commit(offsets)
+    if isinstance(group, str):
+        return GroupOffsets(check_name("a group id", group), wanted)
+    generation_id, member_id = group.generation_id, group.member_id
+    if generation_id < 0:
+        sentence = f"the member of {group.group_id!r} is in no generation now: abort, and go on from what is committed"
+        raise TransactionFailed(ErrorCode.ILLEGAL_GENERATION, sentence)
+    return GroupOffsets(group.group_id, wanted, generation_id, member_id, group.group_instance_id)

@@ -1,0 +1,362 @@
+"""The transactions of one producer, without I/O: what coordinators are asked, one request after another (KIP-98).
+
+Versions of Kafka's first protocol of transactions are used throughout: a partition is added by a request of its own
+before a record of it is sent, and never by the record.
+
+What is never allowed: a record or offset under a transaction that was not told of it, two ends of one transaction, an
+end while a record is under way, and going on after another producer has this one's id.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from membership.events import NodeAddress, OffsetToCommit
+from membership.topic_partition import TopicPartition
+from muster.core.producing.batch import ProducerId
+from muster.errors import MusterError, ProducerFenced, Refused, TransactionFailed
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import InitProducerId, InitProducerIdReply
+from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
+from protocol.messages.offsets import (
+    TxnOffsetCommit,
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitTopic,
+)
+from protocol.messages.transactions import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnReply,
+    EndTxn,
+    TransactionTopic,
+)
+
+_OF_TRANSACTIONS: Final = 1
+"""Type of the keys that are transactional ids, in a FindCoordinator."""
+_CONCURRENT_MS: Final = 20
+"""Pause while the markers of the transaction before are written (Kafka's client has the same)."""
+_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+_LASTING: Final = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Refusals that no other transaction of this producer would escape."""
+_UNKNOWN: Final = ErrorCode.NETWORK_EXCEPTION
+
+
+class Phase(enum.Enum):
+    """Phases of a transactional producer."""
+
+    IDLE = "no transaction is open"
+    BEGINNING = "a transaction is beginning"
+    OPEN = "a transaction is open"
+    ENDING = "a transaction is ending"
+
+
+class GroupOffsets(NamedTuple):
+    """Offsets to be committed with the transaction, and the member of the group that commits them: without one, nobody
+    is to be in the group."""
+
+    group_id: str
+    offsets: Mapping[TopicPartition, OffsetToCommit]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class Asked(NamedTuple):
+    """A request, and the node to ask; None: any."""
+
+    message: Message
+    node: NodeAddress | None
+
+
+class Transactions:
+    """The producer's id, its open transaction, and the requests that both need. `next_request` gives one at a time,
+    `hear` takes its answer."""
+
+    def __init__(self, transactional_id: str, timeout_ms: int, backoff_ms: Callable[[int], int]) -> None:
+        self.transactional_id = transactional_id
+        self.producer: ProducerId | None = None
+        self.phase = Phase.IDLE
+        self.failure: MusterError | None = None
+        """Why the open transaction cannot be committed."""
+        self.fatal: MusterError | None = None
+        """Why no transaction of this producer can ever be committed again."""
+        self.retry_at_ms = 0
+        """Time before which nothing is asked."""
+        self._timeout_ms = timeout_ms
+        self._backoff_ms = backoff_ms
+        self._failures = 0
+        self._coordinator: NodeAddress | None = None
+        self._group_coordinators: dict[str, NodeAddress] = {}
+        self._asked: Asked | None = None
+        self._needs_epoch = False
+        self._added: set[TopicPartition] = set()
+        self._to_add: dict[TopicPartition, None] = {}
+        self._adding: tuple[TopicPartition, ...] = ()
+        self._offsets: deque[GroupOffsets] = deque()
+        self._groups_added: set[str] = set()
+        self._is_known = False
+        """True if the coordinator may know of the transaction."""
+        self._verdict: bool | None = None
+
+    # -- what the application wants
+
+    def begin(self) -> None:
+        """Ask for an id, or a new epoch, if one is needed; `ready` opens the transaction then. Raises MusterError."""
+        self.raise_fatal()
+        if self.phase not in {Phase.IDLE, Phase.BEGINNING}:
+            raise MusterError(f"{self.phase.value}: commit it or abort it, then begin another")
+        self.phase = Phase.BEGINNING
+
+    def ready(self) -> bool:
+        """Open the transaction if it can be by now."""
+        if self.phase is Phase.BEGINNING and self.producer is not None and not self._needs_epoch:
+            self.phase = Phase.OPEN
+        return self.phase is Phase.OPEN
+
+    def check_open(self) -> None:
+        """Raises MusterError unless records and offsets may be added to the transaction."""
+        self.raise_fatal()
+        if self.failure is not None:
+            raise self.failure
+        if self.phase is not Phase.OPEN:
+            raise MusterError(f"{self.phase.value}: a producer with a transactional_id writes between begin and commit")
+
+    def admits(self, one: TopicPartition) -> bool:
+        """Return true if the coordinator knows that the transaction writes to the partition; else it is told."""
+        if one in self._added:
+            return True
+        if self.phase is Phase.OPEN and self.failure is None:
+            self._to_add[one] = None
+        return False
+
+    def add_offsets(self, offsets: GroupOffsets) -> None:
+        """Commit these with the transaction, after all before them. Raises MusterError."""
+        self.check_open()
+        self._offsets.append(offsets)
+
+    @property
+    def has_offsets_to_send(self) -> bool:
+        """True until the groups' coordinators have all offsets."""
+        return bool(self._offsets)
+
+    def fail(self, error: MusterError) -> None:
+        """Note that a record of the open transaction was given up."""
+        if self.phase is Phase.OPEN and self.failure is None:
+            self.failure = TransactionFailed(
+                getattr(error, "error_code", _UNKNOWN), f"the transaction cannot be committed, abort it: {error}"
+            )
+            self._needs_epoch = True
+
+    def end(self, *, commit: bool) -> None:
+        """End the transaction; IDLE follows. No record of it may be under way. Raises MusterError."""
+        self.raise_fatal()
+        if self._verdict is not None and self._verdict is not commit:
+            raise MusterError(f"the transaction is ending with {'commit' if self._verdict else 'abort'}: call it again")
+        if self.phase is Phase.ENDING:
+            return
+        if self.phase is not Phase.OPEN:
+            raise MusterError(f"{self.phase.value}: there is none to end")
+        if commit and self.failure is not None:
+            raise self.failure
+        self._offsets.clear()
+        self._to_add.clear()
+        self.phase, self._verdict = Phase.ENDING, commit
+        if not self._is_known:
+            self._ended()
+
+    def raise_fatal(self) -> None:
+        """Raises why nothing goes on, if so."""
+        if self.fatal is not None:
+            raise self.fatal
+
+    # -- requests
+
+    def next_request(self, now_ms: int) -> Asked | None:
+        """Return what to ask now, if anything."""
+        if self._asked is not None or self.fatal is not None or now_ms < self.retry_at_ms:
+            return None
+        self._asked = self._wanted()
+        return self._asked
+
+    @property
+    def wants_request(self) -> bool:
+        """True if there is something to ask once the pause is over."""
+        return self._asked is None and self.fatal is None and self._wanted() is not None
+
+    def _wanted(self) -> Asked | None:
+        if self.phase is Phase.IDLE or (self.phase is Phase.OPEN and self.failure is not None):
+            return None
+        if self.phase is Phase.OPEN and not self._to_add and not self._offsets:
+            return None
+        if self.phase is Phase.BEGINNING and self.producer is not None and not self._needs_epoch:
+            return None
+        if self._coordinator is None:
+            return Asked(FindCoordinator((self.transactional_id,), _OF_TRANSACTIONS), None)
+        if self.phase is Phase.BEGINNING:
+            known = (-1, -1) if self.producer is None else self.producer
+            return Asked(InitProducerId(self.transactional_id, self._timeout_ms, *known), self._coordinator)
+        assert self.producer is not None
+        if self.phase is Phase.ENDING:
+            return Asked(EndTxn(self.transactional_id, *self.producer, self._verdict is True), self._coordinator)
+        self._is_known = True
+        if self._to_add:
+            self._adding = tuple(self._to_add)
+            return Asked(
+                AddPartitionsToTxn(self.transactional_id, *self.producer, _topics(self._adding)), self._coordinator
+            )
+        first = self._offsets[0]
+        if first.group_id not in self._groups_added:
+            return Asked(AddOffsetsToTxn(self.transactional_id, *self.producer, first.group_id), self._coordinator)
+        if first.group_id not in self._group_coordinators:
+            return Asked(FindCoordinator((first.group_id,)), None)
+        message = _commit_of(first, self.transactional_id, self.producer)
+        return Asked(message, self._group_coordinators[first.group_id])
+
+    # -- answers
+
+    def hear(self, reply: Message | None, now_ms: int) -> NodeAddress | None:
+        """Take the answer to what was asked last; None: none will come. Return the node whose connection is in doubt,
+        if one is."""
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        error, sentence = _error_of(reply)
+        if error is ErrorCode.NONE:
+            self._failures, self.retry_at_ms = 0, 0
+            self._succeeded(asked.message, reply)
+            return None
+        if error in _MOVED or reply is None:
+            self._forget(asked)
+        if error.retriable or error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or reply is None:
+            pause_ms = (
+                _CONCURRENT_MS if error is ErrorCode.CONCURRENT_TRANSACTIONS else self._backoff_ms(self._failures)
+            )
+            self.retry_at_ms = now_ms + pause_ms
+            self._failures += 1
+            return asked.node if reply is None else None
+        self._refused(asked.message, error, sentence)
+        return None
+
+    def _forget(self, asked: Asked) -> None:
+        """Look the coordinator up anew."""
+        if isinstance(asked.message, TxnOffsetCommit):
+            self._group_coordinators.pop(asked.message.group_id, None)
+        else:
+            self._coordinator = None
+
+    def _succeeded(self, message: Message, reply: Message | None) -> None:
+        match message:
+            case FindCoordinator():
+                assert isinstance(reply, FindCoordinatorReply)
+                found = reply.coordinators[0]
+                node = NodeAddress(found.host, found.port, found.node_id)
+                if message.key_type == _OF_TRANSACTIONS:
+                    self._coordinator = node
+                else:
+                    self._group_coordinators[message.coordinator_keys[0]] = node
+            case InitProducerId():
+                assert isinstance(reply, InitProducerIdReply)
+                self.producer = ProducerId(reply.producer_id, reply.producer_epoch)
+                self._needs_epoch = False
+            case AddPartitionsToTxn():
+                self._added.update(self._adding)
+                for one in self._adding:
+                    self._to_add.pop(one, None)
+            case AddOffsetsToTxn():
+                self._groups_added.add(message.group_id)
+            case TxnOffsetCommit():
+                if self._offsets:  # else the transaction was aborted meanwhile
+                    self._offsets.popleft()
+            case EndTxn():
+                self._ended()
+
+    def _refused(self, message: Message, error: ErrorCode, sentence: str) -> None:
+        what = f"{type(message).__name__} was answered {error.name}{f': {sentence}' if sentence else ''}"
+        # An epoch that a group's coordinator knows no more may be that of a transaction which has ended meanwhile.
+        if error in _FENCED and not isinstance(message, TxnOffsetCommit):
+            self.fatal = ProducerFenced(
+                error,
+                f"another producer has begun with transactional_id {self.transactional_id!r}, or the transaction took "
+                f"longer than {self._timeout_ms} ms ({what})",
+            )
+        elif error in _LASTING or isinstance(message, InitProducerId | FindCoordinator):
+            self.fatal = Refused(error, f"no transaction can begin or end: {what}")
+        elif isinstance(message, EndTxn) and not message.committed:
+            self._needs_epoch = True  # the coordinator knows no open transaction: there is nothing to abort
+            self._ended()
+        elif isinstance(message, EndTxn):
+            self.phase, self._verdict = Phase.OPEN, None
+            self.fail(TransactionFailed(error, what))
+        else:
+            self.fail(TransactionFailed(error, what))
+
+    def _ended(self) -> None:
+        self.phase, self._verdict, self.failure = Phase.IDLE, None, None
+        self._is_known = False
+        self._added.clear()
+        self._to_add.clear()
+        self._offsets.clear()
+        self._groups_added.clear()
+
+
+def _topics(partitions: tuple[TopicPartition, ...]) -> tuple[TransactionTopic, ...]:
+    by_topic: dict[str, list[int]] = {}
+    for one in partitions:
+        by_topic.setdefault(one.topic, []).append(one.partition)
+    return tuple(TransactionTopic(name, tuple(found)) for name, found in by_topic.items())
+
+
+def _commit_of(group: GroupOffsets, transactional_id: str, producer: ProducerId) -> TxnOffsetCommit:
+    by_topic: dict[str, list[TxnOffsetCommitPartition]] = {}
+    for one, stored in group.offsets.items():
+        part = TxnOffsetCommitPartition(one.partition, stored.offset, committed_metadata=stored.metadata)
+        by_topic.setdefault(one.topic, []).append(part)
+    topics = tuple(TxnOffsetCommitTopic(name, tuple(parts)) for name, parts in by_topic.items())
+    return TxnOffsetCommit(
+        transactional_id,
+        group.group_id,
+        *producer,
+        topics,
+        group.generation_id,
+        group.member_id,
+        group.group_instance_id,
+    )
+
+
+def _error_of(reply: Message | None) -> tuple[ErrorCode, str]:
+    """Return the first error in a reply, and its sentence."""
+    match reply:
+        case None:
+            return _UNKNOWN, ""
+        case ErrorReply():
+            return reply.error_code, reply.error_message
+        case FindCoordinatorReply(coordinators=()):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
+        case FindCoordinatorReply():
+            return reply.coordinators[0].error_code, reply.coordinators[0].error_message or ""
+        case AddPartitionsToTxnReply():
+            codes = [part.error_code for topic in reply.topics for part in topic.partitions]
+        case TxnOffsetCommitReply():
+            codes = [part.error_code for topic in reply.topics for part in topic.partitions]
+        case _:
+            codes = [getattr(reply, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)]
+    # One that lasts tells more than one that goes away.
+    bad = sorted((code for code in codes if code is not ErrorCode.NONE), key=lambda code: code.retriable)
+    told = [code for code in bad if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
+    return (told or bad or [ErrorCode.NONE])[0], ""
