@@ -2,5 +2,6 @@
 
 from pyspark_muster.sinks.database import DatabaseSink
 from pyspark_muster.sinks.parquet import ParquetSink, read_parquet
+from pyspark_muster.sinks.topic import TopicSink
 
-__all__ = ["DatabaseSink", "ParquetSink", "read_parquet"]
+__all__ = ["DatabaseSink", "ParquetSink", "TopicSink", "read_parquet"]

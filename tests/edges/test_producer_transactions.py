@@ -3,12 +3,9 @@ have not been fetched (`python -m bench kafka` does) or there is no Java."""
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import pytest
 
-from bench import builds
-from interop.kafka_cluster import kafka_cluster
 from muster import (
     Consumer,
     MusterError,
@@ -18,60 +15,24 @@ from muster import (
     TransactionFailed,
     aio,
 )
-from muster.blocking import ClusterClient
-from protocol.errors import ErrorCode
-from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
-from tests.edges.musterd import free_port, running, within
+from tests.edges.musterd import within
+from tests.edges.transactional_kafka import committed_values, kafka_and_node, make_topics
 
 pytestmark = pytest.mark.xdist_group("kafka with transactions")  # one broker for all
-_SHARDS = 4
 
 
 @pytest.fixture(scope="module")
 def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    folder = tmp_path_factory.mktemp("transactions")
-    with ExitStack() as stack:
-        try:
-            builds.kafka_jars(may_fetch=False)
-            cluster = stack.enter_context(kafka_cluster(folder / "kafka", 1))
-        except builds.NotHere as missing:
-            pytest.skip(str(missing))
-        plan = (
-            "node.id=1",
-            "offsets.log=cluster",
-            f"offsets.topic.num.partitions={_SHARDS}",
-            f"upstream.servers={cluster.bootstrap}",
-            f"upstream.listener.ports={free_port()}",
-            "group.initial.rebalance.delay.ms=0",
-        )
-        node = stack.enter_context(running(folder / "node", *plan, with_http=True, with_kafka=True))
-        yield {"kafka": f"kafka://{cluster.bootstrap}", "muster": f"kafka://127.0.0.1:{node.kafka_port}"}
+    with kafka_and_node(tmp_path_factory.mktemp("transactions")) as both:
+        yield both
 
 
 @pytest.fixture(params=["kafka", "muster"])
 def where(request: pytest.FixtureRequest, bootstraps: dict[str, str], name: str) -> str:
     """A bootstrap; topics `NAME-in` and `NAME-out` are there."""
     bootstrap = bootstraps[request.param]
-    with ClusterClient(bootstrap) as cluster:
-        reply = cluster.ask(CreateTopics(tuple(CreatableTopic(f"{name}-{end}", 2, 1) for end in ("in", "out"))))
-        assert isinstance(reply, CreateTopicsReply)
-        assert {one.error_code for one in reply.topics} <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
+    make_topics(bootstrap, f"{name}-in", f"{name}-out")
     return bootstrap
-
-
-def committed_values(where: str, topic: str, count: int) -> list[bytes]:
-    """Return what a consumer that reads what is committed alone sees, once that is so much."""
-    found: list[bytes] = []
-    with Consumer(where, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
-        consumer.assign([TopicPartition(topic, number) for number in range(2)])
-
-        def is_enough() -> bool:
-            found.extend(record.value or b"" for record in consumer.poll(0.2))
-            return len(found) >= count
-
-        assert within(30, is_enough, every_s=0), found
-        found.extend(record.value or b"" for record in consumer.poll(1.0))
-    return sorted(found)
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(where: str, name: str) -> None:

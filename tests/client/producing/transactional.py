@@ -47,6 +47,8 @@ class TransactionalBrokers(Brokers):
         self.counting: dict[TopicPartition, list[str]] = {one: [] for one in self.logs}
         """Values of committed transactions."""
         self.commits: list[TxnOffsetCommit] = []
+        self._stored: dict[tuple[TopicPartition, int], dict[int, int]] = {}
+        self._next: dict[tuple[TopicPartition, int], int] = {}
 
     def answer(self, node: int, message: Message) -> Message:
         match message:
@@ -156,8 +158,20 @@ class TransactionalBrokers(Brokers):
         assert header.attributes & TRANSACTIONAL and header.producer_id == _ID
         if header.producer_epoch != self.epoch:
             return ProducePartitionReply(one.partition, ErrorCode.INVALID_PRODUCER_EPOCH)
+        log = self.logs[one]
+        if log.leader != node:
+            return ProducePartitionReply(one.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        # Muster's own logs leave the sequences of transactions to others, so they are judged here.
+        stored = self._stored.setdefault((one, self.epoch), {})
+        if header.base_sequence in stored:
+            return ProducePartitionReply(one.partition, ErrorCode.NONE, stored[header.base_sequence])
+        if header.base_sequence != self._next.get((one, self.epoch), 0):
+            return ProducePartitionReply(one.partition, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         assert one in self.open, "a record of a partition that was not added"
-        return super()._put(node, one, data)
+        put = super()._put(node, one, data)
+        stored[header.base_sequence] = put.base_offset
+        self._next[one, self.epoch] = header.base_sequence + header.record_count
+        return put
 
 
 class TransactionRig(ProducerRig):

@@ -1,0 +1,88 @@
+"""EDGE: topics of a Kafka cluster, for `foreachBatch`: records and how far they go in one transaction."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from muster import Consumer, Producer, TopicPartition
+from muster.core.producing.handles import CompressionName
+from muster.net.security import Security
+from pyspark_muster.sinks.batches import bounds_of, rows_from
+from pyspark_muster.sinks.bounds import Positions, new_rows, positions_after
+
+_CONTENT = ("key", "value", "headers")
+_TIMEOUT_S = 120.0
+
+
+class TopicSink:
+    """A topic that has each record once for whoever reads what is committed alone. Give `write` to `foreachBatch`;
+    several queries, of one group or of none, may write with one `sink`.
+
+    The positions of the sink are offsets of a group of its name, in the topics that rows come from: the cluster must
+    have these topics too. They are committed in the transaction of the records.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        sink: str,
+        compression: CompressionName = "none",
+        transaction_timeout_ms: int = 300_000,
+        security: Security | None = None,
+    ) -> None:
+        """`bootstrap` is `kafka://HOST:PORT`, of a broker or of musterd with `offsets.log=cluster`. `sink` names the
+        transactional id and the group, which has no members. A batch takes less than `transaction_timeout_ms`.
+        """
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._sink = sink
+        self._compression = compression
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._security = security
+
+    def write(self, batch: DataFrame, _batch_id: int = 0) -> None:
+        """Append the rows whose offset the sink does not have yet, by the columns `key`, `value` and `headers`. Raises
+        the client's errors; and ValueError for rows without `value`, `topic`, `partition` or `offset`.
+        """
+        if "value" not in batch.columns:
+            raise ValueError("the column value is missing: it is what the records of the sink's topic hold")
+        with bounds_of(batch) as bounds, self._producer() as producer:
+            # First: whoever is late can commit nothing from here on, and what it left open is aborted.
+            producer.begin(_TIMEOUT_S)
+            positions = self._positions(bounds)
+            wanted = new_rows(positions, bounds)
+            if not wanted:
+                producer.abort(_TIMEOUT_S)
+                return
+            for key, value, headers in _records(rows_from(batch, wanted)):
+                producer.send(self._topic, value, key, headers=headers)
+            producer.send_offsets(positions_after(positions, {one: bounds[one] for one in wanted}), self._sink)
+            producer.commit(_TIMEOUT_S)
+
+    def _producer(self) -> Producer:
+        return Producer(
+            self._bootstrap,
+            transactional_id=self._sink,
+            transaction_timeout_ms=self._transaction_timeout_ms,
+            compression=self._compression,
+            client_id=self._sink,
+            security=self._security,
+        )
+
+    def _positions(self, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return how far the sink has the records of these partitions; what is pending is waited for."""
+        with Consumer(self._bootstrap, self._sink, client_id=self._sink, security=self._security) as consumer:
+            found = consumer.committed(partitions, _TIMEOUT_S)
+        return {one: offset for one, offset in found.items() if offset is not None}
+
+
+def _records(rows: DataFrame) -> Iterator[tuple[Any, Any, tuple[tuple[str, bytes | None], ...]]]:
+    """Yield key, value and headers, in the order of the offsets of each partition."""
+    columns = [name if name in rows.columns else sql.lit(None).alias(name) for name in _CONTENT]
+    ordered = rows.orderBy("topic", "partition", "offset").select(*columns)
+    for key, value, headers in ordered.toLocalIterator(prefetchPartitions=True):
+        yield key, value, tuple((one["key"], one["value"]) for one in headers or ())

@@ -1,0 +1,76 @@
+"""Batches of Spark into a topic, in transactions with the sink's positions: each record once, whatever is repeated and
+whoever comes late. Skipped without Kafka's jars."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from muster import Consumer, Producer, TopicPartition
+from pyspark_muster.sinks import TopicSink
+from tests.edges.transactional_kafka import committed_values, kafka_and_node, make_topics
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with kafka_and_node(tmp_path_factory.mktemp("topic-sink")) as both:
+        yield both
+
+
+@pytest.fixture(params=["kafka", "muster"])
+def where(request: pytest.FixtureRequest, bootstraps: dict[str, str], name: str) -> str:
+    """A bootstrap; topics `NAME-in` and `NAME-out` are there."""
+    bootstrap = bootstraps[request.param]
+    make_topics(bootstrap, f"{name}-in", f"{name}-out")
+    return bootstrap
+
+
+def rows(spark: SparkSession, name: str, first: int, end: int) -> DataFrame:
+    """Rows of records with these offsets, of a topic's one partition."""
+    found = [(f"{name}-in", 0, offset, b"k", b"%04d" % offset, [("h", b"x")]) for offset in range(first, end)]
+    columns = "topic string, partition int, offset bigint, key binary, value binary"
+    return spark.createDataFrame(found, f"{columns}, headers array<struct<key:string,value:binary>>")
+
+
+def values(first: int, end: int) -> list[bytes]:
+    return [b"%04d" % offset for offset in range(first, end)]
+
+
+def test_a_topic_has_each_record_once(spark: SparkSession, where: str, name: str) -> None:
+    sink = TopicSink(where, f"{name}-out", sink=f"{name}-sink")
+    sink.write(rows(spark, name, 0, 150), 0)
+    sink.write(rows(spark, name, 0, 150), 0)  # Spark repeats the batch
+    sink.write(rows(spark, name, 150, 150), 1)  # an empty one
+    TopicSink(where, f"{name}-out", sink=f"{name}-sink").write(rows(spark, name, 70, 301), 0)  # another query
+    assert committed_values(where, f"{name}-out", 301) == values(0, 301)
+    with Consumer(where, f"{name}-sink") as consumer:
+        place = TopicPartition(f"{name}-in", 0)
+        assert consumer.committed([place])[place] == 301
+
+
+def test_a_driver_that_dies_between_the_records_and_the_commit_leaves_nothing(
+    spark: SparkSession, where: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = TopicSink(where, f"{name}-out", sink=f"{name}-sink")
+
+    def die(producer: Producer, timeout_s: float | None = None) -> None:
+        producer.flush()
+        raise RuntimeError("killed before the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Producer, "commit", die)
+        patched.setattr(Producer, "_leave_transaction", lambda producer, timeout_s: iter(()))
+        with pytest.raises(RuntimeError, match="killed"):
+            sink.write(rows(spark, name, 0, 50), 0)
+    sink.write(rows(spark, name, 0, 80), 0)
+    assert committed_values(where, f"{name}-out", 80) == values(0, 80)
+
+
+def test_a_batch_without_the_columns_is_refused(spark: SparkSession, where: str, name: str) -> None:
+    sink = TopicSink(where, f"{name}-out", sink=f"{name}-sink")
+    with pytest.raises(ValueError, match="the column value is missing"):
+        sink.write(rows(spark, name, 0, 1).drop("value"))
+    with pytest.raises(ValueError, match="offset"):
+        sink.write(rows(spark, name, 0, 1).drop("offset"))
