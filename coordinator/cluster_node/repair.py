@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.cluster_log.entries import Pair
+from coordinator.cluster_log.entries import Pair, is_pending_key
 from coordinator.groups.consumer.record_builders import records_of
 from coordinator.records.codec import decode, encode
 from coordinator.records.records import CommittedOffset, OffsetTombstone, ShardRecord
@@ -10,9 +10,12 @@ from coordinator.runtime.shard import Shard
 
 
 def present_values(shard: Shard, keys: Iterable[bytes]) -> Iterator[Pair]:
-    """Return each key with its value in the state of the shard; a key that the state does not have gets a tombstone."""
+    """Return each key with its value in the state of the shard; a key that the state does not have gets a tombstone. A
+    key of a kind that only a later version knows is left to it: the state here is without it."""
     for key in keys:
         gone = decode(key, None)
+        if gone is None and not is_pending_key(key):
+            continue
         kept = () if gone is None else _records_of(shard, gone)
         yield next((pair for pair in map(encode, kept) if pair[0] == key), (key, None))
 

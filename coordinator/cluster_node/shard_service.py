@@ -149,7 +149,8 @@ class ShardService:
         yield from self._tell_move(shard, owned, self._replay.moment)
 
     def _repair(self, keys: tuple[bytes, ...]) -> Iterator[int]:
-        self.log.protocol.append(list(present_values(self.shard, keys)), self._clock.now)
+        if pairs := list(present_values(self.shard, keys)):
+            self.log.protocol.append(pairs, self._clock.now)
         self._clock.changed[self.shard.index] = None
         yield len(keys)
 

@@ -86,6 +86,9 @@ MEANINGS: Final = {
     "names; None: without TLS and without a login",
     "session_timeout_ms": "a member that is not heard of for so long is expelled",
     "timeout_s": "without anything new for so long it gives up",
+    "transaction_timeout_ms": "a transaction that takes longer is aborted; brokers allow 15 minutes by default",
+    "transactional_id": "name of this producer among all that ever write: with it records are written in "
+    "[transactions](#transactions)",
     "value_deserializer": "makes of the bytes of a value what the application works with",
     "waits_for_disk": "whether KAFKA_STORAGE_ERROR is waited out, or raised at once",
 }
@@ -109,9 +112,11 @@ RAISED: Final = {
     "a second event loop",
     "NoOffset": '`Consumer.poll`, with `auto_offset_reset="none"`, until a `seek`',
     "OffsetOutOfRange": '`Consumer.poll`, with `auto_offset_reset="none"`, until a `seek`; `RangeReader`',
+    "ProducerFenced": "`Producer.begin`, `send`, `send_offsets`, `commit`, `abort`, for good",
     "Refused": "`Consumer.poll`, `committed`, `partitions_for` and the like, `Producer.send`, `Sent.result`, `flush`",
     "RequestTimedOut": "whatever has a `timeout_s` but `poll`; `Producer.send`; `Sent.result`, also where nobody "
     "acknowledged in `delivery_timeout_ms`",
+    "TransactionFailed": "`Producer.send`, `send_offsets`, `commit`, until `abort`; by records given up in `abort`",
     "WokenUp": "`poll`, `commit`, `committed`, once for each `wakeup`",
     "WrongSubscription": "`subscribe`, `assign`",
 }

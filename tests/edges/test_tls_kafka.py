@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as GroupPlace
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from cryptography.hazmat.primitives import serialization as forms
 
 from bench import builds
@@ -186,3 +188,50 @@ def test_a_broker_that_wants_a_certificate_is_shown_ours(kafka: Kafka, tmp_path:
     with in_front(kafka, tmp_path / "ours", kafka.ssl_port, *towards, ours, listening=False) as front:
         assert readiness(front)["reachable"] is True
         write_and_read({"bootstrap.servers": f"127.0.0.1:{front.kafka_port}"}, count=20, topic="orders-ssl")
+
+
+@pytest.mark.parametrize("way", ["a login", "a certificate"])
+def test_shards_in_the_log_of_such_brokers_are_taken_over(kafka: Kafka, tmp_path: Path, way: str) -> None:
+    """Every connection of the log, its proof and the nodes' group is secured as the gateway's are."""
+    towards = ["upstream.security.protocol=SSL", f"upstream.ssl.ca.location={kafka.folder.ca}", "offsets.log=cluster"]
+    port = kafka.ssl_port
+    if way == "a login":
+        towards[0], port = "upstream.security.protocol=SASL_SSL", kafka.sasl_port
+        towards += [*NAME, "upstream.sasl.mechanism=SCRAM-SHA-512"]
+    else:
+        towards.append(f"upstream.ssl.certificate.location={kafka.folder.client}")
+    towards += ["offsets.topic.num.partitions=3", "upstream.nodes.session.timeout.ms=6000"]
+    group = {"group.id": f"taken-over-{port}", "enable.auto.commit": False}
+    place = GroupPlace(f"taken-over-{port}", 0, 7)
+    with in_front(kafka, tmp_path / "one", port, *towards, "node.id=1", listening=False) as one:
+        clients = client_of(one, way)
+        make_topic(clients, place.topic)
+        consumer = Consumer({**clients, **group})
+        assert consumer.commit(offsets=[place], asynchronous=False)[0].error is None
+        if way == "a login":  # the broker wants another login every four seconds: leases and shards outlive it
+            time.sleep(9)
+        assert consumer.committed([place], timeout=30)[0].offset == 7
+        consumer.close()
+        one.kill()
+    with in_front(kafka, tmp_path / "two", port, *towards, "node.id=2", listening=False) as two:
+        consumer = Consumer({**client_of(two, way), **group})
+        assert consumer.committed([place], timeout=60)[0].offset == 7
+        assert consumer.commit(offsets=[GroupPlace(place.topic, 0, 8)], asynchronous=False)[0].error is None
+        consumer.close()
+    for name in ("one", "two"):
+        log = (tmp_path / name / "front.log").read_text()
+        assert "geheim" not in log and "Traceback" not in log and "shard was lost" not in log
+
+
+def client_of(front: Daemon, way: str) -> Settings:
+    """Settings of a client without TLS, which logs in where the brokers want that."""
+    where = {"bootstrap.servers": f"127.0.0.1:{front.kafka_port}"}
+    if way == "a certificate":
+        return where
+    login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": "wunder"}
+    return {**where, "security.protocol": "SASL_PLAINTEXT", **login}
+
+
+def make_topic(clients: Settings, name: str) -> None:
+    (made,) = AdminClient(clients).create_topics([NewTopic(name, 1, 1)]).values()
+    made.result(30)
