@@ -233,5 +233,6 @@ def client_of(front: Daemon, way: str) -> Settings:
 
 
 def make_topic(clients: Settings, name: str) -> None:
-    (made,) = AdminClient(clients).create_topics([NewTopic(name, 1, 1)]).values()
+    admin = AdminClient(clients)
+    (made,) = admin.create_topics([NewTopic(name, 1, 1)]).values()
     made.result(30)
