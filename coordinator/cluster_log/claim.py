@@ -3,7 +3,7 @@
 import enum
 
 from coordinator.cluster_log.answers import WriteVerdict, verdict_on
-from coordinator.cluster_log.entries import NOBODY, ClaimedEpoch, claim_batch, fence_batch
+from coordinator.cluster_log.entries import ClaimedEpoch, claim_batch, fence_batch
 from coordinator.cluster_log.events import BatchAnswered, ProducerIdAnswered
 from coordinator.cluster_log.reader import LogReader
 from coordinator.cluster_log.requests import ShardRequests
@@ -34,8 +34,6 @@ class ClaimAttempt:
         self.offset = -1
         """Base offset of the claim: the tag."""
         self.replaces: ClaimedEpoch | None = None
-        self.node_id = NOBODY
-        """The node that claims, for the operator."""
         self._requests = requests
         self._reader = reader
         self._patience_ms = patience_ms
@@ -85,7 +83,7 @@ class ClaimAttempt:
             self._fail("the log could not be read within a session")
         elif claim is None or self._is_below(claim):
             self.phase = ClaimPhase.CLAIMING
-            self._requests.write(claim_batch((*self.producer, 0), now.wall_ms, self.node_id))
+            self._requests.write(claim_batch((*self.producer, 0), now.wall_ms, self._requests.node_id))
         else:
             self.phase = ClaimPhase.FENCING
             self._requests.write(fence_batch((claim.producer_id, claim.producer_epoch + 1, 0), now.wall_ms))

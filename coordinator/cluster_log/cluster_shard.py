@@ -55,7 +55,7 @@ class ClusterShard:
         self._lease = lease
         self._seen_ms = now.boot_ms
         self._is_wanted = self._is_leaving = self._follows = False
-        self._requests = ShardRequests(index, settings.retry_ms)
+        self._requests = ShardRequests(index, settings.retry_ms, settings.node_id)
         self.reader = LogReader(index, self._requests)
         self._writer = ShardWriter(settings.max_batch_bytes)
         self._attempt: ClaimAttempt | None = None
@@ -203,7 +203,6 @@ class ClusterShard:
             self._requests.later(now, self._begin_claim)
             return
         self._attempt = self.attempt(self._requests, self.reader, self._settings.session_ms, now)
-        self._attempt.node_id = self._settings.node_id
         self._attempt.begin(self.claim)
 
     def _producer_given(self, event: ProducerIdAnswered, now: BootMoment) -> None:
@@ -233,9 +232,7 @@ class ClusterShard:
         self._written_ms = now.boot_ms
         self._renew_ms = now.boot_ms + self._settings.renew_ms
         if is_new:
-            tail = self.reader.tail
-            before = -1 if tail.earlier_claim is None else tail.earlier_claim.offset
-            self._requests.effects.append(ShardOwned(self.index, self.claim.offset, tail.earlier_owner, before))
+            self._requests.effects.append(ShardOwned(self.index, self.claim.offset, *self.reader.tail.before))
         self.reader.repair()
 
     def _log_read(self, event: LogRead, now: BootMoment) -> None:
@@ -335,8 +332,7 @@ class ClusterShard:
         self._requests.effects.append(WritesDurable(self.index, durable))
 
     def _close_gap(self, now: BootMoment) -> None:
-        """Acknowledge if what stands between is innocent: markers and fences are, a claim means superseded, and stale
-        records are repaired."""
+        """Acknowledge if what stands between is innocent, as markers and fences are; have stale records repaired."""
         self._gap_end = None
         if self.reader.tail.claim != self.claim:
             self._lose("another node claimed the shard", now)

@@ -49,7 +49,7 @@ class LogSurvey:
         self.is_done = False
         self._settings = settings
         self._at_least = at_least
-        self._requests = ShardRequests(index, settings.retry_ms)
+        self._requests = ShardRequests(index, settings.retry_ms, settings.node_id)
         self._reader = LogReader(index, self._requests)
         self._reader.read_on()
 

@@ -11,7 +11,9 @@ Continue = Callable[[BootMoment], None]
 class ShardRequests:
     """Effects of the shard so far, in order, and what is awaited."""
 
-    def __init__(self, index: int, retry_ms: int) -> None:
+    def __init__(self, index: int, retry_ms: int, node_id: int) -> None:
+        self.node_id = node_id
+        """The node that asks; -1 if claims are not to tell it."""
         self.effects: list[ShardEffect] = []
         self.due_ms: int | None = None
         """Boot time of what was put off."""

@@ -39,6 +39,11 @@ class ShardTail:
         """Keys whose newest record is stale, in the order of the log."""
         self.transactions = ClientTransactions()
 
+    @property
+    def before(self) -> tuple[int, int]:
+        """The node that had the shard before the newest claim, and the offset of its claim; -1 where there is none."""
+        return self.earlier_owner, -1 if self.earlier_claim is None else self.earlier_claim.offset
+
     def take(self, data: bytes, own_tag: int = -1) -> tuple[Counting, ...]:
         """Read whole batches; return the records that count. Those written under `own_tag` are left out: their writer
         knows them, but not whether offsets of transactions count. Raises `CorruptBatch`."""

@@ -25,7 +25,7 @@ class _Lost(NamedTuple):
 
 
 class ShardMoves:
-    """What this node hears of moves. `session_ms`: the silence after which the nodes' group drops a member."""
+    """Moves as this node hears of them. `session_ms`: the silence after which the nodes' group drops a member."""
 
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms

@@ -293,8 +293,7 @@ class Shard:
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
         tools = self._tools
         numbered = [note for note in map(tools.journal.add, unnumbered) if note is not None]
-        own = numbered if tools.share_notes is None else tools.share_notes(numbered)
-        if own:
+        if own := numbered if tools.share_notes is None else tools.share_notes(numbered):
             tools.notes_log.append(encode_batch([encode_note(note) for note in own], timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:

@@ -12,7 +12,7 @@ from muster.aio.runner import LoopRunner
 from muster.aio.sent import Sent
 from muster.client.interceptors import ProducerRecord
 from muster.client.producer import ProducerProcedures
-from muster.client.transactional import Member, group_offsets
+from muster.client.transactional import CommittingMember, group_offsets
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError
@@ -76,7 +76,7 @@ class Producer(ProducerProcedures):
     async def send_offsets(
         self,
         offsets: Mapping[TopicPartition, int | OffsetToCommit],
-        group: str | Member,
+        group: str | CommittingMember,
         timeout_s: float | None = None,
     ) -> None:
         """Add offsets of a group to the transaction: they count when it is committed. `offsets` are the next to read,

@@ -12,7 +12,7 @@ from muster.blocking.runner import ThreadRunner
 from muster.blocking.sent import Sent
 from muster.client.interceptors import ProducerRecord
 from muster.client.producer import ProducerProcedures
-from muster.client.transactional import Member, group_offsets
+from muster.client.transactional import CommittingMember, group_offsets
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError, RequestTimedOut
@@ -84,7 +84,7 @@ class Producer(ProducerProcedures):
     def send_offsets(
         self,
         offsets: Mapping[TopicPartition, int | OffsetToCommit],
-        group: str | Member,
+        group: str | CommittingMember,
         timeout_s: float | None = None,
     ) -> None:
         """Add offsets of a group to the transaction: they count when it is committed. `offsets` are the next to read,

@@ -95,10 +95,12 @@ class GroupMemberProcedures(TopicProcedures):
 
     @property
     def group_id(self) -> str:
+        """The group that it belongs to."""
         return self._member.settings.group_id
 
     @property
     def group_instance_id(self) -> str | None:
+        """The name of a static member; None of any other."""
         return self._member.settings.group_instance_id
 
     @property

@@ -9,10 +9,10 @@ from membership.events import MemberEffect, TimePassed
 from muster.client.interceptors import ProducerInterceptor, ProducerInterceptors, ProducerRecord
 from muster.client.steps import Procedure, Wait, WaitUntil
 from muster.core.metrics import MeasuredCore, ProducerMetrics
-from muster.core.producing import Producing
+from muster.core.producing import Producing, TransactionalProducing
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
-from muster.core.producing.transactions import GroupOffsets, Phase, Transactions
+from muster.core.producing.transactions import OffsetsOfGroup, TransactionPhase, Transactions
 from muster.errors import ClientClosed, ClientFailed, MusterError, TransactionFailed
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven
@@ -76,7 +76,8 @@ class ProducerProcedures:
             )
         self._runner = self._runner_of(where, client_id, "producer")
         self._driver = self._runner.driver
-        self._core = Producing(
+        core = Producing if transactional_id is None else TransactionalProducing
+        self._core = core(
             producer_settings(
                 acks=acks,
                 enable_idempotence=enable_idempotence,
@@ -198,7 +199,7 @@ class ProducerProcedures:
         transactions.begin()
         yield from self._until(transactions, transactions.ready, timeout_s, "no transaction was begun")
 
-    def _send_offsets(self, offsets: GroupOffsets, timeout_s: float | None) -> Procedure[None]:
+    def _send_offsets(self, offsets: OffsetsOfGroup, timeout_s: float | None) -> Procedure[None]:
         self._check_open()
         transactions = self._transactions
         transactions.add_offsets(offsets)
@@ -213,7 +214,7 @@ class ProducerProcedures:
         """Send what was collected, and end the transaction. What was sent of it is acknowledged then."""
         self._check_open()
         transactions = self._transactions
-        if transactions.phase is Phase.OPEN:
+        if transactions.phase is TransactionPhase.OPEN:
             number = self._core.close_batches()
 
             def is_flushed() -> bool:
@@ -221,7 +222,9 @@ class ProducerProcedures:
 
             yield from self._until(transactions, is_flushed, timeout_s, "not all records were acknowledged")
         transactions.end(commit=True)
-        yield from self._until(transactions, lambda: transactions.phase is not Phase.ENDING, timeout_s, _UNCERTAIN)
+        yield from self._until(
+            transactions, lambda: transactions.phase is not TransactionPhase.ENDING, timeout_s, _UNCERTAIN
+        )
         if transactions.failure is not None:
             raise transactions.failure
 
@@ -230,19 +233,24 @@ class ProducerProcedures:
         transactions = self._core.transactions
         if transactions is None or transactions.fatal is not None:
             return
-        if transactions.phase is Phase.ENDING:
-            yield from self._until(transactions, lambda: transactions.phase is not Phase.ENDING, timeout_s, _UNCERTAIN)
-        if transactions.phase is Phase.OPEN:
+        if transactions.phase is TransactionPhase.ENDING:
+            yield from self._until(
+                transactions, lambda: transactions.phase is not TransactionPhase.ENDING, timeout_s, _UNCERTAIN
+            )
+        if transactions.phase is TransactionPhase.OPEN:
             yield from self._abort_transaction(timeout_s)
 
     def _abort_transaction(self, timeout_s: float | None) -> Procedure[None]:
-        transactions = self._transactions
-        if transactions.phase is Phase.OPEN:
+        transactions, core = self._transactions, self._core
+        assert isinstance(core, TransactionalProducing)
+        if transactions.phase is TransactionPhase.OPEN:
             self._abandon(TransactionFailed(ErrorCode.OPERATION_NOT_ATTEMPTED, "its transaction was aborted"))
             late = "a record is still under way"
-            yield from self._until(transactions, lambda: not self._core.is_writing, timeout_s, late)
+            yield from self._until(transactions, lambda: not core.is_writing, timeout_s, late)
         transactions.end(commit=False)
-        yield from self._until(transactions, lambda: transactions.phase is not Phase.ENDING, timeout_s, _UNCERTAIN)
+        yield from self._until(
+            transactions, lambda: transactions.phase is not TransactionPhase.ENDING, timeout_s, _UNCERTAIN
+        )
         self._failed.clear()
 
     def _until(

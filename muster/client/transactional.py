@@ -7,12 +7,12 @@ from membership.checks import check_name
 from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.core.completions import to_commit
-from muster.core.producing.transactions import GroupOffsets
+from muster.core.producing.transactions import OffsetsOfGroup
 from muster.errors import TransactionFailed
 from protocol.errors import ErrorCode
 
 
-class Member(Protocol):
+class CommittingMember(Protocol):
     """A member of a group: the `member` of a consumer, for one."""
 
     @property
@@ -25,15 +25,17 @@ class Member(Protocol):
     def member_id(self) -> str: ...
 
 
-def group_offsets(offsets: Mapping[TopicPartition, int | OffsetToCommit], group: str | Member) -> GroupOffsets:
+def group_offsets(
+    offsets: Mapping[TopicPartition, int | OffsetToCommit], group: str | CommittingMember
+) -> OffsetsOfGroup:
     """Return the offsets as the core takes them. A member commits what its group gave it: one that has no share now
     has lost it, and another will repeat the work. Raises TransactionFailed for such a member, ValueError for what are
     no offsets."""
     wanted = to_commit(offsets)
     if isinstance(group, str):
-        return GroupOffsets(check_name("a group id", group), wanted)
+        return OffsetsOfGroup(check_name("a group id", group), wanted)
     generation_id, member_id = group.generation_id, group.member_id
     if generation_id < 0:
         sentence = f"the member of {group.group_id!r} is in no generation now: abort, and go on from what is committed"
         raise TransactionFailed(ErrorCode.ILLEGAL_GENERATION, sentence)
-    return GroupOffsets(group.group_id, wanted, generation_id, member_id, group.group_instance_id)
+    return OffsetsOfGroup(group.group_id, wanted, generation_id, member_id, group.group_instance_id)

@@ -225,7 +225,7 @@ def test_shards_in_the_log_of_such_brokers_are_taken_over(kafka: Kafka, tmp_path
 
 def client_of(front: Daemon, way: str) -> Settings:
     """Settings of a client without TLS, which logs in where the brokers want that."""
-    where = {"bootstrap.servers": f"127.0.0.1:{front.kafka_port}"}
+    where: Settings = {"bootstrap.servers": f"127.0.0.1:{front.kafka_port}"}
     if way == "a certificate":
         return where
     login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": "wunder"}

@@ -94,7 +94,7 @@ class NodesGroup:
         """The other node with this id, and when it was first seen."""
         self._is_leaving = False
         self._unsettled_ms = -1
-        """When it was heard that members come or go; -1 while they do not, and before this node was one of them."""
+        """Time when members were heard to come or go; -1 before this node was one of them."""
 
     @staticmethod
     def _member_settings(settings: NodesGroupSettings) -> MemberSettings:

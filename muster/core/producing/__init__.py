@@ -8,5 +8,14 @@ the records.
 from muster.core.producing.core import NO_ROOM, NOT_KNOWN, Producing
 from muster.core.producing.effects import Delivered, Undelivered
 from muster.core.producing.settings import ProducerSettings
+from muster.core.producing.transactional import TransactionalProducing
 
-__all__ = ["NOT_KNOWN", "NO_ROOM", "Delivered", "ProducerSettings", "Producing", "Undelivered"]
+__all__ = [
+    "NOT_KNOWN",
+    "NO_ROOM",
+    "Delivered",
+    "ProducerSettings",
+    "Producing",
+    "TransactionalProducing",
+    "Undelivered",
+]

@@ -33,7 +33,7 @@ NOT_KNOWN, NO_ROOM = -1, -2
 
 Picked = list[tuple[Queue, ProducerBatch]]
 
-_OUT_OF_SEQUENCE = frozenset(
+OUT_OF_SEQUENCE = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -74,22 +74,16 @@ class Producing:
     def __init__(self, settings: ProducerSettings, first_turn: int = 0) -> None:
         """`first_turn` is to differ between producers: where records without a key begin."""
         self.wants_step = False
+        self.transactions: Transactions | None = None
         self._settings = settings
         self._topics = ProducerTopics(settings)
         self._placing = Placing(first_turn, settings.batch_bytes)
         self._buffer = ProducerBuffer(settings)
         self.measured = self._buffer.measured
         self._largest = min(settings.max_request_bytes, settings.buffer_memory_bytes)
-        self.transactions: Transactions | None = None
-        """None: each record counts by itself."""
-        if settings.transactional_id is not None:
-            self.transactions = Transactions(
-                settings.transactional_id, settings.transaction_timeout_ms, settings.backoff_ms
-            )
         self._producer: ProducerId | None = None
         self._wants_id = False
-        self._id_at_ms = 0
-        self._id_failures = 0
+        self._id_at_ms = self._id_failures = 0
         self._sent: dict[int, _SentProduce] = {}
         self._in_flight: dict[NodeAddress, int] = {}
         self._calls_made = 0
@@ -103,11 +97,8 @@ class Producing:
         """Take a record for `partition`, or the one its key or its turn makes it; which that is. `NOT_KNOWN` or
         `NO_ROOM`: not taken, nothing is known of the topic or the buffer is full; the next step does something about
         it. If `wants_step` is set afterwards, it wants one soon. Raises `Refused` for a topic that cannot be written
-        to and a record larger than a request may be, ValueError for a partition that is not there, MusterError outside
-        of a transaction, if there are to be some.
+        to and a record larger than a request may be, ValueError for a partition that is not there.
         """
-        if self.transactions is not None:
-            self.transactions.check_open()
         count = self._topics.partition_count(topic)
         if count is None:
             if not self._topics.is_wanted(check_name("a topic", topic)):
@@ -148,21 +139,13 @@ class Producing:
         if node is None or self._in_flight.get(node, 0) < MOST_IN_FLIGHT:
             self.wants_step = True
 
-    @property
-    def is_writing(self) -> bool:
-        """True while a record is under way."""
-        return any(sent.picked for sent in self._sent.values())
-
     def abandon(self, error: MusterError) -> None:
         """Give up whatever is not delivered yet; the next step says so."""
-        self._give_up_all(error)
-        self.wants_step = True
-
-    def _give_up_all(self, error: MusterError) -> None:
         for queue in tuple(self._buffer.busy.values()):
             for batch in tuple(queue.batches):
                 if not batch.is_over:
                     self._give_up(queue, batch, error)
+        self.wants_step = True
 
     # -- driving
 
@@ -180,8 +163,6 @@ class Producing:
                 self._hear(number, None)
         for queue in tuple(self._buffer.busy.values()):
             self._expire(queue)
-        if self.transactions is not None and self.transactions.fatal is not None:
-            self._give_up_all(self.transactions.fatal)
         self._plan()
         effects, self._effects = self._effects, []
         # Calls first: who hears of a record may send the next at once, and its call must not overtake these.
@@ -215,8 +196,6 @@ class Producing:
 
     def _give_up(self, queue: Queue, batch: ProducerBatch, error: MusterError) -> None:
         queue.give_up(batch)
-        if self.transactions is not None:
-            self.transactions.fail(error)
         self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), error))
 
     def _end(self, queue: Queue, batch: ProducerBatch, effect: Delivered | Undelivered) -> None:
@@ -236,8 +215,6 @@ class Producing:
                 self._call(InitProducerId(), self._topics.id_giver(self._id_failures), [])
             else:
                 self._due(self._id_at_ms)
-        if self.transactions is not None:
-            self._ask_for_transactions(self.transactions)
         ask_at_ms = self._topics.ask_at_ms
         if ask_at_ms is not None and not self._is_asking(Metadata):
             if ask_at_ms <= self._now_ms:
@@ -249,13 +226,6 @@ class Producing:
         for queue in self._buffer.busy.values():
             if queue.batches:
                 self._due(queue.batches[0].began_ms + self._settings.delivery_timeout_ms)
-
-    def _ask_for_transactions(self, transactions: Transactions) -> None:
-        asked = transactions.next_request(self._now_ms)
-        if asked is not None:
-            self._call(asked.message, asked.node, [])
-        elif transactions.wants_request:
-            self._due(transactions.retry_at_ms)
 
     def _due(self, at_ms: int) -> None:
         if self._due_ms is None or at_ms < self._due_ms:
@@ -270,12 +240,8 @@ class Producing:
         picked: dict[NodeAddress, Picked] = {}
         used: dict[NodeAddress, int] = {}
         for queue in self._buffer.busy.values():
-            if self.transactions is not None and not self._is_of_epoch(queue, self.transactions):
-                continue
             batch = queue.next_to_send(self._now_ms)
             if batch is None or not self._is_ready(batch) or not self._has_id(queue):
-                continue
-            if self.transactions is not None and not self.transactions.admits(queue.topic_partition):
                 continue
             node = self._topics.leader(queue.topic_partition)
             if node is None:
@@ -299,13 +265,6 @@ class Producing:
             return False
         return True
 
-    @staticmethod
-    def _is_of_epoch(queue: Queue, transactions: Transactions) -> bool:
-        """Return true if the queue's batches can be numbered; they begin anew with each epoch of the producer."""
-        if transactions.producer is not None and queue.producer != transactions.producer:
-            queue.adopt(transactions.producer)
-        return transactions.producer is not None
-
     def _has_id(self, queue: Queue) -> bool:
         if self._settings.is_idempotent and queue.producer is NOBODY:
             if self._producer is None:
@@ -319,8 +278,7 @@ class Producing:
         for queue, batch in picked:
             queue.send(batch, self._calls_made + 1)
             one = queue.topic_partition
-            transactional = self.transactions is not None
-            data = batch.encode(self._settings.compression, queue.producer, transactional=transactional)
+            data = batch.encode(self._settings.compression, queue.producer, transactional=self.transactions is not None)
             topics.setdefault(one.topic, []).append(ProducePartition(one.partition, data))
             self._buffer.serve_last(queue)
         message = Produce(
@@ -351,10 +309,6 @@ class Producing:
             else:
                 self._topics.ask_later(self._now_ms)
                 self._effects.append(HangUp(None))
-        elif self.transactions is not None and not sent.picked:
-            doubted = self.transactions.hear(reply, self._now_ms)
-            if doubted is not None:
-                self._effects.append(HangUp(doubted))
         elif sent.message is InitProducerId:
             self._hear_id(reply, sent.node)
         elif sent.node is not None:
@@ -410,9 +364,7 @@ class Producing:
             self._try_again(queue, batch, code)
 
     def _try_again(self, queue: Queue, batch: ProducerBatch, code: ErrorCode) -> None:
-        if code in _OUT_OF_SEQUENCE and self.transactions is not None:
-            self._refuse(queue, batch, code)  # the epoch is raised once the transaction is aborted
-        elif code in _OUT_OF_SEQUENCE and batch.sequence >= 0:
+        if code in OUT_OF_SEQUENCE and batch.sequence >= 0:
             # Behind another that was not answered yet it tells nothing, except that this call did not store it.
             if batch.went_first and batch.may_be_stored:
                 self._refuse(queue, batch, code)

@@ -58,7 +58,7 @@ _LASTING: Final = frozenset(
 _UNKNOWN: Final = ErrorCode.NETWORK_EXCEPTION
 
 
-class Phase(enum.Enum):
+class TransactionPhase(enum.Enum):
     """Phases of a transactional producer."""
 
     IDLE = "no transaction is open"
@@ -67,7 +67,7 @@ class Phase(enum.Enum):
     ENDING = "a transaction is ending"
 
 
-class GroupOffsets(NamedTuple):
+class OffsetsOfGroup(NamedTuple):
     """Offsets to be committed with the transaction, and the member of the group that commits them: without one, nobody
     is to be in the group."""
 
@@ -78,7 +78,7 @@ class GroupOffsets(NamedTuple):
     group_instance_id: str | None = None
 
 
-class Asked(NamedTuple):
+class CoordinatorRequest(NamedTuple):
     """A request, and the node to ask; None: any."""
 
     message: Message
@@ -92,11 +92,11 @@ class Transactions:
     def __init__(self, transactional_id: str, timeout_ms: int, backoff_ms: Callable[[int], int]) -> None:
         self.transactional_id = transactional_id
         self.producer: ProducerId | None = None
-        self.phase = Phase.IDLE
+        self.phase = TransactionPhase.IDLE
         self.failure: MusterError | None = None
-        """Why the open transaction cannot be committed."""
+        """Reason for which the open transaction cannot be committed."""
         self.fatal: MusterError | None = None
-        """Why no transaction of this producer can ever be committed again."""
+        """Reason for which no transaction of this producer can ever be committed again."""
         self.retry_at_ms = 0
         """Time before which nothing is asked."""
         self._timeout_ms = timeout_ms
@@ -104,12 +104,12 @@ class Transactions:
         self._failures = 0
         self._coordinator: NodeAddress | None = None
         self._group_coordinators: dict[str, NodeAddress] = {}
-        self._asked: Asked | None = None
+        self._asked: CoordinatorRequest | None = None
         self._needs_epoch = False
         self._added: set[TopicPartition] = set()
         self._to_add: dict[TopicPartition, None] = {}
         self._adding: tuple[TopicPartition, ...] = ()
-        self._offsets: deque[GroupOffsets] = deque()
+        self._offsets: deque[OffsetsOfGroup] = deque()
         self._groups_added: set[str] = set()
         self._is_known = False
         """True if the coordinator may know of the transaction."""
@@ -120,36 +120,40 @@ class Transactions:
     def begin(self) -> None:
         """Ask for an id, or a new epoch, if one is needed; `ready` opens the transaction then. Raises MusterError."""
         self.raise_fatal()
-        if self.phase not in {Phase.IDLE, Phase.BEGINNING}:
+        if self.phase not in {TransactionPhase.IDLE, TransactionPhase.BEGINNING}:
             raise MusterError(f"{self.phase.value}: commit it or abort it, then begin another")
-        self.phase = Phase.BEGINNING
+        self.phase = TransactionPhase.BEGINNING
 
     def ready(self) -> bool:
         """Open the transaction if it can be by now."""
-        if self.phase is Phase.BEGINNING and self.producer is not None and not self._needs_epoch:
-            self.phase = Phase.OPEN
-        return self.phase is Phase.OPEN
+        if self.phase is TransactionPhase.BEGINNING and self.producer is not None and not self._needs_epoch:
+            self.phase = TransactionPhase.OPEN
+        return self.phase is TransactionPhase.OPEN
 
     def check_open(self) -> None:
         """Raises MusterError unless records and offsets may be added to the transaction."""
         self.raise_fatal()
         if self.failure is not None:
             raise self.failure
-        if self.phase is not Phase.OPEN:
+        if self.phase is not TransactionPhase.OPEN:
             raise MusterError(f"{self.phase.value}: a producer with a transactional_id writes between begin and commit")
 
     def admits(self, one: TopicPartition) -> bool:
         """Return true if the coordinator knows that the transaction writes to the partition; else it is told."""
         if one in self._added:
             return True
-        if self.phase is Phase.OPEN and self.failure is None:
+        if self.phase is TransactionPhase.OPEN and self.failure is None:
             self._to_add[one] = None
         return False
 
-    def add_offsets(self, offsets: GroupOffsets) -> None:
+    def add_offsets(self, offsets: OffsetsOfGroup) -> None:
         """Commit these with the transaction, after all before them. Raises MusterError."""
         self.check_open()
         self._offsets.append(offsets)
+
+    def has_ended(self) -> bool:
+        """Return true once an end that was asked for is answered, if one was."""
+        return self.phase is not TransactionPhase.ENDING
 
     @property
     def has_offsets_to_send(self) -> bool:
@@ -158,7 +162,7 @@ class Transactions:
 
     def fail(self, error: MusterError) -> None:
         """Note that a record of the open transaction was given up."""
-        if self.phase is Phase.OPEN and self.failure is None:
+        if self.phase is TransactionPhase.OPEN and self.failure is None:
             self.failure = TransactionFailed(
                 getattr(error, "error_code", _UNKNOWN), f"the transaction cannot be committed, abort it: {error}"
             )
@@ -169,15 +173,15 @@ class Transactions:
         self.raise_fatal()
         if self._verdict is not None and self._verdict is not commit:
             raise MusterError(f"the transaction is ending with {'commit' if self._verdict else 'abort'}: call it again")
-        if self.phase is Phase.ENDING:
+        if self.phase is TransactionPhase.ENDING:
             return
-        if self.phase is not Phase.OPEN:
+        if self.phase is not TransactionPhase.OPEN:
             raise MusterError(f"{self.phase.value}: there is none to end")
         if commit and self.failure is not None:
             raise self.failure
         self._offsets.clear()
         self._to_add.clear()
-        self.phase, self._verdict = Phase.ENDING, commit
+        self.phase, self._verdict = TransactionPhase.ENDING, commit
         if not self._is_known:
             self._ended()
 
@@ -188,7 +192,7 @@ class Transactions:
 
     # -- requests
 
-    def next_request(self, now_ms: int) -> Asked | None:
+    def next_request(self, now_ms: int) -> CoordinatorRequest | None:
         """Return what to ask now, if anything."""
         if self._asked is not None or self.fatal is not None or now_ms < self.retry_at_ms:
             return None
@@ -200,34 +204,43 @@ class Transactions:
         """True if there is something to ask once the pause is over."""
         return self._asked is None and self.fatal is None and self._wanted() is not None
 
-    def _wanted(self) -> Asked | None:
-        if self.phase is Phase.IDLE or (self.phase is Phase.OPEN and self.failure is not None):
+    def _to_coordinator(self, message: Message) -> CoordinatorRequest:
+        return CoordinatorRequest(message, self._coordinator)
+
+    def _wanted(self) -> CoordinatorRequest | None:
+        if self.phase is TransactionPhase.IDLE or (self.phase is TransactionPhase.OPEN and self.failure is not None):
             return None
-        if self.phase is Phase.OPEN and not self._to_add and not self._offsets:
+        if self.phase is TransactionPhase.OPEN and not self._to_add and not self._offsets:
             return None
-        if self.phase is Phase.BEGINNING and self.producer is not None and not self._needs_epoch:
+        if self.phase is TransactionPhase.BEGINNING and self.producer is not None and not self._needs_epoch:
             return None
         if self._coordinator is None:
-            return Asked(FindCoordinator((self.transactional_id,), _OF_TRANSACTIONS), None)
-        if self.phase is Phase.BEGINNING:
+            return CoordinatorRequest(FindCoordinator((self.transactional_id,), _OF_TRANSACTIONS), None)
+        if self.phase is TransactionPhase.BEGINNING:
             known = (-1, -1) if self.producer is None else self.producer
-            return Asked(InitProducerId(self.transactional_id, self._timeout_ms, *known), self._coordinator)
+            return CoordinatorRequest(
+                InitProducerId(self.transactional_id, self._timeout_ms, *known), self._coordinator
+            )
         assert self.producer is not None
-        if self.phase is Phase.ENDING:
-            return Asked(EndTxn(self.transactional_id, *self.producer, self._verdict is True), self._coordinator)
+        if self.phase is TransactionPhase.ENDING:
+            return CoordinatorRequest(
+                EndTxn(self.transactional_id, *self.producer, self._verdict is True), self._coordinator
+            )
         self._is_known = True
         if self._to_add:
             self._adding = tuple(self._to_add)
-            return Asked(
-                AddPartitionsToTxn(self.transactional_id, *self.producer, _topics(self._adding)), self._coordinator
+            return self._to_coordinator(
+                AddPartitionsToTxn(self.transactional_id, *self.producer, _topics(self._adding))
             )
         first = self._offsets[0]
         if first.group_id not in self._groups_added:
-            return Asked(AddOffsetsToTxn(self.transactional_id, *self.producer, first.group_id), self._coordinator)
+            return CoordinatorRequest(
+                AddOffsetsToTxn(self.transactional_id, *self.producer, first.group_id), self._coordinator
+            )
         if first.group_id not in self._group_coordinators:
-            return Asked(FindCoordinator((first.group_id,)), None)
+            return CoordinatorRequest(FindCoordinator((first.group_id,)), None)
         message = _commit_of(first, self.transactional_id, self.producer)
-        return Asked(message, self._group_coordinators[first.group_id])
+        return CoordinatorRequest(message, self._group_coordinators[first.group_id])
 
     # -- answers
 
@@ -253,7 +266,7 @@ class Transactions:
         self._refused(asked.message, error, sentence)
         return None
 
-    def _forget(self, asked: Asked) -> None:
+    def _forget(self, asked: CoordinatorRequest) -> None:
         """Look the coordinator up anew."""
         if isinstance(asked.message, TxnOffsetCommit):
             self._group_coordinators.pop(asked.message.group_id, None)
@@ -301,13 +314,13 @@ class Transactions:
             self._needs_epoch = True  # the coordinator knows no open transaction: there is nothing to abort
             self._ended()
         elif isinstance(message, EndTxn):
-            self.phase, self._verdict = Phase.OPEN, None
+            self.phase, self._verdict = TransactionPhase.OPEN, None
             self.fail(TransactionFailed(error, what))
         else:
             self.fail(TransactionFailed(error, what))
 
     def _ended(self) -> None:
-        self.phase, self._verdict, self.failure = Phase.IDLE, None, None
+        self.phase, self._verdict, self.failure = TransactionPhase.IDLE, None, None
         self._is_known = False
         self._added.clear()
         self._to_add.clear()
@@ -322,7 +335,7 @@ def _topics(partitions: tuple[TopicPartition, ...]) -> tuple[TransactionTopic, .
     return tuple(TransactionTopic(name, tuple(found)) for name, found in by_topic.items())
 
 
-def _commit_of(group: GroupOffsets, transactional_id: str, producer: ProducerId) -> TxnOffsetCommit:
+def _commit_of(group: OffsetsOfGroup, transactional_id: str, producer: ProducerId) -> TxnOffsetCommit:
     by_topic: dict[str, list[TxnOffsetCommitPartition]] = {}
     for one, stored in group.offsets.items():
         part = TxnOffsetCommitPartition(one.partition, stored.offset, committed_metadata=stored.metadata)

@@ -128,7 +128,8 @@ class ProducerRig:
 
     def __init__(self, partitions: int = 3, **settings: Any) -> None:
         self.brokers = Brokers(partitions)
-        self.core = Producing(ProducerSettings(**settings))
+        self.settings = ProducerSettings(**settings)
+        self.core = Producing(self.settings)
         self.now_ms = 0
         self.calls: dict[int, SendRequest] = {}
         self.hung_up: list[NodeAddress | None] = []

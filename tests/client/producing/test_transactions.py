@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from membership.events import CallFailed, OffsetToCommit, Replied
-from muster.core.producing.transactions import GroupOffsets, Phase
+from muster.core.producing.transactions import OffsetsOfGroup, TransactionPhase
 from muster.errors import MusterError, ProducerFenced, Refused, TransactionFailed
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, Produce
@@ -16,7 +16,7 @@ from tests.client.producing.rig import P0, P1
 from tests.client.producing.transactional import TransactionRig
 from tests.enumerations import share_of
 
-OFFSETS = GroupOffsets("g", {P0: OffsetToCommit(5), P1: OffsetToCommit(7, "m")}, 3, "member", "instance")
+OFFSETS = OffsetsOfGroup("g", {P0: OffsetToCommit(5), P1: OffsetToCommit(7, "m")}, 3, "member", "instance")
 
 
 def started(**settings: int) -> TransactionRig:
@@ -83,7 +83,7 @@ def test_a_transaction_without_anything_asks_nobody() -> None:
     for commit in (True, False):
         rig.transactions.end(commit=commit)
         rig.wake()
-        assert not rig.calls and rig.transactions.phase is Phase.IDLE
+        assert not rig.calls and rig.transactions.phase is TransactionPhase.IDLE
         rig.begin()
 
 
@@ -186,7 +186,7 @@ def test_a_commit_without_an_answer_is_asked_again_and_may_not_become_an_abort()
         rig.transactions.end(commit=False)
     rig.transactions.end(commit=True)
     rig.answer_all()
-    assert rig.transactions.phase is Phase.IDLE and rig.counting() == ["a"]
+    assert rig.transactions.phase is TransactionPhase.IDLE and rig.counting() == ["a"]
 
 
 def test_an_abort_that_the_coordinator_knows_nothing_of_is_one() -> None:
@@ -258,7 +258,7 @@ class Model:
     def act(self, act: str) -> None:
         rig, transactions = self.rig, self.rig.transactions
         self._notice()
-        is_open = transactions.phase is Phase.OPEN and transactions.failure is None
+        is_open = transactions.phase is TransactionPhase.OPEN and transactions.failure is None
         if act == "send" and is_open:
             self._number += 1
             rig.send(str(self._number), partition=self._number % 2)
@@ -267,7 +267,7 @@ class Model:
             rig.wake()
         elif act == "offsets" and is_open:
             self._number += 1
-            transactions.add_offsets(GroupOffsets("g", {P0: OffsetToCommit(self._number)}))
+            transactions.add_offsets(OffsetsOfGroup("g", {P0: OffsetToCommit(self._number)}))
             self._offset = self._number
             rig.wake()
         elif act == "commit" and is_open:
@@ -276,7 +276,7 @@ class Model:
                 transactions.end(commit=True)
                 self._is_committing = True
                 rig.wake()
-        elif act == "abort" and transactions.phase is Phase.OPEN:
+        elif act == "abort" and transactions.phase is TransactionPhase.OPEN:
             self._abort()
         elif act in {"answer", "lose", "lose answer"} and rig.calls:
             self._carry(act)
@@ -299,7 +299,7 @@ class Model:
     def _notice(self) -> None:
         """Note that a commit has been answered, and begin the next transaction."""
         transactions = self.rig.transactions
-        if transactions.phase is Phase.IDLE:
+        if transactions.phase is TransactionPhase.IDLE:
             if self._is_committing:
                 for partition, values in enumerate(self._pending):
                     self.committed[partition] += values
@@ -332,7 +332,7 @@ class Model:
         self.rig.brokers.refuse.clear()
         self.rig.answer_all()
         self._notice()
-        if self.rig.transactions.phase is Phase.OPEN:
+        if self.rig.transactions.phase is TransactionPhase.OPEN:
             self._abort()
             self.rig.answer_all()
         self._notice()

@@ -4,6 +4,7 @@ record counts once its transaction is committed."""
 from typing import Any
 
 from membership.topic_partition import TopicPartition
+from muster.core.producing import TransactionalProducing
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce, ProducePartitionReply
@@ -182,6 +183,7 @@ class TransactionRig(ProducerRig):
     def __init__(self, partitions: int = 2, **settings: Any) -> None:
         super().__init__(partitions, transactional_id="x", **settings)
         self.brokers = TransactionalBrokers(partitions)
+        self.core: TransactionalProducing = TransactionalProducing(self.settings)
         assert self.core.transactions is not None
         self.transactions = self.core.transactions
 
