@@ -51,9 +51,10 @@ class SecureKafka:
         self.log = log
         self.admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{admin_port}", "log_level": 0})
 
-    def grant(self, who: str, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-        """Permit a user the operations on the resource of this name."""
-        pattern, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    def grant(self, who: str, kind: ResourceType, name: str, *operations: AclOperation, prefix: bool = False) -> None:
+        """Permit a user the operations on the resource of this name, or on all whose names begin with it."""
+        pattern = ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL
+        allow = AclPermissionType.ALLOW
         acls = [AclBinding(kind, name, pattern, f"User:{who}", "*", one, allow) for one in operations]
         for done in self.admin.create_acls(acls).values():
             done.result(10)

@@ -309,7 +309,8 @@ class ListedNote(Message):
     `kind`: `rebalance` (begun), `completed`, `dropped` (members left out), `replaced` (a static member came back
     without a rebalance), `expired` (offsets, or the group, reached the end of their retention), `member` (a member of
     a client-balanced group joined, left or lost partitions), `epoch` and `target` (a server-driven group moved on),
-    `converted` (it changed its protocol), `rewound` (a member committed backwards), `admin`.
+    `converted` (it changed its protocol), `moved` (another node coordinates it), `rewound` (a member committed
+    backwards), `admin`.
 
     Repeated events, as when two processes fence each other, make one note: it happened `times` times since `since_ms`,
     the last time at `wall_ms`. The note becomes the newest, with a new number, each time its count has doubled.

@@ -56,7 +56,7 @@ WAGES = TopicPartition("wages", 0, 3)
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     with ExitStack() as stack:
         try:
-            users = {"muster": "geheim", **PASSWORDS}
+            users = {"muster": "geheim", "keeper": "wache", **PASSWORDS}
             cluster = stack.enter_context(secure_kafka(tmp_path_factory.mktemp("kafka"), users, scram=_SCRAM))
         except builds.NotHere as missing:
             pytest.skip(str(missing))
@@ -322,3 +322,28 @@ def test_who_has_no_login_or_a_wrong_one_is_not_served_natively(front: Daemon, w
     with pytest.raises(AuthenticationFailed), ClusterClient(front.bootstrap, security=wrong) as one:
         one.ask(DescribeGroups(("payroll",)))
     assert "guessed" not in (front.folder.parent / f"{front.folder.name}.log").read_text()
+
+
+def test_a_node_whose_log_is_there_needs_what_the_page_says_and_no_more(kafka: SecureKafka, tmp_path: Path) -> None:
+    """docs/cluster.md, What the brokers must be."""
+    of_cluster = AclOperation.DESCRIBE_CONFIGS, DESCRIBE
+    kafka.grant("keeper", ResourceType.BROKER, "kafka-cluster", *of_cluster)
+    kafka.grant("keeper", TOPIC, "*", DESCRIBE)
+    kafka.grant("keeper", GROUP, "*", DESCRIBE)
+    of_topics = AclOperation.CREATE, DESCRIBE, AclOperation.DESCRIBE_CONFIGS, READ, AclOperation.WRITE
+    for topic in ("offsets", "proof", "notes"):
+        kafka.grant("keeper", TOPIC, f"__muster_{topic}", *of_topics)
+    for name in ("muster-shard-", "muster-proof-"):
+        kafka.grant("keeper", ResourceType.TRANSACTIONAL_ID, name, DESCRIBE, AclOperation.WRITE, prefix=True)
+    kafka.grant("keeper", GROUP, "__muster_nodes", READ)
+    keeper = "upstream.sasl.username=keeper", "upstream.sasl.password=wache"
+    with in_front(kafka, tmp_path, *keeper, "offsets.log=cluster", "offsets.topic.num.partitions=3") as front:
+        assert readiness(front)["reachable"] is True
+        place = TopicPartition("wages", 0, 2)
+        consumer = member(front, "alice")
+        consumer.subscribe(["wages"])
+        assert within(60, lambda: consumer.poll(0.2) is None and consumer.assignment())
+        (done,) = consumer.commit(offsets=[place], asynchronous=False)
+        assert done.error is None and consumer.committed([place], timeout=30)[0].offset == 2
+        consumer.close()
+    assert "cannot be made" not in (tmp_path / "front.log").read_text()
