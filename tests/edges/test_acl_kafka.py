@@ -338,7 +338,6 @@ def test_a_node_whose_log_is_there_needs_what_the_page_says_and_no_more(kafka: S
     kafka.grant("keeper", GROUP, "__muster_nodes", READ)
     keeper = "upstream.sasl.username=keeper", "upstream.sasl.password=wache"
     with in_front(kafka, tmp_path, *keeper, "offsets.log=cluster", "offsets.topic.num.partitions=3") as front:
-        assert readiness(front)["reachable"] is True
         place = TopicPartition("wages", 0, 2)
         consumer = member(front, "alice")
         consumer.subscribe(["wages"])
