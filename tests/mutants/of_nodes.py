@@ -1,0 +1,88 @@
+"""Bugs of several nodes over one log, and of a producer's transactions at them."""
+
+from tests.mutants.mutant import Edit, Mutant, Test
+
+_TRANSACTIONS = "muster/core/producing/transactions.py"
+_MOVES = "coordinator/cluster_node/moves.py"
+_COUNTS = Test(
+    "tests/client/producing/test_transactions.py::test_what_was_committed_counts_once_and_in_order_and_nothing_else_does"
+)
+_TOLD = "tests/cluster_node/test_moves.py::"
+
+MUTANTS = (
+    Mutant(
+        "record-before-its-partition",
+        "A producer sends records of a transaction to partitions of which the coordinator knows nothing",
+        (Edit(_TRANSACTIONS, "        if one in self._added:\n", "        if True:\n"),),
+        _COUNTS,
+    ),
+    Mutant(
+        "same-epoch-after-a-record-was-given-up",
+        "A producer goes on with its epoch and other sequences after a transaction whose records it gave up",
+        (
+            Edit(
+                _TRANSACTIONS,
+                "            )\n            self._needs_epoch = True\n",
+                "            )\n            self._needs_epoch = False\n",
+            ),
+        ),
+        Test(
+            "tests/client/producing/test_transactions.py::"
+            "test_a_record_that_is_given_up_is_to_be_aborted_and_the_epoch_is_raised"
+        ),
+    ),
+    Mutant(
+        "abort-after-an-unanswered-commit",
+        "A transaction whose commit was not answered may be aborted, and its records are taken for dropped",
+        (
+            Edit(
+                _TRANSACTIONS,
+                "        if self._verdict is not None and self._verdict is not commit:\n",
+                "        if False:\n",
+            ),
+        ),
+        Test(
+            "tests/client/producing/test_transactions.py::"
+            "test_a_commit_without_an_answer_is_asked_again_and_may_not_become_an_abort"
+        ),
+    ),
+    Mutant(
+        "hand-over-of-an-earlier-claim",
+        "A killed node is told to have handed its shard over, since it did so once before",
+        (
+            Edit(
+                _MOVES,
+                "        if let_go is not None and let_go.tag == owned.before_tag:\n",
+                "        if let_go is not None:\n",
+            ),
+        ),
+        Test(f"{_TOLD}test_what_was_handed_over_before_the_last_claim_is_of_no_account"),
+    ),
+    Mutant(
+        "audit-of-every-node",
+        "An act on a group is audited by each node that has heard of it",
+        (
+            Edit(
+                "coordinator/handlers/list_audit.py",
+                "            if not one.group_id or core.placement.is_mine(core.placement.shard_of(one.group_id)):\n",
+                "            if True:\n",
+            ),
+        ),
+        Test(f"{_TOLD}test_an_act_is_audited_by_the_node_that_has_the_group_alone"),
+    ),
+    Mutant(
+        "tombstone-of-what-only-a-later-version-knows",
+        "An owner drops records of kinds that only a later version knows",
+        (
+            Edit(
+                "coordinator/cluster_node/repair.py",
+                "        if gone is None and not is_pending_key(key):\n",
+                "        if False:\n",
+            ),
+        ),
+        Test(
+            "tests/cluster_node/test_versions.py::"
+            "test_a_stale_record_of_a_later_kind_is_left_to_who_knows_it_and_a_pending_one_ends"
+        ),
+    ),
+)
