@@ -14,6 +14,7 @@ rebalance timeouts, a quarter of that is enough."""
 GONE_MS: Final = 1_000
 """Time from which a closed connection of a member that did not leave tells that it was killed or cut off."""
 _PHASES: Final = {"join": Kind.JOIN_HELD_UP, "sync": Kind.SYNC_HELD_UP, "revoke": Kind.REVOCATION_HELD_UP}
+HELD_UP: Final = frozenset(_PHASES.values())
 _REBALANCING: Final = {"PreparingRebalance": Kind.JOIN_HELD_UP, "CompletingRebalance": Kind.SYNC_HELD_UP}
 
 

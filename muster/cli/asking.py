@@ -44,6 +44,11 @@ def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
     return said._replace(bootstrap=bootstrap) if bootstrap else said
 
 
+def is_musterd(ctx: typer.Context, bootstrap: str | None) -> bool:
+    """Return true if the servers are asked as musterd, which tells more than a Kafka broker."""
+    return parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
+
+
 @contextmanager
 def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
     """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""

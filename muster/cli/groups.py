@@ -9,13 +9,11 @@ from muster.admin.asking import Complaint, NotThere, delete_groups, not_served
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
-from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching, servers
+from muster.cli.asking import ActRefused, AsJson, Bootstrap, is_musterd, reaching
 from muster.cli.operating import draining, exports, holding, listing, pinning, surgery, what_if
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
 from muster.cli.operating.watching import Watch, WatchableCommand, watched
 from muster.cli.showing import printable, say_left_out, show_csv, show_json, show_table
-from muster.net.bootstrap import parse_bootstrap
-from muster.net.dialects import ClientDialect
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DeletedGroup
 
@@ -50,8 +48,8 @@ def list_command(
     """All groups and their states."""
     with reaching(ctx, bootstrap) as cluster:
         if verbose:
-            is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
-            show = partial(_list_verbose, cluster, is_musterd=is_musterd, as_json=as_json, as_csv=as_csv)
+            tells_all = is_musterd(ctx, bootstrap)
+            show = partial(_list_verbose, cluster, is_musterd=tells_all, as_json=as_json, as_csv=as_csv)
         else:
             show = partial(_list, cluster, as_json=as_json, as_csv=as_csv)
         watched(ctx, watch, show, is_data=as_json or as_csv)
@@ -99,7 +97,8 @@ def describe(
 ) -> None:
     """Show the members of groups, what each has, and how far it is.
 
-    While a group rebalances, it says for how long, for whom it waits, and how long at most.
+    While a group rebalances, it says for how long, for whom it waits, and how long at most. Its problems stand in
+    front, with whose doing they are.
 
     Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
     committed offset; without one (-), all records there are. The total lag is their sum. Beside brokers, ends that
@@ -120,8 +119,8 @@ def describe(
         raise typer.BadParameter("say one of --csv and --json")
     view = chosen[0] if chosen else GroupView.OFFSETS if as_csv else None
     is_one = len(set(groups or ())) == 1
-    form = DescribeForm(view, is_one=is_one, is_verbose=verbose, as_json=as_json, as_csv=as_csv)
     with reaching(ctx, bootstrap) as cluster:
+        form = DescribeForm(view, is_one, verbose, as_json, as_csv, is_musterd(ctx, bootstrap))
         watched(ctx, watch, partial(show_groups, cluster, groups or None, form), is_data=as_json or as_csv)
 
 

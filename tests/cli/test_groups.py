@@ -3,11 +3,11 @@ import pytest
 
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, RefusedRequest
 from protocol.messages.ownership import OwnedPartition
 from protocol.streams_protocol import encode_streams_assignment
 from tests.cli.conftest import Shell
-from tests.cli.fake_node import FakeNode
+from tests.cli.fake_node import NOW_MS, ORDERS, FakeNode
 
 
 def test_groups_are_listed_by_id(shell: Shell, node: FakeNode) -> None:
@@ -370,6 +370,45 @@ def test_who_holds_a_group_up_stands_in_the_first_lines(shell: Shell, node: Fake
     document = shell.json("groups", "describe", "orders")
     assert (document["phase"], document["waiting_for"]) == ("join", ["m-2"])
     assert document["members"][1]["disconnected_ms"] == 11_000
+
+
+def test_problems_stand_in_the_first_lines_with_their_culprits(shell: Shell, node: FakeNode) -> None:
+    gone = DescribedMember(
+        "m-2", None, "app-2", "/10.0.0.2", client_port=40_002, heard_ago_ms=12_400, session_timeout_ms=45_000,
+        session_left_ms=32_600, is_connected=False, disconnected_ms=11_000,
+    )  # fmt: skip
+    node.groups["orders"] = msgspec.structs.replace(ORDERS, members=(ORDERS.members[0], gone))
+    node.refusals = tuple(
+        RefusedRequest(
+            "orders", "JoinGroup", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"odd-{number}", "/10.0.0.9", 1 + number,
+            detail="it offers sticky", wall_ms=NOW_MS,
+        )
+        for number in range(3)
+    )  # fmt: skip
+
+    lines = [" ".join(line.split()) for line in shell.lines("groups", "describe", "orders")]
+
+    closed = "connection closed 11 s ago, last heard 12 s ago, evicted in 32 s if silent"
+    refused = "may not join (INCONSISTENT_GROUP_PROTOCOL): it offers sticky"
+    assert lines[2:6] == [
+        f"Problem silent_member: app-2 at 10.0.0.2:40002 is silent: {closed}",
+        f"Problem join_refused: odd-0 at 10.0.0.9:1 {refused}",
+        f"Problem join_refused: odd-1 at 10.0.0.9:2 {refused}",
+        "and 1 more: muster doctor orders",
+    ]
+    document = shell.json("groups", "describe", "orders")
+    assert [(one["kind"], one["client_id"]) for one in document["problems"]] == [
+        ("silent_member", "app-2"), ("join_refused", "odd-0"), ("join_refused", "odd-1"), ("join_refused", "odd-2"),
+    ]  # fmt: skip
+
+
+def test_a_phase_that_lasts_is_told_once(shell: Shell, node: FakeNode) -> None:
+    node.groups["orders"] = server_driven()
+
+    titles = [line.split()[0] for line in shell.lines("groups", "describe", "orders")[:6]]
+
+    assert titles == ["Group", "State", "Phase", "Waiting", "Epoch", "Target"]
+    assert [one["kind"] for one in shell.json("groups", "describe", "orders")["problems"]] == ["revocation_held_up"]
 
 
 def server_driven() -> DescribedGroup:

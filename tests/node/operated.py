@@ -102,7 +102,7 @@ class SimMember:
         self.clinic, self.number, self.group_id, self.name = clinic, number, group_id, name
         self.host, self.port, self.instance_id = host, 40_000 + number, instance_id
         self.assignor, self.slow_ms = assignor, slow_ms
-        self.session_ms, self.poll_ms = session_ms, poll_ms
+        self.session_ms, self.poll_ms, self.beat_ms = session_ms, poll_ms, BEAT_MS
         self.member_id, self.generation, self.is_hung = "", -1, False
         self.never_syncs = False
         self.error = ErrorCode.NONE
@@ -121,7 +121,7 @@ class SimMember:
             if now_ms >= self._join_at:
                 self.join()
         elif now_ms >= self._beat_at:
-            self._beat_at = now_ms + BEAT_MS
+            self._beat_at = now_ms + self.beat_ms
             self._send(Heartbeat(self.group_id, self.generation, self.member_id, self.instance_id))
 
     def join(self) -> None:

@@ -18,13 +18,11 @@ from muster.admin.describing import ask_description
 from muster.admin.ends import ends_of
 from muster.admin.nodes import ask_each, list_groups, nodes_with_groups
 from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, reaching, servers
+from muster.cli.asking import AsJson, Bootstrap, is_musterd, reaching
 from muster.cli.failures import ExitCode
 from muster.cli.operating.watching import Watch, watched
 from muster.cli.showing import counted, local_time, printable, say_left_out, say_nothing, show_json, utc_time
 from muster.errors import Refused
-from muster.net.bootstrap import parse_bootstrap
-from muster.net.dialects import ClientDialect
 from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -59,8 +57,7 @@ def doctor(
     problem.
     """
     with reaching(ctx, bootstrap) as cluster:
-        is_musterd = parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
-        show = partial(_look, cluster, group, look_s, is_musterd=is_musterd, as_json=as_json)
+        show = partial(_look, cluster, group, look_s, is_musterd=is_musterd(ctx, bootstrap), as_json=as_json)
         watched(ctx, watch, show, is_data=as_json)
 
 
@@ -73,7 +70,7 @@ def _look(cluster: ClusterClient, group: str | None, look_s: float, *, is_muster
     if group is not None and not (evidence or found):
         raise NotThere(f"there is no group {group!r}: see `muster groups list`")
     if as_json:
-        show_json({"problems": [_document(one) for one in found]})
+        show_json({"problems": [problem_document(one) for one in found]})
     else:
         _show(found, known.now_ms, len(evidence))
     if found:
@@ -152,11 +149,17 @@ def _commits(cluster: ClusterClient, group_id: str) -> dict[Key, gathering.Commi
     return gathering.commits_of(cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0])
 
 
-def _document(problem: GroupProblem) -> dict[str, Any]:
+def problem_document(problem: GroupProblem) -> dict[str, Any]:
+    """Return the problem for scripts."""
     return {
         **known_facts(problem),
         "since": utc_time(problem.since_ms) if problem.since_ms >= 0 else None,
     }
+
+
+def culprit_of(problem: GroupProblem) -> str:
+    """Name the client whose doing the problem is; empty if it is nobody's."""
+    return client_text(problem.client_id, problem.client_host, problem.client_port) if problem.client_host else ""
 
 
 def _show(found: list[GroupProblem], now_ms: int, looked_at: int) -> None:
@@ -167,7 +170,7 @@ def _show(found: list[GroupProblem], now_ms: int, looked_at: int) -> None:
     for number, one in enumerate(found):
         if number:
             print()
-        who = client_text(one.client_id, one.client_host, one.client_port) if one.client_host else ""
+        who = culprit_of(one)
         print(printable(f"{one.group_id}: {one.kind.value}" + (f", {who}" if who else "")))
         print(printable(f"  {one.sentence}"))
         if one.since_ms >= 0:

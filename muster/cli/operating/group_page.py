@@ -1,15 +1,18 @@
 """The page of `muster groups describe GROUP`: state, members, and how far each partition is."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from diagnosis import assignments
 from diagnosis.people import standstill
+from diagnosis.phases import HELD_UP
+from diagnosis.problem import GroupProblem
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import fetch_commits, partitions_of
 from muster.admin.ends import KnownEnd, ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli.ends import left_out, oldest
+from muster.cli.operating.doctor import culprit_of, problem_document
 from muster.cli.operating.member_facts import (
     EPOCH_COLUMNS,
     REPORTED_COLUMNS,
@@ -23,6 +26,9 @@ from muster.cli.operating.member_facts import (
 from muster.cli.showing import local_time, show_facts, show_table, utc_time
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import OffsetFetchPartitionReply
+
+_PROBLEMS_SHOWN: Final = 3
+"""Problems told in the first lines; `muster doctor` tells all."""
 
 
 class GroupStanding(NamedTuple):
@@ -86,7 +92,7 @@ def _progress(
     return lines
 
 
-def page_document(standing: GroupStanding) -> dict[str, Any]:
+def page_document(standing: GroupStanding, problems: Sequence[GroupProblem]) -> dict[str, Any]:
     """Return the page for scripts."""
     group, lines = standing.group, standing.lines
     return {
@@ -110,6 +116,7 @@ def page_document(standing: GroupStanding) -> dict[str, Any]:
         "hold_left_ms": group.hold_left_ms if group.hold_left_ms >= 0 else None,
         "hold_until_members": group.hold_until_members,
         "hold_joined": group.hold_joined,
+        "problems": [problem_document(one) for one in problems],
         "members": [member_document(standing, member) for member in group.members],
         "partitions": lines,
         "total_lag": sum(line["lag"] or 0 for line in lines),
@@ -154,7 +161,7 @@ def _log(group: DescribedGroup) -> str | None:
     return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
 
 
-def show_page(standing: GroupStanding, *, is_verbose: bool) -> None:
+def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_verbose: bool) -> None:
     """Print the page for people."""
     group, owned, _commits, lines = standing
     since = f" since {local_time(group.state_since_ms)}" if group.state_since_ms >= 0 else ""
@@ -165,6 +172,7 @@ def show_page(standing: GroupStanding, *, is_verbose: bool) -> None:
         ("Group", group.group_id),
         ("State", group.group_state + since),
         *standstill(group),
+        *_wrong(group, problems),
         *([("Epoch", group.generation_id), ("Target", _target(group))] if is_server_driven else generation),
         ("Protocol", protocol),
         ("Leader", group.leader),
@@ -199,6 +207,23 @@ def show_page(standing: GroupStanding, *, is_verbose: bool) -> None:
         show_table(
             ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values())[:-1] for line in lines)
         )
+
+
+def _wrong(group: DescribedGroup, problems: Sequence[GroupProblem]) -> list[tuple[str, str]]:
+    """Return a line for each problem, with its culprit; the lines of the phase tell of one that holds the group up."""
+    told = [one for one in problems if not (group.phase and one.kind in HELD_UP)]
+    lines = [("Problem", _told(one)) for one in told[:_PROBLEMS_SHOWN]]
+    more = len(told) - len(lines)
+    return [*lines, ("", f"and {more} more: muster doctor {group.group_id}")] if more else lines
+
+
+def _told(problem: GroupProblem) -> str:
+    """Name the culprit, unless the sentence does."""
+    who = culprit_of(problem)
+    is_named = not who or who in problem.sentence
+    return (
+        f"{problem.kind.value}: {problem.sentence}" if is_named else f"{problem.kind.value}, {who}: {problem.sentence}"
+    )
 
 
 def _target(group: DescribedGroup) -> str:

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from diagnosis.gathering import problems_of
 from diagnosis.people import duration, phase, waiting_for
+from diagnosis.problem import GroupProblem
 from muster.admin.asking import Complaint, NotThere, describe_group
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused
 from muster.cli.balanced import BALANCED_TYPES, balanced_document, describe_balanced, show_balanced
+from muster.cli.operating.doctor import gathered
 from muster.cli.operating.group_page import (
     GroupStanding,
     member_document,
@@ -42,6 +45,8 @@ class DescribeForm(NamedTuple):
     is_verbose: bool
     as_json: bool
     as_csv: bool
+    is_musterd: bool = True
+    """False at a Kafka broker."""
 
 
 class _Line(NamedTuple):
@@ -108,8 +113,14 @@ def _asked(cluster: ClusterClient, groups: Iterable[DescribedGroup]) -> list[Gro
 
 def _show_pages(cluster: ClusterClient, groups: Sequence[DescribedGroup], form: DescribeForm) -> None:
     found = _asked(cluster, groups)
+    problems = _problems(cluster, groups, is_musterd=form.is_musterd)
     if form.as_json:
-        pages = [balanced_document(one) if isinstance(one, BalancedGroupView) else page_document(one) for one in found]
+        pages = [
+            balanced_document(one)
+            if isinstance(one, BalancedGroupView)
+            else page_document(one, problems.get(one.group.group_id, ()))
+            for one in found
+        ]
         show_json(pages[0] if form.is_one else pages)
         return
     if not found:
@@ -120,7 +131,21 @@ def _show_pages(cluster: ClusterClient, groups: Sequence[DescribedGroup], form: 
         if isinstance(one, BalancedGroupView):
             show_balanced(one)
         else:
-            show_page(one, is_verbose=form.is_verbose)
+            show_page(one, problems.get(one.group.group_id, ()), is_verbose=form.is_verbose)
+
+
+def _problems(
+    cluster: ClusterClient, groups: Sequence[DescribedGroup], *, is_musterd: bool
+) -> dict[str, list[GroupProblem]]:
+    """Return the problems of each group; none if the caller may not see what the doctor looks at."""
+    wanted = [one.group_id for one in groups if one.protocol_type not in BALANCED_TYPES]
+    if not wanted:
+        return {}
+    try:
+        _known_facts, evidence = gathered(cluster, wanted, tuple(wanted), is_musterd=is_musterd)
+    except (Complaint, Refused):
+        return {}
+    return {one.group.group_id: problems_of((one,)) for one in evidence}
 
 
 def _show_view(cluster: ClusterClient, groups: Sequence[DescribedGroup], form: DescribeForm) -> None:
