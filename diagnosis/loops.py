@@ -28,7 +28,7 @@ _POLL_TIMEOUT: Final = "poll timeout"
 def loops(evidence: Evidence) -> Iterator[GroupProblem]:
     """Rebalances that the same member causes again and again."""
     recent = [note for note in evidence.notes if evidence.now_ms - note.wall_ms <= RECENT_MS]
-    proven = [note for note in recent if note.cause in _DEPARTURES and _is_max_poll(note)]
+    proven = [note for note in recent if note.cause in _DEPARTURES and is_max_poll(note)]
     if (name := _most(proven, _PROVEN)) is not None:
         notes = [note for note in proven if _name(note) == name]
         timeout = people.duration(notes[-1].rebalance_timeout_ms)
@@ -44,7 +44,7 @@ def loops(evidence: Evidence) -> Iterator[GroupProblem]:
             yield _loop(evidence, notes, f"{_name(notes[-1]) or initiator} joined again {_times(notes)}")
 
 
-def _is_max_poll(note: ListedNote) -> bool:
+def is_max_poll(note: ListedNote) -> bool:
     """Return true if the gap in the application's requests equals the member's rebalance timeout."""
     if _POLL_TIMEOUT in note.detail:
         return True

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from diagnosis import rebalances
 from diagnosis.assignments import partitions_of
 from diagnosis.people import standstill
+from diagnosis.rebalances import NotedRebalance, noted_rebalances
 from muster.admin.asking import Complaint, describe_group, list_notes
 from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.operating.member_facts import epoch_row, ranges
@@ -37,6 +39,9 @@ def explain(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     newest: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many notes, the newest.")] = 100,
+    short: Annotated[
+        bool, typer.Option("--short", help="A sentence a rebalance: cause, client, who was last, cost.")
+    ] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +56,10 @@ def explain(
             now = describe_group(cluster, group)
     if as_json:
         known = None if now is None else _present(now)
-        show_json({"group_id": group, "now": known, "notes": [_document(note) for note in notes]})
+        told = [_rebalance_document(one) for one in noted_rebalances(notes)]
+        show_json({"group_id": group, "now": known, "notes": [_document(note) for note in notes], "rebalances": told})
+    elif short and notes:
+        show_table(("WHEN", "REBALANCE"), map(_rebalance_row, noted_rebalances(notes)), whole="WHEN")
     elif notes:
         columns = ("WHEN", "GENERATION", "MEMBERS", "WHAT HAPPENED")
         show_table(columns, map(_row, notes), whole="WHEN")
@@ -126,6 +134,20 @@ def sentence(note: ListedNote, time: Callable[[int], str]) -> str:
 
 def _row(note: ListedNote) -> tuple[object, ...]:
     return (local_time(note.wall_ms), note.generation_id, note.members, _UUID.sub(r"\1", sentence(note, local_time)))
+
+
+def _rebalance_row(rebalance: NotedRebalance) -> tuple[object, ...]:
+    return (local_time(rebalance.first.wall_ms), _UUID.sub(r"\1", rebalances.sentence(rebalance)))
+
+
+def _rebalance_document(rebalance: NotedRebalance) -> dict[str, Any]:
+    numbers = [note.number for note in (*rebalance.causes, *rebalance.dropped, rebalance.end) if note is not None]
+    return {
+        "when": utc_time(rebalance.first.wall_ms),
+        "sentence": rebalances.sentence(rebalance),
+        "is_over": rebalance.end is not None,
+        "notes": sorted(numbers),
+    }
 
 
 def _document(note: ListedNote) -> dict[str, Any]:

@@ -3,7 +3,7 @@ import pytest
 
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, RefusedRequest
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin, RefusedRequest
 from protocol.messages.ownership import OwnedPartition
 from protocol.streams_protocol import encode_streams_assignment
 from tests.cli.conftest import Shell
@@ -286,6 +286,25 @@ def test_explain_gives_scripts_the_notes_and_the_sentences(shell: Shell) -> None
     assert [note["number"] for note in shown["notes"]] == [1]
     assert shown["notes"][0]["when"] == "2023-11-14T22:13:24.000Z"
     assert shown["notes"][0]["sentence"] == "Done: rebalance completed, 1 members joined. Leader: m-1."
+
+
+def test_explain_says_a_sentence_a_rebalance(shell: Shell, node: FakeNode) -> None:
+    origin = Origin("app-3", "/10.0.0.3", 40_003)
+    node.notes["orders"] += (
+        ListedNote(2, 1, "session expired", "m-3", 1_700_000_050_000, "app-3 at 10.0.0.3 was silent", 2, origin=origin),
+    )
+
+    rows = [line.split(maxsplit=2)[2] for line in shell.lines("explain", "orders", "--short")[1:]]
+
+    assert rows == [
+        "member joined by m-1, app-1 at 10.0.0.1; 1 member stood still for 2.8 s",
+        "session expired, app-3 at 10.0.0.3:40003 was silent; it is not over",
+    ]
+    told = shell.json("explain", "orders")["rebalances"]
+    assert [(one["sentence"], one["is_over"], one["notes"]) for one in told] == [
+        (rows[0], True, [0, 1]),
+        (rows[1], False, [2]),
+    ]
 
 
 def test_a_kind_of_note_that_is_news_to_the_command_is_told_all_the_same(shell: Shell, node: FakeNode) -> None:

@@ -84,7 +84,7 @@ async def _no_rest() -> None:
 
 class SimMember:
     """A consumer: `act` is called often, and sends what is due. `slow_ms`: time for which its application is busy when
-    a rebalance begins."""
+    a rebalance begins; `assignor`: those that it offers, with commas."""
 
     def __init__(
         self,
@@ -98,13 +98,16 @@ class SimMember:
         slow_ms: int = 0,
         session_ms: int = SESSION_MS,
         poll_ms: int = POLL_MS,
+        topics: tuple[str, ...] = ("orders",),
     ) -> None:
         self.clinic, self.number, self.group_id, self.name = clinic, number, group_id, name
         self.host, self.port, self.instance_id = host, 40_000 + number, instance_id
-        self.assignor, self.slow_ms = assignor, slow_ms
+        self.assignor, self.slow_ms, self.topics = assignor, slow_ms, topics
         self.session_ms, self.poll_ms, self.beat_ms = session_ms, poll_ms, BEAT_MS
         self.member_id, self.generation, self.is_hung = "", -1, False
         self.never_syncs = False
+        self.user_data: bytes | None = None
+        """Bytes that it adds to each share if it leads."""
         self.error = ErrorCode.NONE
         self._beat_at = self._join_at = 0
         self._is_waiting = False
@@ -126,14 +129,14 @@ class SimMember:
 
     def join(self) -> None:
         self._is_waiting = True
-        metadata = encode_subscription(Subscription(("orders",)))
+        metadata = encode_subscription(Subscription(self.topics))
         self._send(
             JoinGroup(
                 self.group_id,
                 self.session_ms,
                 self.member_id,
                 "consumer",
-                (JoinProtocol(self.assignor, metadata),),
+                tuple(JoinProtocol(one, metadata) for one in self.assignor.split(",")),
                 self.poll_ms,
                 self.instance_id,
                 wants_member_id_first=False,
@@ -190,12 +193,9 @@ class SimMember:
         if self.never_syncs:
             return
         ids = [one.member_id for one in reply.members]
-        shares = tuple(
-            SyncGroupAssignment(one, _share(number, len(ids), self.clinic.partitions)) for number, one in enumerate(ids)
-        )
+        shares = tuple(SyncGroupAssignment(one, self._share(number, len(ids))) for number, one in enumerate(ids))
         self._send(SyncGroup(self.group_id, self.generation, self.member_id, self.instance_id, assignments=shares))
 
-
-def _share(number: int, members: int, partitions: int) -> bytes:
-    own = tuple(range(number, partitions, members))
-    return encode_assignment(Assignment((TopicPartitions("orders", own),) if own else ()))
+    def _share(self, number: int, members: int) -> bytes:
+        own = tuple(range(number, self.clinic.partitions, members))
+        return encode_assignment(Assignment((TopicPartitions("orders", own),) if own else (), self.user_data))

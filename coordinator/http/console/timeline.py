@@ -7,12 +7,12 @@ import msgspec
 
 from coordinator.http.console.movements import Moved
 from diagnosis import people
+from diagnosis.rebalances import NotedRebalance, noted_rebalances
 from protocol.client_text import client_text
 from protocol.messages.groups import DescribedGroup, ListedNote
 
 MOST_SHOWN: Final = 12
 _SAYS_THE_CAUSE: Final = "new member "
-_END_KINDS: Final = ("completed",)
 
 
 class Rebalance(msgspec.Struct, kw_only=True):
@@ -51,31 +51,28 @@ def rebalances(
     notes: Iterable[ListedNote], group: DescribedGroup, moved: dict[int, Moved], now_ms: int
 ) -> list[Rebalance]:
     """Return the newest rebalances, newest first."""
-    found: list[Rebalance] = []
-    running: Rebalance | None = None
-    for note in notes:
-        if note.kind == "rebalance":
-            if running is None:
-                running = _begun(note)
-                found.append(running)
-            else:
-                running.details.append(note.detail or note.cause)
-                running.times = max(running.times, note.times)
-        elif note.kind == "dropped" and running is not None:
-            running.dropped.append(note.detail or note.initiator)
-        elif note.kind in _END_KINDS:
-            if running is None:  # its beginning was repeated, and folded into a note that stands elsewhere
-                running = Rebalance(
-                    began_ms=note.wall_ms - max(note.took_ms, 0), generation_id=0, cause=note.cause, details=[]
-                )
-                found.append(running)
-            _complete(running, note, moved)
-            running = None
-    if running is not None and group.phase:
-        _go_on(running, group, now_ms)
+    noted = noted_rebalances(notes)
+    found = [_shown(one, moved) for one in noted]
+    if found and found[-1].is_open and group.phase:
+        _go_on(found[-1], group, now_ms)
     elif found and not found[-1].is_open:
         _settle(found[-1], group)
     return found[: -MOST_SHOWN - 1 : -1]
+
+
+def _shown(noted: NotedRebalance, moved: dict[int, Moved]) -> Rebalance:
+    if noted.causes:
+        running = _begun(noted.first)
+        for note in noted.causes[1:]:
+            running.details.append(note.detail or note.cause)
+            running.times = max(running.times, note.times)
+    else:
+        end = noted.first
+        running = Rebalance(began_ms=end.wall_ms - max(end.took_ms, 0), generation_id=0, cause=end.cause, details=[])
+    running.dropped = [note.detail or note.initiator for note in noted.dropped]
+    if noted.end is not None:
+        _complete(running, noted.end, moved)
+    return running
 
 
 def _begun(note: ListedNote) -> Rebalance:
