@@ -44,6 +44,7 @@ from coordinator.http.shapes import Json
 from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
 from coordinator.http.topics import TOPIC_ROUTES, TopicPages
 from coordinator.http.watch import OpenProblems, ProblemWatch
+from coordinator.http.what_if import WhatIf
 from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
@@ -120,14 +121,14 @@ def make_app(
     all_nodes = AllNodes(nodes, ask_own, client, ask_timeout_s, min(nodes_answer_within_s, ask_timeout_s))
     queries, problems = Queries(all_nodes.ask), ClusterProblems(watch, own_queries, all_nodes)
     entrance = None if authenticator is None else Entrance(authenticator, partial(_in_time, "the login", ask_timeout_s))
-    surgery = SurgeryPages(queries)
-    console = ConsoleSite(ConsolePages(queries, problems, surgery, _yield_to_loop), entrance)
+    surgery, what_if = SurgeryPages(queries), WhatIf(queries, asyncio.to_thread)
+    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, _yield_to_loop), entrance)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if entrance is not None:
         middlewares.append(logged_in(entrance, console.show_form, METRICS if has_open_metrics else frozenset()))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, problems, surgery, console)
+    rows = _rows(queries, problems, surgery, what_if, console)
     rows.append((_METRICS_ROUTE, _metrics(own_queries, most_series, watch)))
     rows += node_routes(nodes.placement.node_id, nodes.served, ask_own, watch)
     app.cleanup_ctx.append(_compiling(console))
@@ -152,14 +153,14 @@ def make_app(
 
 
 def _rows(
-    queries: Queries, problems: OpenProblems, surgery: SurgeryPages, console: ConsoleSite
+    queries: Queries, problems: OpenProblems, surgery: SurgeryPages, what_if: WhatIf, console: ConsoleSite
 ) -> list[tuple[HttpRoute, Handler]]:
     """Return each route about groups, topics and the node with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, NODE_ROUTES),
         (OverviewPages(queries, problems), OVERVIEW_ROUTES),
-        (Pages(queries, asyncio.to_thread), ROUTES),
+        (Pages(queries, what_if), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
         (ProblemPages(queries, _yield_to_loop, problems), PROBLEM_ROUTES),
         (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),

@@ -1,8 +1,8 @@
 """Pages under `/v3` and `/v1`. A page takes names from the path and the query, and returns a JSON object or raises
 `Problem`."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
@@ -22,9 +22,10 @@ from coordinator.http.routing.route import (
     whole_number,
 )
 from coordinator.http.shapes import Json, Shapes, expiring
+from coordinator.http.what_if import WhatIf
 from diagnosis.assignments import Key, assigned_partitions
 from diagnosis.facts import known_facts
-from membership.outlook import MOST_NEW, GroupChange, facts_of, foresee, parse_partitions, subscribed
+from membership.outlook import MOST_NEW, GroupChange, facts_of, parse_partitions
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import CommitOrigin, OffsetFetchPartitionReply, OffsetFetchTopicReply
 
@@ -41,9 +42,9 @@ _LIMIT: Final = whole("limit", "Notes at most.", 1, MOST_NOTES_A_PAGE, 100)
 class Pages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, in_thread: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, queries: Queries, what_if: WhatIf) -> None:
         """Take what asks the node, and what runs a long computation beside it."""
-        self._ask, self._in_thread = queries, in_thread
+        self._ask, self._what_if = queries, what_if
 
     async def clusters(self, origin: str, names: Names, query: Names) -> Json:
         node = await self._ask.node()
@@ -129,14 +130,11 @@ class Pages:
 
     async def what_if(self, origin: str, names: Names, query: Names) -> Json:
         """The assignment that would follow a change of the group, and what would move. Changes nothing."""
-        group = await self._ask.group(names["group"], with_facts=True)
         try:
             change = GroupChange(_MORE.number(query), parse_partitions(_GROWN.text(query)), _ASSIGNOR.text(query))
-            metadata = await self._ask.topics(subscribed(group))
-            outlook = await self._in_thread(foresee, group, metadata, change)
         except ValueError as error:
             raise Problem(BAD_PARAMETER, str(error)) from None
-        return facts_of(group.group_id, outlook)
+        return facts_of(names["group"], await self._what_if.outlook(names["group"], change))
 
     async def expiring(self, origin: str, names: Names, query: Names) -> Json:
         """Expiry of committed offsets, or the reason why they are kept; `page_token` names the last page's last

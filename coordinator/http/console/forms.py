@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 
 from coordinator.http.queries import Problem
+from coordinator.http.routing.route import Names
 from coordinator.http.surgery import HoldRequest, PlanRequest
+from membership.outlook import GroupChange, parse_partitions
 
 _INVALID: Final = 40002
 _DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([smhd])\s*")
@@ -22,6 +24,10 @@ TARGETS: Final = (
     ("group", "where another group is", "the group's id"),
 )
 """Places to which a group can be set: the name in the form, in words, and what its value is."""
+
+
+ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
+"""Assignors that a change can be foreseen with."""
 
 
 class PlanForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +103,18 @@ def plan_request(form: PlanForm, now_ms: int) -> PlanRequest:
 def hold_request(form: HoldForm) -> HoldRequest:
     """Return the request that a form makes. Raises Problem for a value that is none."""
     return HoldRequest(_duration_ms(form.duration), _whole(form.until_members.strip() or "0"))
+
+
+def group_change(query: Names) -> GroupChange:
+    """Return the change that a form foresees. Raises Problem for a value that is none."""
+    more, grown = query.get("members", "").strip(), query.get("partitions", "").strip()
+    if grown and not query.get("topic"):
+        raise Problem(_INVALID, "say which topic grows")
+    text = f"{query['topic']}={_whole(grown)}" if grown else ""
+    try:
+        return GroupChange(_whole(more or "0"), parse_partitions(text), query.get("assignor", ""))
+    except ValueError as error:
+        raise Problem(_INVALID, str(error)) from None
 
 
 def _whole(text: str) -> int:

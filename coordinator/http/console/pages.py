@@ -14,6 +14,7 @@ from coordinator.http.queries import Problem, Queries
 from coordinator.http.routing.route import PAGE_TOKEN, Names
 from coordinator.http.surgery import SurgeryPages
 from coordinator.http.watch import OpenProblems, Rest, examine
+from coordinator.http.what_if import WhatIf
 from diagnosis import people
 from diagnosis.problem import GroupProblem
 from protocol.messages.acls import AclOperation
@@ -29,9 +30,11 @@ Context = dict[str, Any]
 class ConsolePages:
     """Each method returns what a template shows."""
 
-    def __init__(self, queries: Queries, problems: OpenProblems, surgery: SurgeryPages, rest: Rest) -> None:
+    def __init__(
+        self, queries: Queries, problems: OpenProblems, surgery: SurgeryPages, what_if: WhatIf, rest: Rest
+    ) -> None:
         """`rest` lets the loop serve others."""
-        self._ask, self._open, self._surgery, self.rest = queries, problems, surgery, rest
+        self._ask, self._open, self._surgery, self._what_if, self.rest = queries, problems, surgery, what_if, rest
         self._movements, self._history = Movements(), History()
 
     async def groups(self, query: Names) -> Context:
@@ -77,6 +80,7 @@ class ConsolePages:
             "topics": views.topic_rows(lines),
             "lag": sum(known) if known or not lines else None,
             "targets": forms.TARGETS,
+            "assignors": forms.ASSIGNORS,
         }
 
     async def history(self, query: Names) -> dict[str, Any]:
@@ -155,6 +159,13 @@ class ConsolePages:
         """Hold the group, or release it."""
         body = msgspec.json.encode(forms.hold_request(form))
         return {"held": await self._surgery.hold({"group": query.get("id", "")}, body, host)}
+
+    async def what_if(self, query: Names) -> Context:
+        """Foresee a change of the group; nothing is changed."""
+        change = forms.group_change(query)
+        outlook = await self._what_if.outlook(query.get("id", ""), change)
+        group = await self._ask.group(query.get("id", ""), with_facts=True)
+        return views.outlook_context(group, outlook)
 
     async def _described(self, group_id: str) -> DescribedGroup | None:
         try:

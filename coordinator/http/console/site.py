@@ -68,6 +68,7 @@ class ConsoleSite:
         )
         return [
             *((route, self._shown(template, page)) for route, template, page in shown),
+            (_WHAT_IF, self._shown("what_if.html", pages.what_if, "refused.html")),
             (_PLAN, self._posted("plan.html", pages.plan, forms.PlanForm)),
             (_APPLY, self._posted("done.html", pages.apply, forms.ApplyForm)),
             (_HOLD, self._posted("held.html", pages.hold, forms.HoldForm)),
@@ -132,7 +133,7 @@ class ConsoleSite:
             return True  # nobody comes here without a login, and each request is held to access rules
         return is_loopback(request.remote or "") and not any(name in request.headers for name in _PROXIED)
 
-    def _shown(self, template: str, page: ShowPage) -> Handler:
+    def _shown(self, template: str, page: ShowPage, refused: str = "problem.html") -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 with noting_unavailable() as unavailable:
@@ -145,7 +146,7 @@ class ConsoleSite:
                         await self._pages.rest()
                 return web.Response(text="".join(parts), content_type=HTML, headers=_HEADERS)
             except Problem as problem:
-                return self._render(request, "problem.html", {"problem": problem}, problem.status)
+                return self._render(request, refused, {"problem": problem}, problem.status)
 
         return handle
 
@@ -199,6 +200,13 @@ def _form(path: str, about: str, parameters: tuple[Parameter, ...], body: type[A
 
 _TOPICS: Final = (Parameter("q", "A part of the topic's name."), PAGE_TOKEN)
 _TOPIC: Final = (Parameter("name", "The topic."), PAGE_TOKEN)
+_CHANGE: Final = (
+    Parameter("members", "Members that come; negative: that leave."),
+    Parameter("topic", "A topic that grows."),
+    Parameter("partitions", "Its partitions then."),
+    Parameter("assignor", "Another assignor."),
+)
+_WHAT_IF: Final = _page("/console/what-if", "what a change of a group would move.", (*_GROUP, *_CHANGE))
 _PLAN: Final = _form("/console/plan", "plan a change of offsets.", _GROUP, forms.PlanForm)
 _APPLY: Final = _form("/console/apply", "do as planned.", _GROUP, forms.ApplyForm)
 _HOLD: Final = _form("/console/hold", "hold a group, or release it.", _GROUP, forms.HoldForm)

@@ -1,7 +1,7 @@
 """Rows of the group's page, from what the node says of it. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -9,6 +9,7 @@ from coordinator.http.lag.partitions import PartitionLag
 from diagnosis import people
 from diagnosis.assignments import assigned_partitions
 from diagnosis.phases import is_gone
+from membership.outlook import Outlook
 from protocol.client_text import client_text
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin
 
@@ -19,6 +20,7 @@ _HAS_NOT: Final[Mapping[str, str]] = {
     "revoke": "has not revoked its partitions",
 }
 _MOST_ACTS: Final = 8
+_MOST_MOVED: Final = 50
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -132,3 +134,22 @@ def topic_rows(lines: Iterable[PartitionLag]) -> list[TopicRow]:
         if row.largest is None or line.lag > (row.largest.lag or 0):
             row.largest = line
     return sorted(found.values(), key=lambda row: (-row.lag, row.topic))
+
+
+def outlook_context(group: DescribedGroup, outlook: Outlook) -> dict[str, Any]:
+    """Return the shares of each member now and then, and the first partitions that would move."""
+    names = {one.member_id: people.client_of(one) for one in group.members}
+    moved = outlook.moved
+    return {
+        "assignor": outlook.assignor,
+        "shares": [
+            (names.get(one, one), len(outlook.before.get(one, ())), len(outlook.after.get(one, ())))
+            for one in outlook.before | outlook.after
+        ],
+        "partitions": len({one for share in outlook.after.values() for one in share}),
+        "moved": [
+            (f"{place.topic}-{place.partition}", names.get(owner, owner), names.get(next_owner, next_owner))
+            for place, owner, next_owner in moved[:_MOST_MOVED]
+        ],
+        "moves": len(moved),
+    }
