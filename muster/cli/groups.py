@@ -10,7 +10,7 @@ from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, is_musterd, reaching
-from muster.cli.operating import draining, exports, holding, listing, pinning, surgery, what_if
+from muster.cli.operating import draining, exports, group_settings, holding, listing, surgery, what_if
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
 from muster.cli.operating.watching import Watch, WatchableCommand, watched
 from muster.cli.showing import printable, say_left_out, show_csv, show_json, show_table
@@ -30,8 +30,9 @@ app.command("hold")(holding.hold)
 app.command("release")(holding.release)
 app.command("what-if")(what_if.what_if)
 app.command("drain")(draining.drain)
-app.command("pin")(pinning.pin)
-app.command("unpin")(pinning.unpin)
+app.command("alter")(group_settings.alter)
+app.command("pin")(group_settings.pin)
+app.command("unpin")(group_settings.unpin)
 app.command("export")(exports.export)
 app.command("import")(exports.import_)
 

@@ -36,6 +36,7 @@ from protocol.messages.configs import (
     DescribedConfigs,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+    ResourceType,
 )
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribe,
@@ -210,6 +211,7 @@ class FakeNode:
         """From which offset on the disk does not give the records of a partition."""
         self.topics: dict[str, list[list[bytes]]] = {}
         self.configs: dict[str, dict[str, str | None]] = {}
+        self.group_configs: dict[str, dict[str, str | None]] = {}
         self.expiry = DescribeExpiryReply(
             group_state="Empty",
             group_expires_ms=1_700_604_800_000,
@@ -503,6 +505,13 @@ class FakeNode:
     def IncrementalAlterConfigs(self, message: IncrementalAlterConfigs) -> Message:  # noqa: N802
         (one,) = message.resources
         name, unknown = one.resource_name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if one.resource_type == ResourceType.GROUP:
+            own = self.group_configs.setdefault(name, {})
+            if wrong := [change.name for change in one.configs if not change.name.startswith("group.")]:
+                code = ErrorCode.INVALID_CONFIG
+                return IncrementalAlterConfigsReply((AlteredConfigs(one.resource_type, name, code, f"no {wrong[0]}"),))
+            own |= {change.name: change.value for change in one.configs}
+            return IncrementalAlterConfigsReply((AlteredConfigs(one.resource_type, name),))
         if name not in self.topics:
             return IncrementalAlterConfigsReply((AlteredConfigs(one.resource_type, name, unknown, "no topic"),))
         own = self.configs.setdefault(name, {})

@@ -1,0 +1,71 @@
+"""`muster groups alter`: a group's own settings; `pin` and `unpin`: whether its committed offsets expire."""
+
+from typing import Annotated, Final
+
+import typer
+
+from muster.blocking.cluster import expect
+from muster.cli.asking import ActRefused, Bootstrap, reaching
+from muster.cli.showing import counted, printable
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ResourceType,
+)
+
+PINNED: Final = "group.offsets.pinned"
+
+
+def pin(
+    ctx: typer.Context, group: Annotated[str, typer.Argument(metavar="GROUP")], bootstrap: Bootstrap = None
+) -> None:
+    """Keep the committed offsets of a group from expiring, until it is unpinned. It need not exist yet."""
+    _change(ctx, group, bootstrap, AlterableConfig(PINNED, ConfigOperation.SET, "true"))
+    print(printable(f"Offsets of {group} do not expire."))
+
+
+def unpin(
+    ctx: typer.Context, group: Annotated[str, typer.Argument(metavar="GROUP")], bootstrap: Bootstrap = None
+) -> None:
+    """Let the committed offsets of a group expire as those of others do."""
+    _change(ctx, group, bootstrap, AlterableConfig(PINNED, ConfigOperation.DELETE))
+    print(printable(f"Offsets of {group} expire as those of other groups: `muster offsets expiring` says when."))
+
+
+def alter(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="As group.offsets.backward=rejected; repeatable."),
+    ] = None,
+    resets: Annotated[
+        list[str] | None, typer.Option("--reset", metavar="KEY", help="Back to the server's; repeatable.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Change settings of a group, which take the place of the server's. The group need not exist yet."""
+    changes = [*map(_setting, configs or ()), *(AlterableConfig(key, ConfigOperation.DELETE) for key in resets or ())]
+    if not changes:
+        raise typer.BadParameter("say what: --config KEY=VALUE or --reset KEY")
+    _change(ctx, group, bootstrap, *changes)
+    print(printable(f"Changed {counted(len(changes), 'setting')} of group {group}."))
+
+
+def _setting(text: str) -> AlterableConfig:
+    key, is_there, value = text.partition("=")
+    if not is_there:
+        raise typer.BadParameter(f"{text!r} has no '=': KEY=VALUE is wanted", param_hint="--config")
+    return AlterableConfig(key, ConfigOperation.SET, value)
+
+
+def _change(ctx: typer.Context, group: str, bootstrap: str | None, *changes: AlterableConfig) -> None:
+    resource = AlterConfigsResource(ResourceType.GROUP, group, changes)
+    with reaching(ctx, bootstrap) as cluster:
+        reply = expect(IncrementalAlterConfigsReply, cluster.ask(IncrementalAlterConfigs((resource,))))
+    altered = reply.responses[0]
+    if altered.error_code:
+        raise ActRefused(f"group {group!r}: {altered.error_message or altered.error_code.name}")
