@@ -98,7 +98,9 @@ def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
                 since_ms=note.wall_ms,
                 partitions=len(back),
                 records=sum(one.previous_offset - one.offset for one in back),
-                command=f"muster explain {group_id}",
+                command=f"muster undo {group_id}:{note.number}"
+                if note.act == "reset"
+                else f"muster explain {group_id}",
             )
             yield blame_client(problem, note.origin)
 
@@ -119,7 +121,7 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
             f"{records} records were deleted unread",
             partitions=len(lost),
             records=records,
-            command=f"muster groups reset {group_id} --to-earliest",
+            command=f"muster groups reset {group_id} --to-earliest {_options(lost)}",
         )
 
 
@@ -195,6 +197,14 @@ def _wanted(evidence: Evidence) -> set[Key]:
 def _owned(evidence: Evidence) -> set[Key]:
     group = evidence.group
     return {key for member in group.members for key in assigned_partitions(group, member)}
+
+
+def _options(lines: list[Progress]) -> str:
+    """Name the partitions as `muster groups reset` takes them."""
+    by_topic: dict[str, list[str]] = {}
+    for one in lines:
+        by_topic.setdefault(one.topic, []).append(str(one.partition))
+    return " ".join(f"--topic {topic}:{','.join(partitions)}" for topic, partitions in by_topic.items())
 
 
 def _names(keys: list[Key]) -> str:

@@ -8,6 +8,7 @@ from muster.cli.failures import ExitCode
 from muster.cli.operating import doctor
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember, RefusedRequest
+from protocol.record_batch import encode_batch
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import NOW_MS, ORDERS, FakeNode
 
@@ -34,6 +35,22 @@ def test_a_problem_names_its_culprit_first_and_ends_with_6(shell: Shell, node: F
     (document,) = shell.json("doctor", "orders", code=6)["problems"]
     assert (document["kind"], document["client_id"], document["client_port"]) == ("silent_member", "app-2", 40_002)
     assert document["since_ms"] == NOW_MS - 11_000
+
+
+def test_the_command_for_offsets_below_the_logs_start_sets_those_alone(shell: Shell, node: FakeNode) -> None:
+    node.groups["orders"] = msgspec.structs.replace(ORDERS, group_state="Empty", members=())
+    node.make_topic("flights", 3)
+    node.topics["flights"] = [[encode_batch([(None, b"record")] * 9, timestamp_ms=NOW_MS)] for _ in range(3)]
+    node.begins = {("flights", 0): 5, ("flights", 2): 7}
+    node.committed = {("flights", 0): 3, ("flights", 1): 2, ("flights", 2): 0}
+
+    (problem,) = shell.json("doctor", code=6)["problems"]
+
+    assert (problem["kind"], problem["partitions"], problem["records"]) == ("offsets_out_of_range", 2, 9)
+    program, *arguments = problem["command"].split()
+    assert program == "muster"
+    plan = shell.json(*arguments)["plan"]
+    assert [(one["partition"], one["offset"]) for one in plan] == [(0, 5), (2, 7)]
 
 
 def test_a_refused_member_of_a_group_that_is_not_there_is_a_problem(shell: Shell, node: FakeNode) -> None:

@@ -125,8 +125,19 @@ async def test_a_member_that_goes_back_is_noted_and_diagnosed(clinic: Clinic) ->
     assert (note.act, note.kind, note.initiator) == ("rewind", "rewound", clinic.members[0].member_id)
     assert note.detail == "orders-0 from 9 to 3, by app at 10.0.0.1"
     assert (found.client_id, found.client_host, found.records) == ("app", "10.0.0.1", 6)
+    assert found.command == "muster explain g"
     clinic.run(901_000, step_ms=3_000)
     assert Kind.CONSUMPTION_REWOUND not in {one.kind for one in await clinic.problems()}
+
+
+async def test_a_reset_is_diagnosed_with_the_command_that_undoes_it(clinic: Clinic) -> None:
+    emptied(clinic).ask(STRANGER, commit({0: 2}))
+
+    (note,) = acts(clinic)
+    (found,) = [one for one in await clinic.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
+
+    assert (found.client_id, found.client_host, found.client_port) == ("stranger", "10.9.9.9", 51_515)
+    assert found.command == f"muster undo g:{note.number}"
 
 
 def test_a_group_that_never_had_members_is_committed_for_without_notes(clinic: Clinic) -> None:

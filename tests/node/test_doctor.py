@@ -209,6 +209,18 @@ async def test_more_members_than_partitions_are_told_after_a_while() -> None:
     assert found.client_id == "app-2"
 
 
+async def test_partitions_that_the_leader_left_out_are_told() -> None:
+    clinic = Clinic(partitions=4)
+    clinic.partitions = 2  # its leaders know of no more
+    three(clinic)
+    assert await clinic.problems() == []
+    clinic.run(60_000)
+
+    found = only(await clinic.problems(), Kind.UNOWNED_PARTITIONS)
+    assert found.partitions == 2
+    assert found.sentence == "no member has orders-2, orders-3, though members subscribe to it"
+
+
 async def test_a_problem_ends_with_its_cause() -> None:
     clinic = Clinic()
     three(clinic)
