@@ -11,10 +11,15 @@ from queue import Empty, Queue
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 
+def _read(lines: "Queue[str]") -> None:
+    for line in sys.stdin:
+        lines.put(line.strip())
+
+
 def main() -> None:
     settings, topic = json.loads(sys.argv[1]), sys.argv[2]
     lines = Queue[str]()
-    threading.Thread(target=lambda: [lines.put(line.strip()) for line in sys.stdin], daemon=True).start()
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
     consumer = Consumer(settings)
     consumer.subscribe([topic])
     is_polling = True
@@ -37,8 +42,9 @@ def main() -> None:
             print("done", command, flush=True)
         if is_polling:
             message = consumer.poll(0.05)
-            if message is not None and message.error() is not None and message.error().fatal():
-                raise KafkaException(message.error())
+            error = None if message is None else message.error()
+            if error is not None and error.fatal():
+                raise KafkaException(error)
 
 
 if __name__ == "__main__":
