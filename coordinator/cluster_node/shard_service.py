@@ -102,13 +102,22 @@ class ShardService:
                 self.transactions.lose()
                 self._go_on(moment)
 
-    def commit(self, core: Core, ref: RequestRef, message: TxnOffsetCommit, moment: Moment) -> bool:
-        """Commit in a transaction; false if that is not known to be open."""
+    def commit(
+        self,
+        core: Core,
+        ref: RequestRef,
+        message: TxnOffsetCommit,
+        moment: Moment,
+        try_again: Callable[[], None] | None = None,
+    ) -> bool:
+        """Commit in a transaction; false if that is not known to be open. `try_again` is for one that had ended before:
+        it is called in place of a refusal."""
         handle = self.transactions.begin(message.producer_id, message.producer_epoch)
         if handle is None:
             return False
         topics, position = commit_what_exists(core, msgspec.structs.replace(message, producer_id=handle), moment)
-        self.transactions.hold(handle, self.log.last if position else 0, ref, TxnOffsetCommitReply(topics))
+        reply = TxnOffsetCommitReply(topics)
+        self.transactions.hold(handle, self.log.last if position else 0, ref, reply, try_again)
         return True
 
     def at_log_end(self, go_on: Callable[[Moment], None]) -> None:

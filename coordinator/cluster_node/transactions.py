@@ -5,7 +5,7 @@ the log, and only there it is seen whether it still belongs to the transaction.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from coordinator.cluster_log.cluster_shard import ClusterShard
@@ -32,6 +32,16 @@ class OpenTransaction(NamedTuple):
     open_at: int
 
 
+class _AwaitedReply(NamedTuple):
+    """Reply to a commit, sent once the log is durable up to `position`."""
+
+    position: int
+    handle: int
+    ref: RequestRef
+    reply: TxnOffsetCommitReply
+    try_again: Callable[[], None] | None
+
+
 class ShardTransactions:
     """Commits that are decided here, those that the log has, and what is to be written once they are decided."""
 
@@ -43,7 +53,7 @@ class ShardTransactions:
         self._handles: dict[bytes, int] = {}
         self._unread: dict[int, OpenTransaction] = {}
         """Handles of commits that were not yet found to count in the log."""
-        self._awaited: deque[tuple[int, int, RequestRef, TxnOffsetCommitReply]] = deque()
+        self._awaited: deque[_AwaitedReply] = deque()
         self._decided: dict[bytes, None] = {}
 
     # --- commits that are decided here ---
@@ -71,11 +81,18 @@ class ShardTransactions:
         self._handles[key] = handle
         return pending_pair(key, TransactionOffsets(transaction.producer_id, transaction.open_at, tuple(records)))
 
-    def hold(self, handle: int, position: int, ref: RequestRef, reply: TxnOffsetCommitReply) -> None:
-        """Send the reply when the log is durable up to the position, if the commit counts there. Position 0: nothing
-        was stored."""
+    def hold(
+        self,
+        handle: int,
+        position: int,
+        ref: RequestRef,
+        reply: TxnOffsetCommitReply,
+        try_again: Callable[[], None] | None,
+    ) -> None:
+        """Send the reply when the log is durable up to the position, if the commit counts there; else try again or, if
+        there is no `try_again`, refuse. Position 0: nothing was stored."""
         if position:
-            self._awaited.append((position, handle, ref, reply))
+            self._awaited.append(_AwaitedReply(position, handle, ref, reply, try_again))
         else:
             self._unread.pop(handle)
             self._shard.outbox.send(ref, reply)
@@ -87,18 +104,22 @@ class ShardTransactions:
 
     def release(self, durable: int) -> None:
         """Answer the commits up to this position. One that does not count is dropped: its transaction has ended, or the
-        marker of the one before came late, and its client asks again."""
-        while self._awaited and self._awaited[0][0] <= durable:
-            _, handle, ref, reply = self._awaited.popleft()
-            counts = self._unread.pop(handle, None) is None
-            if not counts:
-                self._shard.apply_marker(TransactionEnded(handle, 0, is_committed=False))
-            self._shard.outbox.send(ref, reply if counts else refusal_of(reply))
+        marker of the one before came late. A client that is told so waits for long, so it is tried again first."""
+        while self._awaited and self._awaited[0].position <= durable:
+            done = self._awaited.popleft()
+            if self._unread.pop(done.handle, None) is None:
+                self._shard.outbox.send(done.ref, done.reply)
+                continue
+            self._shard.apply_marker(TransactionEnded(done.handle, 0, is_committed=False))
+            if done.try_again is not None:
+                done.try_again()
+            else:
+                self._shard.outbox.send(done.ref, refusal_of(done.reply))
 
     def lose(self) -> None:
         """Refuse what waits: nobody knows what of it is in the log."""
-        for _, _, ref, reply in self._awaited:
-            self._shard.outbox.send(ref, refusal_of(reply))
+        for lost in self._awaited:
+            self._shard.outbox.send(lost.ref, refusal_of(lost.reply))
         self._awaited.clear()
         self._unread.clear()
         self._open.clear()

@@ -132,6 +132,18 @@ def test_a_marker_of_the_transaction_before_is_read_before_the_question() -> Non
     assert reply_error(front.node.ask(in_transaction(7))) == ErrorCode.NONE
 
 
+def test_a_commit_in_the_next_transaction_is_taken_before_the_marker_of_the_last_was_read() -> None:
+    front = Front()
+    front.describe()
+    assert reply_error(front.node.ask(in_transaction(7))) == ErrorCode.NONE
+    mark(front.cluster, front.cluster.partitions[front.shard])
+    assert reply_error(front.node.ask(in_transaction(8))) == ErrorCode.NONE
+    assert len(front.asked) == 4
+    assert (seen(front.node), stable(front.node)) == (7, UNSTABLE)
+    end(front.cluster, front.node)
+    assert seen(front.node) == stable(front.node) == 8
+
+
 def mark(cluster: Cluster, partition: Partition) -> None:
     partition.mark(marker(), cluster.now_ms)
     partition.replicate(cluster.now_ms)

@@ -31,10 +31,10 @@ def _counts_always(self: ClientTransactions, producer_id: int, offset: int) -> b
 
 
 def _answer_whether_it_counts_or_not(self: ShardTransactions, durable: int) -> None:
-    while self._awaited and self._awaited[0][0] <= durable:
-        _, handle, ref, reply = self._awaited.popleft()
-        self._unread.pop(handle, None)
-        self._shard.outbox.send(ref, reply)
+    while self._awaited and self._awaited[0].position <= durable:
+        done = self._awaited.popleft()
+        self._unread.pop(done.handle, None)
+        self._shard.outbox.send(done.ref, done.reply)
 
 
 def _no_values(shard: Any, keys: Sequence[bytes]) -> Iterator[tuple[bytes, None]]:

@@ -74,12 +74,18 @@ class TransactionCalls:
     # --- TxnOffsetCommit: the owner's ---
 
     def commit(self, core: Core, ref: RequestRef, message: TxnOffsetCommit, moment: Moment) -> None:
-        """Commit offsets in a transaction, once its coordinator has called it open."""
-        service = self._service_of(message)
+        """Commit offsets in a transaction, once its coordinator has called it open. One that is known as open may have
+        ended, and been followed by another: then the coordinator is asked, too."""
         if refused := producer_error(message) or admit(core, message.group_id):
             self._refuse(ref, refused)
-        elif not service.commit(core, ref, message, moment):
-            service.at_log_end(lambda at: self._find(ref, message, at, partial(self._describe, ref, message)))
+            return
+        ask = partial(self._ask_whether_open, ref, message)
+        if not self._service_of(message).commit(core, ref, message, moment, ask):
+            ask()
+
+    def _ask_whether_open(self, ref: RequestRef, message: TxnOffsetCommit) -> None:
+        service = self._service_of(message)
+        service.at_log_end(lambda at: self._find(ref, message, at, partial(self._describe, ref, message)))
 
     def _describe(self, ref: RequestRef, message: TxnOffsetCommit, broker: int, moment: Moment) -> None:
         open_at = self._service_of(message).log.protocol.reader.tail.next_offset
