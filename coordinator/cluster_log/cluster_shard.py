@@ -153,8 +153,8 @@ class ClusterShard:
             self._hand_over(now)
 
     def _ownership_lost(self, event: OwnershipLost, now: BootMoment) -> None:
-        self._is_wanted = False
-        self._lose("the node is no member of the nodes' group", now)
+        self._is_wanted = self._is_wanted and event.is_member
+        self._lose(f"the node {'does not hear of' if event.is_member else 'is no member of'} the nodes' group", now)
 
     def _following(self, event: FollowingWanted, now: BootMoment) -> None:
         self._follows = event.is_wanted

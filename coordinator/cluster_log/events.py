@@ -18,7 +18,10 @@ class OwnershipRevoked(ShardEvent, frozen=True):
 
 
 class OwnershipLost(ShardEvent, frozen=True):
-    """The node is no member any more: others may have the shard already."""
+    """Others may have the shard already. `is_member`: as far as the node knows it is still to have it, but it has not
+    heard of the nodes' group for long."""
+
+    is_member: bool = False
 
 
 class FollowingWanted(ShardEvent, frozen=True):

@@ -14,11 +14,12 @@ class Lease:
 
     def __init__(self, settings: ClusterLogSettings) -> None:
         self._length_ms = settings.session_ms - settings.lease_margin_ms
-        self._sent_ms = -(2**62)
+        self._unheard_ms = settings.unheard_sessions * settings.session_ms
+        self._sent_ms = self._heard_ms = -(2**62)
 
     def heartbeat_succeeded(self, sent_boot_ms: int) -> None:
         """Note a heartbeat, or a join, that was answered without an error."""
-        self._sent_ms = max(self._sent_ms, sent_boot_ms)
+        self._sent_ms = self._heard_ms = max(self._sent_ms, sent_boot_ms)
 
     def end(self) -> None:
         """End the lease: the node has left, or heard that it is no member."""
@@ -27,3 +28,8 @@ class Lease:
     def holds(self, boot_ms: int) -> bool:
         """Return true if reads may be answered from memory."""
         return boot_ms - self._sent_ms < self._length_ms
+
+    def is_unheard(self, boot_ms: int) -> bool:
+        """Return true if no coordinator of the nodes' group was heard for so long that one which lives must have given
+        the shards to others. While another one is being chosen it is not heard either, which takes two sessions."""
+        return boot_ms - self._heard_ms >= self._unheard_ms

@@ -22,12 +22,14 @@ class ClusterLogSettings(msgspec.Struct, frozen=True):
     session: a longer silence counts as sleep.
 
     `session_ms` is the session timeout of the nodes' group, `lease_margin_ms` what clocks and the brokers' may differ
-    by in one, `keep_alive_ms` far below the brokers' `producer.id.expiration.ms`, `renew_ms` far below their
+    by in one, `unheard_sessions` the time without that group's coordinator after which nobody is served.
+    `keep_alive_ms` is far below the brokers' `producer.id.expiration.ms`, `renew_ms` far below their
     `transactional.id.expiration.ms`.
     """
 
     session_ms: int = 6_000
     lease_margin_ms: int = 1_000
+    unheard_sessions: int = 3
     keep_alive_ms: int = 3_600_000
     renew_ms: int = 86_400_000
     retry_ms: int = 100

@@ -204,6 +204,37 @@ def test_a_commit_under_way_is_refused_when_the_shard_is_lost_and_stays_if_it_wa
     assert fetched(second.ask(fetching("a"))) == [5]
 
 
+def test_a_node_without_the_nodes_coordinator_for_three_sessions_serves_nobody_and_goes_on_when_it_is_back() -> None:
+    cluster, node = owner()
+    node.ask(committing("a", 5))
+    member, generation = joined(node, "a")
+    cluster.loses = True
+    call = node.send(committing("a", 6, generation_id=generation, member_id=member))
+    pass_unheard(cluster, node, 3 * SETTINGS.session_ms - 500)
+    assert node.states == {ShardState.ACTIVE}
+    assert node.ask(Heartbeat("a", generation, member)) == HeartbeatReply(NONE)
+    assert call not in node.replied
+    pass_unheard(cluster, node, 500 + SETTINGS.session_ms // 3)
+    assert node.states == {ShardState.UNLOADED}
+    assert error_of(node.replied[call]) is MOVED
+    assert node.ask(Heartbeat("a", generation, member)) == HeartbeatReply(MOVED)
+    found = node.ask(FindCoordinator(("a",)))
+    assert isinstance(found, FindCoordinatorReply)
+    assert found.coordinators[0].error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    cluster.loses = False
+    node.pass_ms(2_000)
+    assert node.states == {ShardState.ACTIVE}
+    assert fetched(node.ask(fetching("a"))) == [5]
+    assert node.ask(Heartbeat("a", generation, member)) == HeartbeatReply(NONE)
+
+
+def pass_unheard(cluster: Cluster, node: LogNode, ms: int) -> None:
+    """Let time pass without heartbeats of the node."""
+    for _ in range(ms // 500):
+        cluster.now_ms += 500
+        node.rest()
+
+
 def test_a_commit_that_never_came_to_the_brokers_is_gone_with_the_shard() -> None:
     cluster, node = owner()
     cluster.loses = True
