@@ -7,8 +7,10 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -21,11 +23,11 @@ _PROPERTIES = """
 process.roles=broker,controller
 node.id={node_id}
 controller.quorum.voters={voters}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{more_listeners}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{more_advertised}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{more_protocols}
 log.dirs={folder}/data
 default.replication.factor={copies}
 min.insync.replicas={insync}
@@ -72,6 +74,10 @@ class Broker:
         self._running.send_signal(signal.SIGCONT)
 
     @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
     def _running(self) -> "subprocess.Popen[bytes]":
         assert self._process is not None, "the broker does not run"
         return self._process
@@ -89,11 +95,19 @@ class Broker:
         self._process = None
 
 
-class Cluster:
-    """`brokers` by their ids less one."""
+class Way(NamedTuple):
+    """Listeners of the brokers that advertise other ports than they have, by the brokers' ids less one."""
 
-    def __init__(self, brokers: list[Broker]) -> None:
+    advertised: tuple[int, ...]
+    ports: tuple[int, ...]
+
+
+class Cluster:
+    """`brokers` by their ids less one; `ways` are further listeners of theirs."""
+
+    def __init__(self, brokers: list[Broker], ways: Sequence[Way] = ()) -> None:
         self.brokers = brokers
+        self.ways = ways
 
     @property
     def bootstrap(self) -> str:
@@ -126,10 +140,12 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def kafka_cluster(folder: Path, count: int, *, heap_mib: int = 512) -> Iterator[Cluster]:
-    """Brokers 1 to `count`, every topic on all of them. Raises `bench.builds.NotHere`."""
+def kafka_cluster(folder: Path, count: int, *, heap_mib: int = 512, ways: int = 0) -> Iterator[Cluster]:
+    """Brokers 1 to `count`, every topic on all of them, with as many `ways` besides. Raises `bench.builds.NotHere`."""
     java, jars = builds.java(), builds.kafka_jars(may_fetch=True)
-    ports = free_ports(2 * count)
+    ports = free_ports(2 * count * (1 + ways))
+    further = iter(ports[2 * count :])
+    each = [Way(tuple(islice(further, count)), tuple(islice(further, count))) for _ in range(ways)]
     voters = ",".join(f"{number + 1}@127.0.0.1:{ports[count + number]}" for number in range(count))
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
     run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}", "-cp", f"{jars}{os.sep}*"]
@@ -146,13 +162,16 @@ def kafka_cluster(folder: Path, count: int, *, heap_mib: int = 512) -> Iterator[
             folder=home,
             copies=count,
             insync=min(count, 2),
+            more_listeners="".join(f",WAY{at}://127.0.0.1:{way.ports[number]}" for at, way in enumerate(each)),
+            more_advertised="".join(f",WAY{at}://127.0.0.1:{way.advertised[number]}" for at, way in enumerate(each)),
+            more_protocols="".join(f",WAY{at}:PLAINTEXT" for at in range(ways)),
         )
         properties.write_text(told)
         format_it = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)]
         subprocess.run(format_it, cwd=home, capture_output=True, timeout=_START_S, check=True)
         heap = [f"-Xms{heap_mib}m", f"-Xmx{heap_mib}m", "-XX:+UseG1GC"]
         brokers.append(Broker([*run, *heap, "kafka.Kafka", str(properties)], home, ports[number]))
-    cluster = Cluster(brokers)
+    cluster = Cluster(brokers, each)
     try:
         for broker in brokers:
             broker.start()

@@ -54,8 +54,8 @@ def member_options(assignors: Iterable[str]) -> argparse.Namespace:
 
 
 def tell(event: Mapping[str, object]) -> None:
-    """Print an event of a member, a line of JSON."""
-    print(json.dumps(event), flush=True)
+    """Print an event of a member, a line of JSON, in one piece: threads may tell at once."""
+    print(json.dumps(event) + "\n", end="", flush=True)
 
 
 def told_to_stop() -> threading.Event:
