@@ -7,16 +7,20 @@ The tests themselves are built and run by `franz_go_suite.sh`.
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from bench import peers
 from bench.builds import NotHere
+from interop.processes import kill_group
 from interop.server import Musterd
 
 VARIANTS = (
@@ -32,6 +36,7 @@ VARIANTS = (
 SERVERS = ("muster", "kafka", "kfake")
 _SCRIPT = Path(__file__).with_name("franz_go_suite.sh")
 _NOT_HERE = 77
+_NO_GO = "there is no `go` here, and the tests are a Go program"
 _LINE = re.compile(r"^ +--- (?P<how>PASS|FAIL|SKIP): (?P<name>\S+)", re.MULTILINE)
 
 
@@ -74,13 +79,42 @@ def _run(address: str, rounds: int, records: int) -> str:
             print(line, end="", flush=True)
             said.append(line)
     if process.returncode == _NOT_HERE:
-        raise NotHere("there is no `go` here, and the tests are a Go program")
+        raise NotHere(_NO_GO)
     return "".join(said)
 
 
-def read(said: str) -> Mapping[str, Counter[str]]:
+class Suite:
+    """Tests of franz-go's that run while something else happens."""
+
+    def __init__(self, bootstrap: str, tests: str, records: int, *, copies: int, within_s: int = 600) -> None:
+        """Start those that the regular expression `tests` names, once. Raises NotHere."""
+        if shutil.which("go") is None:
+            raise NotHere(_NO_GO)
+        environment = {**os.environ, "KGO_TEST_RECORDS": str(records), "TESTS": tests, "COPIES": str(copies)}
+        self._process = subprocess.Popen(
+            ["sh", str(_SCRIPT), bootstrap, "1"],
+            env={**environment, "WITHIN": f"{within_s}s"},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        kill_group(self._process)
+
+    def outcome(self) -> Mapping[str, Counter[str]]:
+        """Wait for its end; how often each variant passed, failed and was skipped."""
+        said, _ = self._process.communicate()
+        print(said, end="", flush=True)
+        return read(said, ())
+
+
+def read(said: str, variants: Iterable[str] = VARIANTS) -> Mapping[str, Counter[str]]:
     """Count how often each variant passed, failed and was skipped. Pure."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in VARIANTS}
+    found: dict[str, Counter[str]] = {name: Counter() for name in variants}
     for match in _LINE.finditer(said):
         found.setdefault(match["name"], Counter())[match["how"]] += 1
     return found

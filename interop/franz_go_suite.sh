@@ -8,6 +8,7 @@
 # static members, all three at once. Variants of what a server doesn't advertise (KIP-848) skip themselves: -test.skip
 # would keep their places in a semaphore of four.
 # Exit 0 when every round passes. A failed round's log stays in the cache folder and is named.
+# TESTS="^TestTxnEtl$" chooses others, WITHIN=300s gives them another time, COPIES=3 their topics more replicas.
 # KGO_TEST_RECORDS (10000), KGO_LOG_LEVEL (none; "info" or "debug" to see the client's side) are passed on.
 set -eu
 
@@ -33,14 +34,14 @@ if [ ! -x "$TEST" ]; then
     mv "$TEST.new" "$TEST"
 fi
 
-export KGO_SEEDS="$SERVER" KGO_TEST_RF=1
+export KGO_SEEDS="$SERVER" KGO_TEST_RF="${COPIES:-1}"
 export KGO_TEST_RECORDS="${KGO_TEST_RECORDS:-10000}" KGO_LOG_LEVEL="${KGO_LOG_LEVEL:-none}"
 round=1
 failed=0
 while [ "$round" -le "$ROUNDS" ]; do
     log=$CACHE/round-$round.log
     started=$(date +%s)
-    if "$TEST" -test.v -test.timeout 120s -test.run '^(TestGroupETL|TestGroupSimple)$' >"$log" 2>&1; then
+    if "$TEST" -test.v -test.timeout "${WITHIN:-120s}" -test.run "${TESTS:-^(TestGroupETL|TestGroupSimple)\$}" >"$log" 2>&1; then
         echo "round $round of $ROUNDS: passed in $(($(date +%s) - started)) s"
     else
         failed=$((failed + 1))

@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from interop.consumer.librdkafka import consumer_groups
+from interop.exactly_once.librdkafka import transform
 from interop.program import OAUTHBEARER, answer, security
 
 _ADMIN = "admin_consumer_groups"
@@ -18,6 +19,8 @@ _ADMIN = "admin_consumer_groups"
 def main() -> int:
     if sys.argv[1:2] == [_ADMIN]:
         return answer({_ADMIN: consumer_groups})
+    if sys.argv[1:2] == ["transform"]:
+        return transform(sys.argv[2:])
     options = _options()
     return _produce(options) if options.verb == "produce" else _Member(options).run()
 

@@ -23,8 +23,9 @@ type arguments struct {
 	instance                string
 	protocol, pattern       string
 	security                string
+	to, transactional       string
 	count, partitions       int
-	limit                   int
+	limit, pause            int
 	idempotent, commits     bool
 	session                 time.Duration
 }
@@ -44,6 +45,10 @@ func main() {
 	case verb == "member":
 		seen := newSeen(os.Stdout, given.limit)
 		fail(member(untilStopped(), given, seen))
+	case verb == "transform":
+		fail(transform(untilStopped(), given))
+	case verb == "clerks":
+		fail(clerks(untilStopped(), given))
 	case own:
 		ctx, cancel := context.WithTimeout(context.Background(), capabilityTimeout)
 		defer cancel()
@@ -66,9 +71,12 @@ func parsed(words []string) arguments {
 	flags.StringVar(&given.protocol, "protocol", "classic", "")
 	flags.StringVar(&given.pattern, "pattern", "", "a regular expression in place of the topic")
 	flags.StringVar(&given.security, "security", "", "a file with key=value lines of a login")
+	flags.StringVar(&given.to, "to", "", "the topic to which `transform` writes")
+	flags.StringVar(&given.transactional, "transactional-id", "", "")
 	flags.IntVar(&given.count, "count", 0, "")
 	flags.IntVar(&given.partitions, "partitions", 1, "")
 	flags.IntVar(&given.limit, "limit", 0, "")
+	flags.IntVar(&given.pause, "pause-ms", 100, "between two commits of a clerk")
 	flags.BoolVar(&given.idempotent, "idempotent", false, "")
 	flags.BoolVar(&given.commits, "commit", false, "commit what was read before partitions are given back")
 	session := flags.Int("session-timeout-ms", 10000, "")

@@ -1,5 +1,7 @@
 """A word count of Kafka Streams, at least once: repartitioned through one internal topic, its state kept in another."""
 
+import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from interop.program import Options, answer, check, until
 _PARTITIONS = 3
 _TASKS = 2 * _PARTITIONS  # before the repartition topic and after it
 _WAIT_S = 60.0
+_JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes:lib/*")
 _WORDS = ("a rose", "is a rose", "is a rose", "said a cat", "is it")
 
 
@@ -22,15 +25,7 @@ class Instance:
     """One process of the application. Its state folder is its own: what was counted before comes from the changelog."""
 
     def __init__(self, options: Options, folder: Path) -> None:
-        command = [
-            "java",
-            "-Xmx256m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            "classes:lib/*",
-            "WordCount",
-        ]
+        command = [*_JAVA, "WordCount"]
         command += [options.bootstrap, options.group, options.topic, f"{options.topic}-out", str(folder)]
         self.tasks = 0
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
@@ -149,5 +144,18 @@ STORIES = {
     "commit_resume": commit_resume,
 }
 
+
+def transform() -> None:
+    """Become an application with `exactly_once_v2`, which ends with the line `stop`."""
+    parser = argparse.ArgumentParser()
+    for name in ("bootstrap", "group", "topic", "to", "folder"):
+        parser.add_argument(f"--{name}", required=True)
+    given = parser.parse_args(sys.argv[2:])
+    words = [given.bootstrap, given.group, given.topic, given.to, given.folder]
+    os.execvp(_JAVA[0], [*_JAVA, "ExactlyOnce", *words])
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["transform"]:
+        transform()
     sys.exit(answer(STORIES))

@@ -40,6 +40,9 @@ public final class Main {
         switch (arguments[0]) {
             case "produce" -> Produce.run(options);
             case "member" -> new Member(options).run();
+            case "clerks" -> Clerks.run(options);
+            case "transact" -> Transactions.transact(options);
+            case "transform" -> Transactions.transform(options);
             default -> answer(Administration.STORIES.get(arguments[0]), options);
         }
         System.exit(0);

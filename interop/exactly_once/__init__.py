@@ -1,0 +1,1 @@
+"""Transactions of other people's clients through several musterd: each record's effect exactly once."""

@@ -1,0 +1,245 @@
+"""The run: numbers that are written, carried on and judged while nodes and programs are killed."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from bench.builds import NotHere
+from interop import builds, catalogue, franz_go
+from interop.cluster_nodes import NODES_GROUP, node
+from interop.exactly_once.judge import of_copies, of_counts
+from interop.exactly_once.workers import Worker
+from interop.kafka_cluster import Cluster, kafka_cluster
+from interop.processes import Program, missing
+from interop.server import Musterd
+
+TOPIC, PARTITIONS, EACH = "numbers", 4, 2
+ETL = "TestTxnEtl"
+"""franz-go's own test: it brings its own records, and counts each refused connection as a failure."""
+_JUDGES: Mapping[str, Callable[[list[str], int], list[str]]] = {
+    "java": of_copies,
+    "confluent-kafka": of_copies,
+    "go-franz": of_copies,
+    "kafka-streams": of_counts,
+}
+PROGRAMS = (*_JUDGES, ETL)
+_PATIENCE_S = 180.0
+_AWAY_S = 3.0
+"""Time for which a killed node stays away; every third for longer than a session of the nodes."""
+_LONG_AWAY_S = 10.0
+_PAUSE_MS = "250"
+_EVENTS = ("committed", "aborted", "anew", "ended by itself")
+_AT_END = -191
+"""librdkafka's code for a partition without further records."""
+
+
+class Plan(NamedTuple):
+    programs: tuple[str, ...]
+    brokers: int
+    nodes: int
+    kills: int
+    etl_records: int
+
+
+class Stage:
+    """Cluster, nodes and the folder of a run, and what failed."""
+
+    def __init__(self, cluster: Cluster, nodes: list[Musterd], work: Path) -> None:
+        self.failed: list[str] = []
+        self.cluster = cluster
+        self.nodes = nodes
+        self.work = work
+        self._kills = 0
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(one.bootstrap for one in self.nodes)
+
+    def kill_a_node(self) -> None:
+        """Kill the next one, and start it again; each third stays away until others have its shards."""
+        killed = self.nodes[self._kills % len(self.nodes)]
+        self._kills += 1
+        killed.end()
+        time.sleep(_LONG_AWAY_S if self._kills % 3 == 0 else _AWAY_S)
+        killed.start()
+
+
+def run(work: Path, plan: Plan) -> list[str]:
+    """Prints as it goes; what failed."""
+    chosen = [name for name in _JUDGES if name in plan.programs]
+    programs = {name: _built(name) for name in (*chosen, "java")} if chosen else {}
+    with ExitStack() as stack:
+        cluster = stack.enter_context(kafka_cluster(work, plan.brokers))
+        topics = [TOPIC, *(_target(name) for name in chosen)]
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        for created in admin.create_topics([NewTopic(one, PARTITIONS, plan.brokers) for one in topics]).values():
+            created.result(30)
+        nodes: list[Musterd] = []
+        for number in range(plan.nodes):
+            nodes.append(node(number + 1, cluster.bootstrap, work))
+            stack.callback(nodes[-1].end)
+        stage = Stage(cluster, nodes, work)
+        if chosen:
+            _carry(stage, programs, chosen, plan.kills)
+        if ETL in plan.programs:
+            _etl(stage, plan)
+        heard = cluster.groups() - {NODES_GROUP}
+        stage.failed += [f"Kafka's own coordinator has heard of the group {one}" for one in heard]
+    return stage.failed
+
+
+def _built(name: str) -> Program:
+    folder = builds.CLIENTS / name
+    client = catalogue.read((folder / "client.toml").read_bytes())
+    if lacking := missing(client):
+        raise NotHere(f"there is no {', '.join(lacking)} here, which {client.name} needs")
+    return builds.built(folder, client)
+
+
+def _target(name: str) -> str:
+    return f"{TOPIC}-{name}"
+
+
+# --- numbers, carried from topic to topic ---
+
+
+def _carry(stage: Stage, programs: Mapping[str, Program], chosen: list[str], kills: int) -> None:
+    workers: dict[str, list[Worker]] = {}
+    with ExitStack() as stack:
+        written = ["transact", "--bootstrap", stage.bootstrap, "--topic", TOPIC, "--partitions", str(PARTITIONS)]
+        written += ["--transactional-id", TOPIC, "--pause-ms", _PAUSE_MS]
+        writer = Worker(programs["java"], written, stage.work / "writer.log")
+        stack.callback(writer.kill)
+        for name in chosen:
+            workers[name] = [_worker(stage, programs[name], name, number) for number in range(EACH)]
+            for one in workers[name]:
+                stack.callback(one.kill)
+        _until_all_go_on(stage, workers, "a beginning")
+        for number in range(kills):
+            stage.kill_a_node()
+            what = f"kill {number + 1}: a node"
+            if number % 2:
+                name = chosen[number // 2 % len(chosen)]
+                workers[name][0].crash()
+                what += f", and a program of {name}"
+            if not _until_all_go_on(stage, workers, what):
+                break
+        if writer.stop() != 0:
+            stage.failed.append("the writer of transactions did not end in good order")
+        count = writer.told["records"]
+        print(f"written: {count:,} numbers, {writer.told['aborted']} transactions aborted", flush=True)
+        for name in chosen:
+            _judge(stage, name, count, workers[name])
+
+
+def _worker(stage: Stage, program: Program, name: str, number: int) -> Worker:
+    arguments = ["transform", "--bootstrap", stage.bootstrap, "--topic", TOPIC, "--to", _target(name)]
+    arguments += ["--group", f"copy-{name}"]
+    if name == "kafka-streams":
+        arguments += ["--folder", str(stage.work / f"state-{number}")]
+    else:
+        arguments += ["--transactional-id", f"{name}-{number}"]
+    return Worker(program, arguments, stage.work / f"{name}-{number}.log")
+
+
+def _until_all_go_on(stage: Stage, workers: Mapping[str, list[Worker]], what: str) -> bool:
+    """Wait until each program has written something more, and say how long that took."""
+    reached = {name: _ends(stage, name) for name in workers}
+    began = time.monotonic()
+    waiting = set(workers)
+    while waiting and time.monotonic() - began < _PATIENCE_S:
+        time.sleep(0.5)
+        _revive(workers[name] for name in waiting)
+        waiting -= {name for name in waiting if _ends(stage, name) > reached[name]}
+    print(f"{what}: all go on after {time.monotonic() - began:.1f} s", flush=True)
+    stage.failed += [f"{what}: {name} does not go on" for name in sorted(waiting)]
+    return not waiting
+
+
+def _revive(workers: Iterable[list[Worker]]) -> None:
+    for each in workers:
+        for one in each:
+            one.revive()
+
+
+def _ends(stage: Stage, name: str) -> int:
+    """Sum of the topic's ends, as readers of committed records see them."""
+    reader = Consumer(_reading(stage))
+    try:
+        ends = [reader.get_watermark_offsets(TopicPartition(_target(name), at), timeout=20) for at in range(PARTITIONS)]
+        return sum(high for _, high in ends)
+    finally:
+        reader.close()
+
+
+def _reading(stage: Stage) -> dict[str, str | bool | int]:
+    return {
+        "bootstrap.servers": stage.cluster.bootstrap,
+        "group.id": "the judge",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+
+
+def _judge(stage: Stage, name: str, count: int, workers: list[Worker]) -> None:
+    """Wait until the program has carried everything on, stop it, and look at what is there."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while len(_everything(stage, name)) < count and time.monotonic() < deadline:
+        time.sleep(1)
+        _revive([workers])
+    for number, one in enumerate(workers):
+        code = one.stop()
+        if code != 0:
+            stage.failed.append(f"{name}: program {number} ended with {code}")
+    found = _everything(stage, name)
+    faults = _JUDGES[name](found, count)
+    told = {event: sum(one.told[event] for one in workers) for event in _EVENTS}
+    print(
+        f"{name}: {len(found):,} of {count:,} numbers, {len(faults)} faults; transactions as told: {told}", flush=True
+    )
+    stage.failed += [f"{name}: {fault}" for fault in faults]
+
+
+def _everything(stage: Stage, name: str) -> list[str]:
+    """Return the committed values of a topic now, each partition's in order."""
+    reader = Consumer(_reading(stage))
+    values: list[str] = []
+    try:
+        reader.assign([TopicPartition(_target(name), at, 0) for at in range(PARTITIONS)])
+        open_partitions = set(range(PARTITIONS))
+        while open_partitions:
+            record = reader.poll(20)
+            if record is None:
+                raise TimeoutError(f"{_target(name)} cannot be read")
+            error, value = record.error(), record.value()
+            if error is None:
+                assert value is not None
+                values.append(value.decode())
+            elif error.code() == _AT_END:
+                open_partitions.discard(record.partition())
+            else:
+                raise KafkaException(error)
+    finally:
+        reader.close()
+    return values
+
+
+# --- franz-go's own test ---
+
+
+def _etl(stage: Stage, plan: Plan) -> None:
+    """Run TestTxnEtl. Nobody is killed meanwhile."""
+    with franz_go.Suite(stage.bootstrap, f"^{ETL}$", plan.etl_records, copies=plan.brokers) as suite:
+        outcome = suite.outcome()
+    counts = {how: sum(one[how] for one in outcome.values()) for how in ("PASS", "FAIL", "SKIP")}
+    print(f"{ETL} through {plan.nodes} nodes: {counts}", flush=True)
+    if not counts["PASS"] or counts["FAIL"]:
+        stage.failed.append(f"{ETL}: {counts}")
