@@ -23,6 +23,7 @@ from bench import (
     kafka,
     loading,
     logins,
+    nodes,
     noticing,
     polling,
     reader_memory,
@@ -55,11 +56,12 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "front": front.measure,
     "kafka": kafka.measure,
     "consumer_groups": consumer_groups.measure,
+    "nodes": nodes.measure,
     "spark": spark.measure,
     "reader_memory": reader_memory.measure,
 }
 
-OF_OTHERS = frozenset({"consumer_groups", "front", "kafka", "spark"})
+OF_OTHERS = frozenset({"consumer_groups", "front", "kafka", "nodes", "spark"})
 """Benchmarks that also measure other projects' servers."""
 
 
