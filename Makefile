@@ -21,7 +21,7 @@ export COMPILED
 LIBRARIES := $(if $(COMPILED),compiled)
 
 .NOTPARALLEL:
-.PHONY: help setup run demo report compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing mutants interop differential franzgo balanced outages nodes faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo report compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing mutants interop differential franzgo balanced outages nodes transactions faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -110,9 +110,12 @@ balanced: $(ALL) ## other clients with group.protocol=consumer at an Apache Kafk
 outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)
 
-nodes: $(ALL) ## three musterd over the log of three Apache Kafka brokers, killed, stopped and asleep; 10 minutes
+nodes: $(ALL) ## three musterd over the log of three Apache Kafka brokers, killed, stopped, asleep, cut off; 25 minutes
 	$(BIN)/python -m interop.shared_log
 	$(BIN)/python -m interop.nodes $(ARGS)
+
+transactions: $(ALL) ## other clients' transactions through two musterd that are killed: each record once; 10 minutes
+	$(BIN)/python -m interop.exactly_once $(ARGS)
 
 faults: $(ALL) ## disks and networks that fail for real: loop devices, namespaces; 6 minutes, root; ARGS="freezes" chooses
 	$(BIN)/python -m bench.faults $(ARGS)
