@@ -29,11 +29,13 @@ from coordinator.core.core import Core
 from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.io.cluster.from_config import ClusterPart
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
+from coordinator.gateway.io.http_logins import BrokerLogins
 from coordinator.gateway.io.security import nodes_tls, upstream_login, upstream_tls
 from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
+from coordinator.gateway.relayed.logins import HTTP
 from coordinator.io.audit_file import AuditFile
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections
@@ -280,7 +282,8 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
         unguarded.opened("native", partial(server.shut, "native"))
     stop_http = None
     if config.http is not None:
-        bound["http"], stop_http = await _serve_http(config, config.http, server, tls)
+        logins = _http_logins(config, server, beside, unguarded)
+        bound["http"], stop_http = await _serve_http(config, config.http, server, tls, logins)
         unguarded.opened("http", stop_http)
         if part.shards is not None:
             addresses["http"] = _told_address("http", config.advertised_http, bound["http"])
@@ -433,8 +436,17 @@ def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Eve
     return stopping
 
 
+def _http_logins(
+    config: Config, server: Server, beside: Supervisor | None, unguarded: UnguardedListeners
+) -> BrokerLogins | None:
+    """Return the logins of HTTP at the cluster's brokers; None where these have no part in them."""
+    if beside is None or not unguarded.http_logs_in:
+        return None
+    return BrokerLogins(server, partial(beside.relayed_client, HTTP), config.upstream_sasl_mechanism)
+
+
 async def _serve_http(
-    config: Config, address: Address, server: Server, tls: ListeningTls | None
+    config: Config, address: Address, server: Server, tls: ListeningTls | None, logins: BrokerLogins | None
 ) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
     """Bind the HTTP listener. Return its address and a function that closes it. Raises OSError."""
     # aiohttp takes a third of a daemon's start, and many daemons have no HTTP listener.
@@ -448,6 +460,8 @@ async def _serve_http(
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
 
     def ask(message: Message, caller: Caller | None) -> Awaitable[Message]:
+        if logins is not None:
+            return logins.ask(message, "" if caller is None else caller.session)
         return server.calls.ask(message, *(caller or ("", ""))[:2])
 
     def ask_itself(message: Message) -> Awaitable[Message]:
@@ -462,7 +476,7 @@ async def _serve_http(
         ask_itself=ask_itself,
         most_series=config.http_metrics_max_series,
         hosts=_http_hosts(config),
-        authenticator=server.calls if config.wants_logins else None,
+        authenticator=logins or (server.calls if config.wants_logins else None),
         has_open_metrics=config.http_metrics_without_login,
         webhooks=config,
         count=core.count,

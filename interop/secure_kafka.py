@@ -70,10 +70,17 @@ class SecureKafka:
 
 @contextlib.contextmanager
 def secure_kafka(
-    home: Path, users: Mapping[str, str], *, scram: str = "", settings: str = "", may_fetch: bool = False
+    home: Path,
+    users: Mapping[str, str],
+    *,
+    scram: str = "",
+    settings: str = "",
+    may_fetch: bool = False,
+    audits: bool = False,
 ) -> Iterator[SecureKafka]:
     """The broker, with its files in `home`. `users`: passwords of PLAIN; `scram`: a credential as StorageTool takes
-    it; `settings`: further lines of its configuration. Raises `bench.builds.NotHere` without Java or its jars."""
+    it; `settings`: further lines of its configuration. Its log has each decision of the authorizer if it `audits`.
+    Raises `bench.builds.NotHere` without Java or its jars."""
     java, jars = builds.java(), builds.kafka_jars(may_fetch=may_fetch)
     home.mkdir(parents=True, exist_ok=True)
     names = ("internal", "sasl", "controller")
@@ -81,7 +88,8 @@ def secure_kafka(
     known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     properties = _PROPERTIES.format(folder=home, users=known, **ports) + settings
     (home / "server.properties").write_text(properties)
-    run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}", "-cp", f"{jars}{os.sep}*"]
+    logging = "audit.xml" if audits else "log4j2.xml"
+    run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / logging}", "-cp", f"{jars}{os.sep}*"]
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
     format_it = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", "server.properties"]
     format_it += ["--add-scram", scram] if scram else []

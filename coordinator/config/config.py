@@ -336,8 +336,16 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
     def relays_logins(self) -> bool:
         """True if native clients log in at the cluster's brokers: these want logins, and nothing else tells there who a
         client is."""
+        return self._relays_logins_of("native")
+
+    @property
+    def relays_http_logins(self) -> bool:
+        """True if users of HTTP log in at the cluster's brokers, where the cluster has ACLs."""
+        return self._relays_logins_of("http")
+
+    def _relays_logins_of(self, kind: str) -> bool:
         named = self.upstream_unguarded_listeners
-        is_unguarded = self.asks_who("native") or (named is not None and "native" in named.all)
+        is_unguarded = self.asks_who(kind) or (named is not None and kind in named.all)
         return self.upstream_servers is not None and self.upstream_sasl_username is not None and not is_unguarded
 
     @property

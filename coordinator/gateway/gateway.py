@@ -40,6 +40,7 @@ from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
 from coordinator.gateway.offsets.lookups import OffsetLookups
 from coordinator.gateway.proxied_connections import ProxiedConnections
+from coordinator.gateway.relayed.logins import HTTP
 from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import refuse_without_topics
 from coordinator.gateway.session.session import ProxySession
@@ -174,8 +175,9 @@ class Gateway:
     def _open_session(self, event: Opened) -> Session:
         if event.broker is not None:
             return self.brokers.open(event.broker)
-        dialect = self._dialects[self.proxied.logins.is_required][event.dialect]
-        if self.core.config.relays_logins and isinstance(dialect, NativeDialect):
+        is_http = event.dialect == HTTP
+        dialect = self._dialects[is_http or self.proxied.logins.is_required]["native" if is_http else event.dialect]
+        if (is_http or self.core.config.relays_logins) and isinstance(dialect, NativeDialect):
             return RelayedSession(dialect, self.brokers.version_of, self.core.config.socket_request_max_bytes)
         return dialect.open()
 

@@ -23,7 +23,7 @@ OPEN_CONSOLE: Final = frozenset({"/console/login", "/console/assets/{name}"})
 
 
 class Caller(NamedTuple):
-    """Sender of a request: the principal, the host it comes from, and the secret of its session, if it showed one."""
+    """Sender of a request: the principal, the host it comes from, and the secret of its session, if it has one."""
 
     principal: str
     host: str
@@ -80,7 +80,8 @@ class Entrance:
         host = _private_host(request)
         given = request.headers.get("Authorization")
         if given is not None:
-            return Caller((await self._log_in(request, *_read(given), host)).principal, host)
+            reply = await self._log_in(request, *_read(given), host)
+            return Caller(reply.principal, host, reply.session)
         session = request.cookies.get(_cookie_name(request))
         if session is None:
             raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
@@ -120,6 +121,8 @@ class Entrance:
         assert isinstance(reply, HttpLoginReply)
         if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             raise Problem(429, "too many logins have failed, or wait; try again later")
+        if reply.error_code is ErrorCode.BROKER_NOT_AVAILABLE:
+            raise Problem(503, "the cluster knows the users, and no broker of it can be asked now; try again")
         if reply.error_code:
             raise Problem(401, "wrong user or password" if username is not None else "the token is not accepted")
         return reply

@@ -1,6 +1,8 @@
 """In front of an Apache Kafka with ACLs: what its brokers refuse a principal, Muster refuses too. Skipped where its
 jars have not been fetched (`python -m bench kafka` does) or there is no Java."""
 
+import json
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -41,6 +43,7 @@ from protocol.messages.offsets import (
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.logins import security
 from tests.edges.musterd import Daemon, free_port, running, within
+from tests.edges.test_http_logins import fetch
 from tests.edges.test_tls_beside import readiness
 from tests.node.test_access_rules import DENIALS, denial
 
@@ -57,7 +60,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     with ExitStack() as stack:
         try:
             users = {"muster": "geheim", "keeper": "wache", **PASSWORDS}
-            cluster = stack.enter_context(secure_kafka(tmp_path_factory.mktemp("kafka"), users, scram=_SCRAM))
+            cluster = stack.enter_context(
+                secure_kafka(tmp_path_factory.mktemp("kafka"), users, scram=_SCRAM, audits=True)
+            )
         except builds.NotHere as missing:
             pytest.skip(str(missing))
         for made in cluster.admin.create_topics([NewTopic("wages", 2, 1), NewTopic("orders", 2, 1)]).values():
@@ -216,32 +221,29 @@ def test_each_operation_is_granted_by_itself(kafka: SecureKafka, front: Daemon) 
 def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: SecureKafka, tmp_path: Path) -> None:
     ports = free_ports(2)
     path = tmp_path / "front"
-    plan = (
-        f"upstream.servers=127.0.0.1:{kafka.port}",
-        f"upstream.listener.ports={free_port()}",
-        "upstream.sasl.username=muster",
-        "upstream.sasl.password=geheim",
-    )
+    listener = f"upstream.listener.ports={free_port()}"
+    plan = (f"upstream.servers=127.0.0.1:{kafka.admin_port}", listener)  # where nobody logs in
     daemon = Daemon(path, *plan, with_http=True, with_kafka=True)
     daemon.port, daemon.http_port = ports
     daemon.start()
     try:
-        assert daemon.open == {"kafka", "native"}, "native clients log in at the brokers"
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", ports[1]), timeout=5)
+        assert daemon.open == {"kafka"}
+        for port in ports:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5)
         log = (tmp_path / "front.log").read_text()
-        assert log.count("a listener stays closed: the cluster has ACLs") == 1
+        assert log.count("a listener stays closed: the cluster has ACLs") == 2
         assert "upstream.unguarded.listeners" in log
         assert "a listener is closed" not in log, "it was never open"
         daemon.stop()
         # Nor while the cluster is not reached.
-        daemon.settings = (f"upstream.servers=127.0.0.1:{free_port()}", *plan[1:])
+        daemon.settings = (f"upstream.servers=127.0.0.1:{free_port()}", listener)
         daemon.start()
-        assert daemon.open == {"kafka", "native"}
+        assert daemon.open == {"kafka"}
         daemon.stop()
         daemon.settings = (*plan, "upstream.unguarded.listeners=http")
         daemon.start()
-        assert daemon.open == {"kafka", "native", "http"}
+        assert daemon.open == {"kafka", "http"}
         assert readiness(daemon)["reachable"] is True
         daemon.stop()
         daemon.settings = (*plan, "upstream.unguarded.listeners=native,http")
@@ -249,6 +251,50 @@ def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: SecureKafka, tmp
         assert daemon.open == {"kafka", "native", "http"}
     finally:
         daemon.kill()
+
+
+def test_users_of_http_log_in_at_the_broker_and_see_what_they_may_describe(kafka: SecureKafka, tmp_path: Path) -> None:
+    kafka.grant("carol", GROUP, "shown over http", READ)
+    with in_front(kafka, tmp_path, "upstream.sasl.mechanism=PLAIN") as front:
+        assert front.open == {"kafka", "native", "http"}
+        alter(AdminClient(settings(front, "carol")), group="shown over http")
+        carol, bob = ("carol", PASSWORDS["carol"]), ("bob", PASSWORDS["bob"])
+        notes = "/v1/groups/shown%20over%20http/notes"
+        assert fetch(front, notes, None)[0] == fetch(front, notes, ("carol", "guessed"))[0] == 401
+        assert fetch(front, notes, carol)[0] == 200
+        assert fetch(front, notes, bob)[0] == 403
+        assert "shown over http" in fetch(front, "/v1/groups", carol)[1]
+        assert "shown over http" not in fetch(front, "/v1/groups", bob)[1]
+        status, plan = fetch(front, "/v1/groups/shown%20over%20http/offsets/plan", carol, {"to_earliest": True})
+        assert status == 200, plan
+        assert fetch(front, "/v1/groups/shown%20over%20http/offsets/apply", bob, json.loads(plan))[0] == 403
+        assert fetch(front, "/v1/groups/shown%20over%20http/offsets/apply", carol, json.loads(plan))[0] == 200
+
+
+_DECISION = re.compile(r"Principal = User:(\S+) is (\w+) operation = (\w+) .* on resource = (\w+):LITERAL:(\S+)")
+
+
+def test_kafkas_audit_names_clients_and_nothing_of_theirs_as_musters_own(kafka: SecureKafka, front: Daemon) -> None:
+    began = len(kafka.log.read_text())
+    assert how_joining_ends(member(front, "bob", "audited")) == "GROUP_AUTHORIZATION_FAILED"
+    bob = AdminClient(settings(front, "bob"))
+    for what in (alter, offsets, describe, delete):
+        assert error_of(partial(what, bob, group="audited")) == "GROUP_AUTHORIZATION_FAILED"
+    assert fetch(front, "/v1/groups/audited/notes", ("bob", PASSWORDS["bob"]))[0] == 403
+    with natively(front, "bob") as one:
+        assert denied(one, Heartbeat("audited", 1, "m")) is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    def told() -> list[tuple[str, ...]]:
+        """Return who was allowed or denied what, of which kind and name, in the broker's words."""
+        return [
+            found.groups() for line in kafka.log.read_text()[began:].splitlines() if (found := _DECISION.search(line))
+        ]
+
+    wanted = {("bob", "Denied", one, "Group", "audited") for one in ("READ", "DESCRIBE", "DELETE")}
+    assert within(30, lambda: wanted <= set(told())), set(told())
+    assert {one for one in told() if one[4] == "audited"} == wanted
+    own = {(verdict, operation) for who, verdict, operation, _, _ in told() if who == "muster"}
+    assert own <= {("Allowed", "DESCRIBE")}, "Muster lists brokers and topics in its own name, and nothing else"
 
 
 # ------------------------------------------------------------------------------------------- over the native protocol

@@ -95,12 +95,12 @@ class ProxiedClientProtocol(ClientProtocol):
 
 
 class RelayedClientProtocol(ProxiedClientProtocol):
-    """The side of a native client that logs in at a broker, whichever there is when it does."""
+    """The side of a native client, or of an HTTP login, that logs in at a broker, whichever there is when it does."""
 
     __slots__ = ()
 
-    def __init__(self, server: Server, directory: BrokerDirectory) -> None:
-        super().__init__(server, directory, None, "native")
+    def __init__(self, server: Server, directory: BrokerDirectory, dialect: str = "native") -> None:
+        super().__init__(server, directory, None, dialect)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         ClientProtocol.connection_made(self, transport)

@@ -112,9 +112,9 @@ class Supervisor:
         """Bind the listener that leads to any broker; return the bound address. It accepts after `start`."""
         return await self._listeners.open_bootstrap(self._protocol_factory(None), port)
 
-    def relayed_client(self) -> RelayedClientProtocol:
-        """Make the protocol of a native client that logs in at a broker."""
-        return RelayedClientProtocol(self._server, self)
+    def relayed_client(self, dialect: str = "native") -> RelayedClientProtocol:
+        """Make the protocol of a native client, or of an HTTP login, that logs in at a broker."""
+        return RelayedClientProtocol(self._server, self, dialect)
 
     async def has_authorizer(self) -> bool | None:
         """Return whether the cluster authorizes requests; None if no broker answers."""

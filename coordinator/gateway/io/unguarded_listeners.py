@@ -1,5 +1,5 @@
 """EDGE: the native and the HTTP listener in front of a cluster that has ACLs. They open only
-if the operator names them, or clients must show a certificate or, natively, log in at a broker."""
+if the operator names them, or clients must show a certificate or log in at a broker."""
 
 from collections.abc import Awaitable, Callable
 
@@ -35,10 +35,18 @@ class UnguardedListeners:
             and not (kind == "native" and config.relays_logins)
         )
 
+    @property
+    def http_logs_in(self) -> bool:
+        """True if users of HTTP log in at a broker: the cluster had ACLs at the start. A listener that opened before it
+        has some asks for no logins, and is closed."""
+        return self.has_authorizer and self._config.relays_http_logins
+
     def permitted(self, has_authorizer: bool | None) -> Config:
         """Return the configuration without the listeners that stay closed. `has_authorizer` None: the cluster was not
         reached, and the recorded answer holds. Raises OSError."""
         self.has_authorizer = self._identity.had_authorizer if has_authorizer is None else has_authorizer
+        if self.http_logs_in:
+            self._kinds = tuple(kind for kind in self._kinds if kind != "http")
         kinds = [kind for kind in self._kinds if self.has_authorizer and getattr(self._config, kind) is not None]
         for kind in kinds:
             log.warning("a listener stays closed: the cluster has ACLs, which do not hold there", **_log_fields(kind))

@@ -39,6 +39,8 @@ from protocol.session import RequestRef
 
 _NEWEST_AUTHENTICATE: Final = 2
 _PLAIN: Final = "PLAIN"
+HTTP: Final = "http"
+"""Dialect of connections from inside the process for logins over HTTP. They speak the native protocol."""
 _STEPS: Final = dict.fromkeys(SCRAM_MECHANISMS, 2)
 """Messages of the client in a login, where it is not one."""
 
@@ -95,9 +97,10 @@ class RelayedLogins:
             self._guard(state)
 
     def _guard(self, state: _State) -> None:
-        state.connection.is_guarded = self.is_required
+        is_required = self.is_required or state.connection.dialect == HTTP
+        state.connection.is_guarded = is_required
         if not state.is_known:
-            state.connection.session_ends_ms = -NEVER_MS if self.is_required else NEVER_MS
+            state.connection.session_ends_ms = -NEVER_MS if is_required else NEVER_MS
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Ask a new native connection for a login."""
