@@ -46,11 +46,18 @@ InTime = Callable[[Awaitable[Message]], Awaitable[Message]]
 """Waits for an answer, and raises Problem where it takes too long."""
 
 _caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
+_credentials: ContextVar[str] = ContextVar("credentials", default="")
 
 
 def current_caller() -> Caller | None:
     """Return who logged in for the request that is being served."""
     return _caller.get()
+
+
+def current_credentials() -> str:
+    """Return the Authorization of the request that is being served; empty if it has none, or nobody asks for it. Only
+    another node of the same cluster may be shown it."""
+    return _credentials.get()
 
 
 def of_caller(ask: AskAs) -> Callable[[Message], Awaitable[Message]]:
@@ -159,9 +166,11 @@ def logged_in(
                 return show_form(request, problem)
             raise
         token = _caller.set(caller)
+        shown = _credentials.set(request.headers.get("Authorization", ""))
         try:
             return await handler(request)
         finally:
+            _credentials.reset(shown)
             _caller.reset(token)
 
     return check

@@ -1,7 +1,8 @@
 """Three nodes that share the groups of a cluster, each with its HTTP interface: any of them answers for all groups."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,7 +27,7 @@ from protocol.messages.groups import (
     ListGroups,
     ListGroupsReply,
 )
-from protocol.messages.node import Measure
+from protocol.messages.node import HttpLoginReply, Measure
 from protocol.native.client import NativeAnswer, NativeClient
 from tests.cluster_node.rig import Cluster, LogNode
 from tests.cluster_node.test_service import committing, joined
@@ -41,12 +42,14 @@ WITHIN_S = 0.2
 class HttpNode:
     """A node, its application, and what it is asked."""
 
-    def __init__(self, node: LogNode, within_s: float) -> None:
+    def __init__(self, node: LogNode, within_s: float, door: "_Door | None") -> None:
         self.node = node
         self.asked: list[Message] = []
         self.is_silent = False
         placement = node.node.core.placement
-        app = make_app(self._ask, nodes=NodesPlan(placement, self._served), nodes_answer_within_s=within_s)
+        app = make_app(
+            self._ask, nodes=NodesPlan(placement, self._served), nodes_answer_within_s=within_s, authenticator=door
+        )
         self.http: TestClient[Any, Any] = TestClient(TestServer(app))
 
     def _served(self) -> list[int]:
@@ -85,9 +88,9 @@ class HttpNode:
 class Site:
     """The nodes; node N has shard N - 1."""
 
-    def __init__(self, within_s: float) -> None:
+    def __init__(self, within_s: float, doors: "Sequence[_Door | None]") -> None:
         self.cluster = Cluster()
-        self.nodes = [HttpNode(self.cluster.start(node_id), within_s) for node_id in (1, 2, 3)]
+        self.nodes = [HttpNode(self.cluster.start(node_id), within_s, doors[node_id - 1]) for node_id in (1, 2, 3)]
 
     def place(self, *owners: int, views: tuple[NodeView, ...] | None = None) -> None:
         """Tell all nodes who has each shard, and have the owners serve."""
@@ -112,8 +115,8 @@ class Site:
 
 
 @asynccontextmanager
-async def site_of(within_s: float) -> AsyncIterator[Site]:
-    site = Site(within_s)
+async def site_of(within_s: float, doors: "Sequence[_Door | None]" = (None,) * 3) -> AsyncIterator[Site]:
+    site = Site(within_s, doors)
     for one in site.nodes:
         await one.http.start_server()
     try:
@@ -339,3 +342,38 @@ async def test_nodes_pass_on_nothing_but_requests_about_groups(site: Site) -> No
 async def test_bytes_that_are_no_request_are_refused(site: Site) -> None:
     answer = await site.nodes[0].http.post("/v1/nodes/1/ask", data=b"\xc1", headers={"Content-Type": FRAME_MEDIA})
     assert (answer.status, (await answer.json())["message"].split(":")[0]) == (400, "no request of the native protocol")
+
+
+class _Door:
+    """An authenticator that knows one user."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str | None, str]] = []
+
+    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+        self.given.append((username, password))
+        is_right = (username, password) == ("alice", "secret")
+        return HttpLoginReply("User:alice") if is_right else HttpLoginReply(error_code=_WRONG)
+
+    async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:
+        return HttpLoginReply("User:alice")
+
+
+_WRONG = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+async def test_a_callers_password_goes_along_to_the_other_nodes_and_a_cookie_does_not() -> None:
+    doors = [_Door() for _ in range(3)]
+    async with site_of(WITHIN_S, doors) as site:
+        site.commit(*GROUPS)
+        basic = {"Authorization": "Basic " + b64encode(b"alice:secret").decode()}
+        first = site.nodes[0].http
+        answer = await first.get("/v1/groups", headers=basic)
+        assert set((await answer.json())["groups"]) == set(GROUPS)
+        assert all(door.given and set(door.given) == {("alice", "secret")} for door in doors)
+        for door in doors:
+            door.given.clear()
+        cookie = {"Cookie": f"muster_session_{first.port}=x"}
+        answer = await first.get("/v1/groups", headers=cookie)
+        assert set((await answer.json())["groups"]) < set(GROUPS), "a session is of one node"
+        assert not any(door.given for door in doors)

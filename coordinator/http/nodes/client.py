@@ -12,6 +12,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTime
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from coordinator.http.logins import current_credentials, is_loopback
 from coordinator.http.nodes.node_routes import FRAME_MEDIA, SERVED_SHARDS, parse_shards
 from coordinator.placement import AdvertisedAddress
 from diagnosis.problem import GroupProblem
@@ -44,7 +45,7 @@ class _Problems(msgspec.Struct, frozen=True):
 
 class NodeClient:
     """Asks nodes by the native protocol's frames in POSTs: whoever may ask one node's HTTP listener may ask another's,
-    and no node has rights of its own."""
+    and no node has rights of its own. A caller's password or token goes along, over TLS or loopback alone."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """`tls` makes the context of a connection; None: the nodes' listeners speak plaintext."""
@@ -79,6 +80,13 @@ class NodeClient:
         except msgspec.DecodeError as error:
             raise NodeSilent(f"its problems cannot be read: {error}") from None
 
+    def _headers(self, node: AdvertisedAddress, data: bytes | None) -> dict[str, str]:
+        headers = {} if data is None else {"Content-Type": FRAME_MEDIA}
+        credentials = current_credentials()
+        if credentials and (self._tls is not None or is_loopback(node.host)):
+            headers["Authorization"] = credentials
+        return headers
+
     async def _request(
         self, method: str, node: AdvertisedAddress, path: str, within_s: float, data: bytes | None = None
     ) -> tuple[bytes, CIMultiDictProxy[str]]:
@@ -89,7 +97,7 @@ class NodeClient:
                 method,
                 URL.build(scheme=scheme, host=node.host, port=node.port, path=f"/v1/nodes/{node.node_id}/{path}"),
                 data=data,
-                headers={} if data is None else {"Content-Type": FRAME_MEDIA},
+                headers=self._headers(node, data),
                 timeout=ClientTimeout(total=within_s),
                 allow_redirects=False,
                 ssl=True if self._tls is None else self._tls(),
