@@ -1,5 +1,6 @@
-"""Limits of clients (KIP-13, KIP-124, KIP-546): bytes, joins, commits and connections a second, of users, client ids
-and addresses. Which of several limits holds is decided as by Apache Kafka (ClientQuotaManager).
+"""Limits of clients (KIP-13, KIP-124, KIP-546): bytes, joins, commits and connections a second, members and their
+metadata at a time, of users, client ids and addresses. Which of several limits holds is decided as by Apache Kafka
+(ClientQuotaManager).
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,16 +23,23 @@ _MOST_METERS: Final = 10_000
 
 
 class QuotaKey(StrEnum):
-    """Limits of what is used in a second. Those of bytes and connections are Kafka's, the others Muster's own."""
+    """Limits of what is used in a second, and, the last two, of what is there at a time. Those of bytes a second and
+    connections are Kafka's, the others Muster's own."""
 
     PRODUCED_BYTES = "producer_byte_rate"
     FETCHED_BYTES = "consumer_byte_rate"
     CONNECTIONS = "connection_creation_rate"
     JOINS = "join_rate"
     COMMITS = "commit_rate"
+    MEMBERS = "member_count"
+    METADATA_BYTES = "member_metadata_bytes"
 
 
-class _Limit(NamedTuple):
+HELD: Final = (QuotaKey.MEMBERS, QuotaKey.METADATA_BYTES)
+"""Limits of what is there at a time."""
+
+
+class Limit(NamedTuple):
     """A limit in force, and the name of what is counted against it."""
 
     rate: float
@@ -89,9 +97,14 @@ class Quotas:
 
     def __init__(self) -> None:
         self.limits: dict[Entity, dict[str, float]] = {}
-        self._in_force: dict[tuple[str, str, str], _Limit | None] = {}
+        self._in_force: dict[tuple[str, str, str], Limit | None] = {}
         """Limit of a key for a user with a client id."""
         self._meters: dict[tuple[str, Entity], _Meter] = {}
+
+    @property
+    def limits_held(self) -> bool:
+        """True if anybody's members, or the metadata of these, are limited."""
+        return any(key in values for values in self.limits.values() for key in HELD)
 
     @property
     def is_on(self) -> bool:
@@ -109,27 +122,31 @@ class Quotas:
 
     def use(self, key: QuotaKey, user: str, client_id: str, amount: float, now_ms: int) -> int:
         """Count what a client uses; return for how many milliseconds it is to be throttled."""
+        limit = self.limit_of(key, user, client_id)
+        return 0 if limit is None else self._count(key, limit, amount, now_ms)
+
+    def limit_of(self, key: QuotaKey, user: str, client_id: str) -> Limit | None:
+        """Return the limit in force for a client; None: there is none."""
         asked = (key.value, user, client_id)
         if asked not in self._in_force:
             if len(self._in_force) >= _MOST_METERS:
                 self._in_force.clear()
             self._in_force[asked] = self._find(key, {USER: user, CLIENT_ID: client_id}, _levels(user, client_id))
-        limit = self._in_force[asked]
-        return 0 if limit is None else self._count(key, limit, amount, now_ms)
+        return self._in_force[asked]
 
     def use_address(self, host: str, now_ms: int) -> int:
         """Count a connection of an address; return for how many milliseconds it is to be throttled."""
         limit = self._find(QuotaKey.CONNECTIONS, {IP: host}, (((IP, host),), ((IP, None),)))
         return 0 if limit is None else self._count(QuotaKey.CONNECTIONS, limit, 1, now_ms)
 
-    def _find(self, key: QuotaKey, names: Mapping[str, str], levels: Iterable[Entity]) -> _Limit | None:
+    def _find(self, key: QuotaKey, names: Mapping[str, str], levels: Iterable[Entity]) -> Limit | None:
         for entity in levels:
             rate = self.limits.get(entity, {}).get(key)
             if rate is not None:
-                return _Limit(rate, tuple((kind, names[kind]) for kind, _name in entity))
+                return Limit(rate, tuple((kind, names[kind]) for kind, _name in entity))
         return None
 
-    def _count(self, key: QuotaKey, limit: _Limit, amount: float, now_ms: int) -> int:
+    def _count(self, key: QuotaKey, limit: Limit, amount: float, now_ms: int) -> int:
         counted = key.value, limit.counted
         meter = self._meters.get(counted)
         if meter is None:

@@ -57,6 +57,12 @@ def note_foreign(core: Core, connection: int, message: Any, error: ErrorCode, mo
     _add(core, connection, message.group_id, type(message).__name__, error, detail, moment)
 
 
+def note_limited(core: Core, connection: int, message: Any, error: ErrorCode, limit: str, moment: Moment) -> None:
+    """Remember a join beyond a limit of its client."""
+    detail = f"its user, or its client id, has as many as {limit} allows, in all groups together"
+    _add(core, connection, message.group_id, type(message).__name__, error, detail, moment)
+
+
 def _add(core: Core, connection: int, group_id: str, api: str, error: ErrorCode, detail: str, moment: Moment) -> None:
     client = core.client(connection)
     core.journal.tallies.of(group_id).refusals += 1

@@ -50,7 +50,7 @@ from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership
 from coordinator.node.note_lines import tell_note
 from coordinator.node.serving import Serving
-from coordinator.node.throttling import ThrottleOver, Throttling
+from coordinator.node.throttling import LOOK_TASK, ThrottleOver, Throttling
 from coordinator.node.unloading import unload
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.snapshot import to_keep
@@ -145,7 +145,7 @@ class Node:
         """Handler of each event."""
         self.tasks: dict[str, Callable[[Moment], None]] = {
             name: self._run_task(name) for name in scheduled_tasks.TASKS
-        } | {_CHECKPOINT: self._look_at_disk}
+        } | {_CHECKPOINT: self._look_at_disk, LOOK_TASK: self.throttling.look}
         """Slice of each scheduled task."""
         self.completions: dict[type, Handle] = {
             FetchReady: lambda event, _moment: fetch_ready(core, event),

@@ -1,33 +1,45 @@
 """Throttling of clients that use more than their limits (KIP-124, KIP-219): they are answered at once, with the time to
-wait in `throttle_time_ms`, and nothing more is read from them until then.
+wait in `throttle_time_ms`, and nothing more is read from them until then. A join beyond a limit of members, or of their
+metadata, is refused besides.
 
 While there are no limits nothing of this runs.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.accounts.quotas import QuotaKey
+from coordinator.accounts.quotas import HELD, QuotaKey
 from coordinator.clock import Moment
 from coordinator.config.principals import ANONYMOUS
 from coordinator.core.core import Connection, Core
+from coordinator.core.holdings import Holdings
+from coordinator.handlers.list_refusals import note_limited
 from coordinator.handlers.table import Handler
 from coordinator.keys import ThrottleKey
 from coordinator.node.events import Opened
 from coordinator.node.serving import Serving
+from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import ConfirmConsumed, StartMember
-from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.messages.data import FetchReply, Produce
-from protocol.messages.groups import JoinGroup
+from protocol.messages.groups import JoinGroup, JoinGroupReply
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
 
 _USER: Final = "User:"
+_REFUSED_WAIT_MS: Final = 1_000
+"""Time for which a client is not read whose join was refused."""
+LOOK_TASK, _LOOK_EVERY_MS = "holdings", 10
+_REFUSALS: Final = {
+    QuotaKey.MEMBERS: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    QuotaKey.METADATA_BYTES: ErrorCode.MESSAGE_TOO_LARGE,
+}
 
 
 class ThrottleOver(msgspec.Struct, frozen=True, gc=False):
@@ -77,6 +89,26 @@ USES: Final[Mapping[type[Message], tuple[QuotaKey, Callable[[Any], int]]]] = {
 """Limit that a request counts against, and by how much. Fetched bytes are counted by the replies."""
 
 
+def _refused(message: Message, code: ErrorCode) -> Message:
+    """Return the reply to a refused join."""
+    if isinstance(message, JoinGroup):
+        return JoinGroupReply(error_code=code, member_id=message.member_id)
+    if isinstance(message, ConsumerGroupHeartbeat):
+        return ConsumerGroupHeartbeatReply(error_code=code)
+    return ErrorReply(code)
+
+
+_JOINS: Final = (JoinGroup, ConsumerGroupHeartbeat, StartMember)
+"""Requests that make members, or let these say more."""
+
+
+class _Passed(NamedTuple):
+    """A limit of what is held that a join would pass."""
+
+    key: QuotaKey
+    rate: float
+
+
 class Throttling:
     """Throttling of a node's connections. Requests from inside the process are not limited."""
 
@@ -89,6 +121,11 @@ class Throttling:
             message: self._counted(handler, *USES[message]) if message in USES else handler
             for message, handler in serving.handlers.items()
         }
+        for kind in _JOINS:
+            if kind in self._limited:
+                self._limited[kind] = self._admitted(self._limited[kind])
+        self._holdings = Holdings(core.directory)
+        self._limits_held = False
         serving.on_opened.append(self._opened)
         serving.on_closed.append(self._closed)
         core.accounts.on_quotas = self._changed
@@ -99,6 +136,44 @@ class Throttling:
         is_on = self._quotas.is_on
         self._serving.handlers = self._limited if is_on else self._unlimited
         self._serving.on_reply = self._replied if is_on else None
+        self._limits_held = self._quotas.limits_held
+        if self._limits_held:
+            self._holdings.begin()
+            self._core.schedule(LOOK_TASK, 0)
+
+    def look(self, moment: Moment) -> None:
+        """Count members that were there before the limits, some groups at a time."""
+        if self._holdings.look():
+            self._core.schedule(LOOK_TASK, moment.monotonic_ms + _LOOK_EVERY_MS)
+
+    def _admitted(self, handler: Handler) -> Handler:
+        """Refuse a join beyond what its client may hold."""
+
+        def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
+            connection = core.connections.get(ref.connection) if self._limits_held else None
+            passed = None if connection is None else self._passed(connection, message)
+            if connection is None or passed is None:
+                handler(core, ref, message, moment)
+                return
+            code = _REFUSALS[passed.key]
+            self._throttle(connection, _REFUSED_WAIT_MS, moment)
+            note_limited(core, connection.number, message, code, f"{passed.key}={passed.rate:g}", moment)
+            core.outbox.send(ref, _refused(message, code))
+
+        return serve
+
+    def _passed(self, connection: Connection, message: Any) -> _Passed | None:
+        """Return the limit that the join would pass; None, and it is counted, if there is none."""
+        if isinstance(message, ConsumerGroupHeartbeat) and message.subscribed_topic_names is None:
+            return None  # it neither joins nor says anything new, or leaves
+        user, client_id = connection.principal.removeprefix(_USER), connection.session.client_id
+        added, who = self._holdings.added(message), connection.shown_principal
+        for key in HELD:
+            limit = self._quotas.limit_of(key, user, client_id)
+            is_bytes = key is QuotaKey.METADATA_BYTES
+            if limit is not None and not self._holdings.admit(limit, who, message.group_id, added, is_bytes=is_bytes):
+                return _Passed(key, limit.rate)
+        return None
 
     def _counted(self, handler: Handler, key: QuotaKey, amount_of: Callable[[Any], int]) -> Handler:
         def serve(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:

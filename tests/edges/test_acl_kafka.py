@@ -282,7 +282,8 @@ def test_kafkas_audit_names_clients_and_nothing_of_theirs_as_musters_own(kafka: 
         assert error_of(partial(what, bob, group="audited")) == "GROUP_AUTHORIZATION_FAILED"
     assert fetch(front, "/v1/groups/audited/notes", ("bob", PASSWORDS["bob"]))[0] == 403
     with natively(front, "bob") as one:
-        assert denied(one, Heartbeat("audited", 1, "m")) is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        for request in (Heartbeat("audited", 1, "m"), DeleteGroups(("audited",))):
+            assert denied(one, request) is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     def told() -> list[tuple[str, ...]]:
         """Return who was allowed or denied what, of which kind and name, in the broker's words."""

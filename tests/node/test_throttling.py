@@ -5,16 +5,28 @@ from typing import Any
 
 import pytest
 
+from coordinator.accounts.quotas import Limit
 from coordinator.accounts.records import QuotaRecord
 from coordinator.config.accounts import Mechanisms
 from coordinator.config.keys import RebalanceProtocols
+from coordinator.core.holdings import Held, Holdings
 from coordinator.node.effects import Effect, Pause, Resume
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import StartMember
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
-from protocol.messages.groups import Heartbeat, JoinGroupReply, ListGroups, SyncGroup, SyncGroupAssignment
+from protocol.messages.groups import (
+    Heartbeat,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    ListGroups,
+    SyncGroup,
+    SyncGroupAssignment,
+)
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.quotas import (
     AlterClientQuotas,
@@ -257,3 +269,121 @@ def test_limits_are_asked_for_by_name_by_default_and_by_any() -> None:
         ((QuotaFilter("user", 1), QuotaFilter("ip", 2)), ErrorCode.INVALID_REQUEST),
     ):
         assert described(desk, *wrong).error_code is code
+
+
+# ---------------------------------------------------------------------------- members, and what they say of themselves
+
+LIMITED = ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def join(group_id: str, member_id: str = "", metadata: bytes = b"x" * 100, **more: Any) -> tuple[Message, int]:
+    offer = (JoinProtocol("range", metadata),)
+    wanted = JoinGroup(group_id, 60_000, member_id, "consumer", offer, rebalance_timeout_ms=60_000, **more)
+    return wanted, 3  # a version without pending ids
+
+
+def joined(peer: Peer, group_id: str, **more: Any) -> Any:
+    (reply,) = peer.ask(join(group_id, **more))
+    peer._desk.wait(1_000)  # whoever is refused is not read for so long
+    return reply
+
+
+@pytest.fixture
+def desk() -> LimitedDesk:
+    return LimitedDesk(group_initial_rebalance_delay_ms=0)
+
+
+def test_a_user_has_as_many_members_in_all_groups_as_its_limit_says(desk: LimitedDesk) -> None:
+    desk.limit("member_count", 2)
+    peer = Peer(desk, 1)
+    first, second, third = (joined(peer, group_id) for group_id in ("a", "b", "c"))
+    assert (first.error_code, second.error_code, third.error_code) == (0, 0, LIMITED)
+    assert third.throttle_time_ms == 1_000 and desk.node.core.counters["requests_throttled"] == 1
+    assert joined(peer, "a", member_id=first.member_id).error_code == 0, "it is one of the two"
+    (left,) = peer.ask((LeaveGroup("a", (LeavingMember(first.member_id),)), 2))
+    assert left.error_code == 0  # type: ignore[attr-defined]
+    assert joined(peer, "c").error_code == 0, "there is room again"
+    assert joined(peer, "d").error_code is LIMITED
+    shown = desk.node.core.refusals.list(frozenset({"d"}))
+    assert ["member_count=2" in one.detail for one in shown] == [True], "muster doctor says why"
+
+
+def test_a_static_member_that_comes_back_takes_its_own_place(desk: LimitedDesk) -> None:
+    desk.limit("member_count", 1)
+    peer = Peer(desk, 1)
+    for _ in range(3):
+        (reply,) = peer.ask((join("a", group_instance_id="i")[0], 5))
+        desk.wait(1_000)
+        assert reply.error_code == 0  # type: ignore[attr-defined]
+    assert joined(peer, "a").error_code is LIMITED
+
+
+def test_members_that_were_there_before_the_limit_count(desk: LimitedDesk) -> None:
+    peer = Peer(desk, 1)
+    first, *others = (joined(peer, group_id) for group_id in ("a", "b", "c"))
+    assert not any(one.error_code for one in (first, *others))
+    desk.limit("member_count", 3)
+    desk.wait(1_000)
+    assert joined(peer, "a", member_id=first.member_id).error_code == 0
+    assert joined(peer, "d").error_code is LIMITED
+    desk.limit("member_count", 4)
+    desk.wait(1_000)
+    assert joined(peer, "d").error_code == 0
+
+
+def test_a_limit_of_metadata_bytes_counts_what_members_offer(desk: LimitedDesk) -> None:
+    desk.limit("member_metadata_bytes", 250)
+    peer = Peer(desk, 1)
+    first, second = joined(peer, "a"), joined(peer, "b")
+    assert (first.error_code, second.error_code) == (0, 0)
+    assert joined(peer, "c").error_code is ErrorCode.MESSAGE_TOO_LARGE
+    more = joined(peer, "a", member_id=first.member_id, metadata=b"x" * 160)
+    assert more.error_code is ErrorCode.MESSAGE_TOO_LARGE, "of a present member, the difference"
+    assert joined(peer, "a", member_id=first.member_id, metadata=b"x" * 10).error_code == 0
+    assert joined(peer, "c").error_code == 0
+
+
+def test_a_member_of_a_server_driven_group_counts_and_leaves_room() -> None:
+    desk = LimitedDesk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
+    desk.limit("member_count", 1)
+    peer = Peer(desk, 1)
+
+    def beat(member_id: str, epoch: int) -> Any:
+        topics = ("orders",) if epoch == 0 else None
+        wanted = ConsumerGroupHeartbeat(
+            "s", member_id, epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=topics, topic_partitions=()
+        )
+        (reply,) = peer.ask((wanted, 1))
+        desk.wait(1_000)
+        return reply
+
+    assert [beat("m", 0).error_code, beat("n", 0).error_code] == [0, LIMITED]
+    assert beat("m", -1).error_code == 0
+    assert beat("n", 0).error_code == 0
+
+
+def test_members_of_client_balanced_groups_count(desk: LimitedDesk) -> None:
+    desk.limit("member_count", 1)
+    desk.connect(9)
+    (first,) = desk.ask(9, StartMember("cb", "m1", ("orders",)))
+    assert not first.error_code  # type: ignore[attr-defined]
+    (refused,) = desk.ask(9, StartMember("cb", "m2", ("orders",)))
+    assert refused.error_code is LIMITED  # type: ignore[attr-defined]
+
+
+def test_users_are_counted_apart_and_a_client_id_for_all_users() -> None:
+    holdings = Holdings({})
+    of = {name: Limit(1, (("user", name),)) for name in ("a", "b")}
+    one = Held(1, 10)
+    assert holdings.admit(of["a"], "User:a", "g", one, is_bytes=False)
+    assert holdings.admit(of["b"], "User:b", "g", one, is_bytes=False)
+    assert holdings.admit(Limit(1, (("client-id", "c"),)), "User:b", "g", one, is_bytes=False)
+    assert not holdings.admit(Limit(5, (("user", "a"),)), "User:a", "g", one, is_bytes=True)
+    assert not holdings.look()
+
+
+def test_groups_that_are_gone_are_forgotten() -> None:
+    holdings = Holdings({})
+    for number in range(20_001):
+        assert holdings.admit(Limit(1e9, (("user", "a"),)), "User:a", f"g{number}", Held(1, 0), is_bytes=False)
+    assert sum(map(len, holdings._groups.values())) == 1
