@@ -125,6 +125,18 @@ def test_a_mechanism_that_brokers_do_not_have_is_named(pair: RelayedPair, mechan
     assert ALICE in pair.closed
 
 
+@pytest.mark.parametrize("claims", [b"[" * 20_000, b'{"sub": "\\ud800"}', b'{"sub": "' + b"x" * 20_000 + b'"}'])
+def test_a_token_that_nobody_can_read_is_refused_and_told_in_the_audit_log(pair: RelayedPair, claims: bytes) -> None:
+    audit = pair.node.core.audit
+    audit.is_on = True
+    told: list[Any] = []
+    audit.take = lambda: told.extend(audit._lines) or []  # type: ignore[method-assign]
+    pair.connect_natively(EVE)
+    reply = pair.ask_natively(EVE, Login("OAUTHBEARER", token(claims)))
+    assert isinstance(reply, LoginReply) and reply.error_code
+    assert told
+
+
 EVERY_METHOD: list[tuple[Message, str, Any]] = [
     (JOIN, "pay", READ),
     (SyncGroup("pay", 1, "m"), "pay", READ),
@@ -339,6 +351,9 @@ def token(claims: bytes) -> bytes:
         (Login("OAUTHBEARER", token(b'{"sub": 7}')), ""),
         (Login("OAUTHBEARER", token(b"[]")), ""),
         (Login("OAUTHBEARER", token(b"no json")), ""),
+        (Login("OAUTHBEARER", token(b"[" * 20_000)), ""),
+        (Login("OAUTHBEARER", token(b'{"sub": "\\ud800"}')), ""),
+        (Login("OAUTHBEARER", token(b"\xff")), ""),
     ],
 )
 def test_the_user_is_named_by_the_first_message(login: Login, user: str) -> None:
