@@ -211,6 +211,8 @@ def _changed(group_id: str, members: Iterable[LeftMember | DrainedMember]) -> Js
 def _decode(body: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
+    except UnicodeDecodeError:  # its words have the text, which may be a password
+        raise Problem(_INVALID, "the body is no text in UTF-8") from None
     except msgspec.DecodeError as error:
         raise Problem(_INVALID, f"the body is not as it should be: {error}") from None
 

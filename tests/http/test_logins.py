@@ -255,6 +255,18 @@ async def test_a_wrong_login_is_said_in_the_form_and_opens_nothing(
     assert not any(secret and secret in text for secret in form.values() if secret != "alice")
 
 
+@pytest.mark.parametrize("path", ["/console/login", "/v1/groups/g/offsets/plan"])
+async def test_a_form_of_another_encoding_is_refused_and_no_word_of_it_is_in_the_log(
+    visitor: Visitor, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    body = '{"user": "alice", "password": "gehörtniemand", "topic": "gehörtniemand"}'.encode("latin-1")
+    headers = {**OF_PAGE, "Authorization": basic("alice", "se:cret")}
+    answer = await visitor.client.post(path, data=body, headers=headers)
+    text = await answer.text()
+    told = capsys.readouterr()
+    assert (answer.status, "niemand" in text + told.out + told.err) == (400, False)
+
+
 async def test_a_limit_is_said_in_the_form(visitor: Visitor, door: Door) -> None:
     door.answer = HttpLoginReply(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     answer = await visitor.log_in({"user": "alice", "password": "wrong"})

@@ -242,6 +242,8 @@ ASSET: Final = HttpRoute(
 def _decode(body: bytes, kind: type[F]) -> F:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
+    except UnicodeDecodeError:  # its words have the text, which may be a password
+        raise Problem(40002, "the form is no text in UTF-8") from None
     except msgspec.DecodeError as error:
         raise Problem(40002, f"the form is not as it should be: {error}") from None
 
