@@ -18,7 +18,8 @@ from bench import scram
 USER = "crowd"
 SECRET = "what the crowd knows"
 SALTED = hashlib.pbkdf2_hmac("sha256", SECRET.encode(), scram.SALT, scram.ITERATIONS)
-_TICK_S = 0.01
+_TICK_S = 0.001
+"""Time between looks: logins come one by one, and not ten at a time, of which a heartbeat would wait for all."""
 _WAIT_S = 30.0
 _BEFORE_S = 1.0
 """Time before the logins count: they wait already."""

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -73,14 +73,15 @@ def secure_kafka(
     home: Path,
     users: Mapping[str, str],
     *,
-    scram: str = "",
+    scram: str | Sequence[str] = (),
     settings: str = "",
     may_fetch: bool = False,
     audits: bool = False,
+    jvm: Sequence[str] = (),
 ) -> Iterator[SecureKafka]:
-    """The broker, with its files in `home`. `users`: passwords of PLAIN; `scram`: a credential as StorageTool takes
-    it; `settings`: further lines of its configuration. Its log has each decision of the authorizer if it `audits`.
-    Raises `bench.builds.NotHere` without Java or its jars."""
+    """The broker, with its files in `home`. `users`: passwords of PLAIN; `scram`: credentials as StorageTool
+    takes them; `settings`: further lines of its configuration; `jvm`: arguments of java. Its log has each decision of
+    the authorizer, and logins, if it `audits`. Raises `bench.builds.NotHere` without Java or its jars."""
     java, jars = builds.java(), builds.kafka_jars(may_fetch=may_fetch)
     home.mkdir(parents=True, exist_ok=True)
     names = ("internal", "sasl", "controller")
@@ -92,13 +93,14 @@ def secure_kafka(
     run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / logging}", "-cp", f"{jars}{os.sep}*"]
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
     format_it = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", "server.properties"]
-    format_it += ["--add-scram", scram] if scram else []
+    for credential in [scram] if isinstance(scram, str) else scram:
+        format_it += ["--add-scram", credential]
     done = subprocess.run(format_it, cwd=home, capture_output=True, timeout=_START_S, check=False)
     if done.returncode:
         raise RuntimeError(f"Kafka's folder was not made: {(done.stderr or done.stdout).decode()[-400:]}")
     log = home / "log"
     with log.open("wb") as output:
-        start = [*run, "-Xms512m", "-Xmx512m", "kafka.Kafka", "server.properties"]
+        start = [run[0], *jvm, *run[1:], "-Xms512m", "-Xmx512m", "kafka.Kafka", "server.properties"]
         process = subprocess.Popen(start, cwd=home, stdout=output, stderr=output)
     try:
         _until_there(ports["internal"], log)

@@ -1,6 +1,7 @@
 """`python -m interop.logins`: clients log in at a musterd by each mechanism, over SASL_PLAINTEXT and SASL_SSL.
 
 * `python -m interop.logins java go-franz --mechanism OAUTHBEARER`: some of it
+* `python -m interop.logins --beside`: the same in front of an Apache Kafka 4.3.1, whose brokers know the users
 * `python -m interop.logins --write`: and the table goes into docs/interop.md
 """
 
@@ -16,7 +17,10 @@ from interop.logins.playing import CLIENTS, Choice, run
 def main() -> int:
     options = _options()
     choice = Choice(
-        tuple(options.clients or CLIENTS), tuple(options.protocol or PROTOCOLS), tuple(options.mechanism or MECHANISMS)
+        tuple(options.clients or CLIENTS),
+        tuple(options.protocol or PROTOCOLS),
+        tuple(options.mechanism or MECHANISMS),
+        options.beside,
     )
     with tempfile.TemporaryDirectory(prefix="muster-interop-") as scratch:
         failed = run(choice, options.keep or Path(scratch), write=options.write)
@@ -31,6 +35,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("clients", nargs="*", help=f"of {', '.join(CLIENTS)}; all without any")
     parser.add_argument("--protocol", action="append", choices=PROTOCOLS, help="may be given again; both without any")
     parser.add_argument("--mechanism", action="append", choices=MECHANISMS, help="may be given again; all without any")
+    parser.add_argument("--beside", action="store_true", help="in front of an Apache Kafka that wants logins")
     parser.add_argument("--write", action="store_true", help="put the table into docs/interop.md")
     parser.add_argument("--keep", type=Path, help="a folder for what the servers and the programs leave and say")
     options = parser.parse_args()

@@ -25,7 +25,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 LIFETIME_MS = 4_000
 """Time that a login lasts. franz-go renews it a second before its end, musterd takes no two logins within a second."""
 USER, PASSWORD, WRONG = "reader", "right secret", "wrong secret"
-_ROOT, _ROOT_PASSWORD = "root", "secret of root"
+ROOT, ROOT_PASSWORD = "root", "secret of root"
 _TIMEOUT_S = 15.0
 
 
@@ -49,12 +49,12 @@ def counts(page: str) -> Counts:
     return Counts(*(values.get(f"muster_{name}_total", 0) for name in names))
 
 
-class GuardedMusterd(Musterd):
-    """It lets `USER` in, by every mechanism."""
+class ProtectedMusterd(Musterd):
+    """A musterd whose clients log in by every mechanism, with TLS or without. `more`: its settings."""
 
     http = "127.0.0.1:0"
 
-    def __init__(self, folder: Path, protocol: str, provider: IdentityProvider) -> None:
+    def __init__(self, folder: Path, protocol: str, provider: IdentityProvider, *more: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.protocol = protocol
         self._provider = provider
@@ -62,16 +62,8 @@ class GuardedMusterd(Musterd):
         own: tuple[str, ...] = ()
         if protocol == SASL_SSL:
             own = self._certify(folder)
-        self.security = self.settings("SCRAM-SHA-512", _ROOT, _ROOT_PASSWORD)
-        super().__init__(
-            folder,
-            f"sasl.enabled.mechanisms={','.join(MECHANISMS)}",
-            f"initial.admin={_ROOT}:{_ROOT_PASSWORD}",
-            f"connections.max.reauth.ms={LIFETIME_MS}",
-            "http.metrics.without.login=true",
-            *provider.settings(),
-            *own,
-        )
+        self.security = self.settings("SCRAM-SHA-512", ROOT, ROOT_PASSWORD)
+        super().__init__(folder, *more, *own)
 
     def settings(self, mechanism: str, user: str = USER, password: str = PASSWORD) -> dict[str, str]:
         """Return the settings of a client that logs in so, by librdkafka's names."""
@@ -79,16 +71,6 @@ class GuardedMusterd(Musterd):
         if mechanism == OAUTHBEARER:
             login[TOKEN_ENDPOINT] = f"{self._provider.address}/token"
         return {"security.protocol": self.protocol, **self._tls, **login}
-
-    def create_user(self) -> None:
-        """Create `USER` as Kafka's tools do (KIP-554)."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.security})
-        wanted: list[UserScramCredentialAlteration] = [
-            UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode())
-            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-        ]
-        for done in admin.alter_user_scram_credentials(wanted).values():
-            done.result(_TIMEOUT_S)
 
     def counts(self) -> Counts:
         """Return what it has counted until now."""
@@ -105,6 +87,32 @@ class GuardedMusterd(Musterd):
         chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
         self._tls = {"ssl.ca.location": str(ca)}
         return f"tls.certificate.location={chain}", f"tls.key.location={key}", "tls.listeners=kafka"
+
+
+class GuardedMusterd(ProtectedMusterd):
+    """It knows the users itself, and lets `USER` in."""
+
+    def __init__(self, folder: Path, protocol: str, provider: IdentityProvider) -> None:
+        super().__init__(
+            folder,
+            protocol,
+            provider,
+            f"sasl.enabled.mechanisms={','.join(MECHANISMS)}",
+            f"initial.admin={ROOT}:{ROOT_PASSWORD}",
+            f"connections.max.reauth.ms={LIFETIME_MS}",
+            "http.metrics.without.login=true",
+            *provider.settings(),
+        )
+
+    def create_user(self) -> None:
+        """Create `USER` as Kafka's tools do (KIP-554)."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.security})
+        wanted: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode())
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        ]
+        for done in admin.alter_user_scram_credentials(wanted).values():
+            done.result(_TIMEOUT_S)
 
 
 @contextmanager

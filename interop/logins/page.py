@@ -6,6 +6,7 @@ from interop.logins.story import COLUMNS
 from interop.table import Result, Verdict, line
 
 MARK = "printed by python -m interop.logins"
+MARK_BESIDE = "printed by python -m interop.logins --beside"
 Cell = tuple[str, str, str]
 """A client, a security protocol and a mechanism."""
 Found = Mapping[Cell, Sequence[Result]]

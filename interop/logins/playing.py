@@ -9,9 +9,10 @@ import msgspec
 
 from interop import builds, catalogue, rows
 from interop.logins import story
-from interop.logins.guarded import MECHANISMS, PASSWORD, PROTOCOLS, USER, GuardedMusterd, guarded
+from interop.logins.beside import beside, brokers
+from interop.logins.guarded import MECHANISMS, PASSWORD, PROTOCOLS, USER, ProtectedMusterd, guarded
 from interop.logins.identity_provider import IdentityProvider, serving
-from interop.logins.page import MARK, Cell, failures, table
+from interop.logins.page import MARK, MARK_BESIDE, Cell, failures, table
 from interop.processes import Failed, Program
 from interop.table import PAGE, Result, Verdict, spliced
 
@@ -24,6 +25,8 @@ class Choice(msgspec.Struct, frozen=True):
     clients: tuple[str, ...] = CLIENTS
     protocols: tuple[str, ...] = PROTOCOLS
     mechanisms: tuple[str, ...] = MECHANISMS
+    is_beside: bool = False
+    """True: in front of an Apache Kafka, whose brokers know the users."""
 
     def cells(self) -> Iterator[Cell]:
         """The table's lines, by the folders of the clients. A client's own mechanisms alone."""
@@ -40,25 +43,31 @@ def run(choice: Choice, work: Path, *, write: bool) -> list[str]:
     text = table(found)
     print(f"\n{text}", flush=True)
     if write:
-        PAGE.write_text(spliced(PAGE.read_text(), text, MARK))
+        PAGE.write_text(spliced(PAGE.read_text(), text, MARK_BESIDE if choice.is_beside else MARK))
     return failures(found)
 
 
 def _played(choice: Choice, work: Path) -> dict[Cell, list[Result]]:
-    """The protocols side by side: most of a story is waiting for logins to end."""
+    """The protocols side by side: most of a story is waiting for logins to end. Beside brokers, whose log tells of the
+    logins of both, one after the other."""
     cells = list(choice.cells())
     found: dict[Cell, list[Result]] = {cell: [] for cell in cells}
     programs = {name: _program(name) for name in choice.clients}
 
-    def all_at(server: GuardedMusterd) -> None:
+    def all_at(server: ProtectedMusterd) -> None:
         for cell in (one for one in cells if one[1] == server.protocol):
             found[cell] = _tried(programs[cell[0]], server, cell, work)
             for result in found[cell]:
                 rows.say(f"{' '.join(cell)}, {result.capability}", result)
 
-    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+    with ExitStack() as stack, ThreadPoolExecutor(1 if choice.is_beside else None) as pool:
         provider = stack.enter_context(serving(IdentityProvider(USER, PASSWORD)))
-        servers = [stack.enter_context(guarded(work / one, one, provider)) for one in choice.protocols]
+        servers: list[ProtectedMusterd] = []
+        if choice.is_beside:
+            kafka = stack.enter_context(brokers(work / "kafka", provider))
+            servers += [stack.enter_context(beside(work / one, one, provider, kafka)) for one in choice.protocols]
+        else:
+            servers += [stack.enter_context(guarded(work / one, one, provider)) for one in choice.protocols]
         for ended in [pool.submit(all_at, server) for server in servers]:
             ended.result()
     return found
@@ -71,7 +80,7 @@ def _program(name: str) -> Program | Failed:
         return failure
 
 
-def _tried(program: Program | Failed, server: GuardedMusterd, cell: Cell, work: Path) -> list[Result]:
+def _tried(program: Program | Failed, server: ProtectedMusterd, cell: Cell, work: Path) -> list[Result]:
     if isinstance(program, Failed):
         verdict = Verdict.NOT_HERE if isinstance(program, rows.NotHere) else Verdict.FAILED
         return [Result(column, verdict, str(program)) for column in story.COLUMNS]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from interop import rows
-from interop.logins.guarded import LIFETIME_MS, WRONG, Counts, GuardedMusterd
+from interop.logins.guarded import LIFETIME_MS, WRONG, Counts, ProtectedMusterd
 from interop.processes import Crowd, Failed, Member, crowd
 from interop.scenarios import PARTITIONS, SETTLE_S, Actors, Stage
 from interop.table import Result, Verdict
@@ -28,7 +28,7 @@ aiokafka takes the server's word of a refused token for a success, sends a reque
 """
 
 
-def play(stage: Stage, server: GuardedMusterd, mechanism: str) -> list[Result]:
+def play(stage: Stage, server: ProtectedMusterd, mechanism: str) -> list[Result]:
     """Return a result for each column that was reached."""
     results: list[Result] = []
     with crowd(stage.logs) as members:
@@ -45,7 +45,7 @@ def play(stage: Stage, server: GuardedMusterd, mechanism: str) -> list[Result]:
 class _Login:
     """A member that logs in rightly."""
 
-    def __init__(self, stage: Stage, server: GuardedMusterd, mechanism: str, members: Crowd) -> None:
+    def __init__(self, stage: Stage, server: ProtectedMusterd, mechanism: str, members: Crowd) -> None:
         self._stage = stage
         self._server = server
         self._actors = Actors(stage, members)
@@ -104,7 +104,7 @@ class _Login:
         self._sent += records
 
 
-def refused(stage: Stage, server: GuardedMusterd, mechanism: str, members: Crowd) -> str:
+def refused(stage: Stage, server: ProtectedMusterd, mechanism: str, members: Crowd) -> str:
     """Start a member with a wrong password: the server must refuse it, and the member say so."""
     before = server.counts().failed
     log = stage.logs / "member-1.log"
