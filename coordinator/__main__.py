@@ -25,7 +25,7 @@ from coordinator.config.config import KEYS, Address, Config, ConfigError, load_c
 from coordinator.config.help import CHECK, asked, help_text
 from coordinator.config.keys import LISTENERS
 from coordinator.config.principals import LOOPBACK, NODE_ITSELF
-from coordinator.core.core import Core
+from coordinator.core.core import HTTP, Core
 from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.io.cluster.from_config import ClusterPart
 from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
@@ -35,7 +35,6 @@ from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
-from coordinator.gateway.relayed.logins import HTTP
 from coordinator.io.audit_file import AuditFile
 from coordinator.io.exit import DISK_FAILED
 from coordinator.io.idle_connections import IdleConnections

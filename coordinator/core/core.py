@@ -52,6 +52,8 @@ from purgatory.purgatory import DelayedOperationPurgatory
 
 INTERNAL = -1
 """The connection of a request that came from inside the process: its number is the id of the call."""
+HTTP = "http"
+"""Dialect of connections from inside the process that stand for logins over HTTP; they speak the native protocol."""
 NEVER_MS = 2**62
 """End of a login that does not expire."""
 

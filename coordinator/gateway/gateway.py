@@ -12,7 +12,7 @@ from coordinator.clock import Moment
 from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.config.config import Config
 from coordinator.config.keys import UpstreamOffsets
-from coordinator.core.core import INTERNAL
+from coordinator.core.core import HTTP, INTERNAL
 from coordinator.facts.views import describe_node
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.brokers import Brokers, GatewayPlacement
@@ -40,7 +40,6 @@ from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
 from coordinator.gateway.offsets.lookups import OffsetLookups
 from coordinator.gateway.proxied_connections import ProxiedConnections
-from coordinator.gateway.relayed.logins import HTTP
 from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import refuse_without_topics
 from coordinator.gateway.session.session import ProxySession
@@ -57,6 +56,7 @@ from coordinator.node.build import Ids
 from coordinator.node.dialects import make_dialects
 from coordinator.node.effects import LogError
 from coordinator.node.events import Opened
+from coordinator.node.member_ownership import MemberOwnership
 from coordinator.node.node import Node
 from coordinator.tasks import end_sampling
 from partition_log.store.log_store import LogStore
@@ -133,7 +133,7 @@ class Gateway:
             self.topics,
             BrokerTimeouts(config.upstream_request_timeout_ms, _CHECK_EVERY_MS),
             config.upstream_ask_timeout_ms,
-            audited(
+            self._of_owners(
                 {
                     **HANDLERS,
                     **REJECTED,
@@ -161,6 +161,12 @@ class Gateway:
         if shards is not None:
             shards.take_part(node, self.brokers.share)
             self.step, self.step_many = shards.step, shards.step_many
+
+    def _of_owners(self, handlers: dict[type[Message], Handler]) -> dict[type[Message], Handler]:
+        """Return the handlers, audited; where the brokers want logins, members are their principals'."""
+        if self.core.config.upstream_sasl_username is None:
+            return audited(handlers)
+        return MemberOwnership(self.core).guarded(audited(handlers))
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -119,7 +119,9 @@ class ProxiedConnections:
                     connection.say(data)
                 if replies := session.take_query_replies():
                     self.authorization.on_replies(connection.number, replies, moment)
-                if isinstance(session, RelayedSession):
+                if isinstance(session, ProxySession):
+                    _name(connection, session.principal)
+                else:
                     for heard, answer in session.take_heard():
                         heard(answer, moment)
         except ProtocolViolation as violation:
@@ -171,3 +173,9 @@ class ProxiedConnections:
             group for group in reply.groups if placement.is_listed_by(placement.shard_of(group.group_id), broker)
         )
         return ListGroupsReply(reply.error_code, tuple(coordinated))
+
+
+def _name(connection: Connection, principal: str | None) -> None:
+    """Let notes, and members that join from now on, have the principal that the broker serves, if it is known."""
+    if principal is not None and principal != connection.principal:
+        connection.principal, connection.client = principal, None

@@ -4,15 +4,16 @@ were not there, or were another's."""
 from collections.abc import Mapping
 from typing import Any, Final
 
+from coordinator.accounts.permission import GROUP
 from coordinator.clock import Moment
-from coordinator.core.core import Connection, Core
+from coordinator.core.core import HTTP, Connection, Core
 from coordinator.handlers.audited import tell_foreign
 from coordinator.handlers.list_refusals import note_foreign
 from coordinator.handlers.table import Handler
-from coordinator.node.serving import Serving
 from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import AclOperation
 from protocol.messages.balanced import (
     ConfirmConsumed,
     FetchRegistered,
@@ -47,18 +48,23 @@ _INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
 class MemberOwnership:
     """Checks of requests that name a member. A member from before the node's start is anybody's until it joins."""
 
-    def __init__(self, core: Core, serving: Serving) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        handlers = serving.handlers
-        serving.handlers = {
+
+    def guarded(self, handlers: Mapping[type[Message], Handler]) -> dict[type[Message], Handler]:
+        """Return the handlers, those of members' requests with the check before them."""
+        guarded = {
             message: self._guarded(handler) if message in _ID_FIELDS else handler
             for message, handler in handlers.items()
         }
-        serving.handlers[OffsetCommit] = self._commits(handlers[OffsetCommit], serving.handlers[OffsetCommit])
+        guarded[OffsetCommit] = self._commits(handlers[OffsetCommit], guarded[OffsetCommit])
+        return guarded
 
     def _guarded(self, handler: Handler) -> Handler:
         def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
             connection = core.connections.get(ref.connection)
+            if connection is not None and connection.dialect == HTTP:  # pages are no members
+                connection = None
             code = ErrorCode.NONE if connection is None else self._refusal(connection, message)
             if code:
                 note_foreign(core, ref.connection, message, code, moment)
@@ -102,7 +108,10 @@ class MemberOwnership:
         if not isinstance(message, LeaveGroup):
             instance_id = getattr(message, _INSTANCE_FIELDS.get(type(message), ""), None)
             return _code(group, connection, getattr(message, _ID_FIELDS[type(message)]), instance_id)
-        # An administrator removes static members by their instance ids alone, as in Kafka.
+        access = connection.access if self._core.accounts.authorizer.is_on else None
+        if access is not None and access.permits(GROUP, message.group_id, AclOperation.DELETE):
+            return ErrorCode.NONE  # an administrator of the group removes members
+        # Others remove static members by their instance ids alone, as in Kafka.
         named = (one for one in message.members if one.member_id)
         codes = (_code(group, connection, one.member_id, one.group_instance_id) for one in named)
         return next((code for code in codes if code), ErrorCode.NONE)

@@ -119,7 +119,7 @@ class Node:
         self.serving.handlers = audited(self.serving.handlers)
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:
-            MemberOwnership(core, self.serving)
+            self.serving.handlers = MemberOwnership(core).guarded(self.serving.handlers)
         if config.has_accounts:
             LocalAuthorization(core).take_part(self.serving)
         if config.wants_logins:

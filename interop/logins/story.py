@@ -22,9 +22,13 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 """Words of which a client says some when it is refused."""
-_DEAF = {"kafka-python": "socket disconnected", "aiokafka": "KafkaConnectionError: Unable to bootstrap"}
+_DEAF = {
+    "kafka-python": ("socket disconnected",),
+    "aiokafka": ("KafkaConnectionError: Unable to bootstrap", "Unable to update metadata from []"),
+}
 """Words of clients that may miss the reason. kafka-python drops an answer that arrives with the end of its connection;
-aiokafka takes the server's word of a refused token for a success, sends a request, and is closed.
+aiokafka takes the server's word of a refused token for a success, sends a request, and is closed, by an Apache Kafka
+after an answer that names no broker.
 """
 
 
@@ -131,7 +135,7 @@ def refusal(log: str, client: str = "") -> str:
     """Return the words of a program by which it tells of a refused login, or nothing."""
     if found := _REFUSALS.search(log):
         return found[0]
-    return _DEAF[client] if client in _DEAF and _DEAF[client] in log else ""
+    return next((words for words in _DEAF.get(client, ()) if words in log), "")
 
 
 def renewed(before: Counts, after: Counts, *, by_reauthentication: bool) -> str:

@@ -8,19 +8,26 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from coordinator.accounts.acls import CLUSTER_NAME, AclPatternType, AclPermission, AclResourceType
+from muster import Refused
 from muster.blocking.cluster import ClusterClient
+from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.acls import AclCreation, AclOperation, CreateAcls, CreateAclsReply
+from protocol.messages.groups import Heartbeat, LeaveGroup, LeavingMember
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges import logins
 from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.test_http_logins import fetch, muster
+from tests.node.test_access_rules import codes
 
 PASSWORDS = {"muster": "secret of muster", "alice": "secret of alice", "bob": "secret of bob"}
 ALICE, BOB = (("alice", PASSWORDS["alice"]), ("bob", PASSWORDS["bob"]))
 READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
+WAGES = OffsetCommitTopic("wages", (OffsetCommitPartition(0, 7),))
 GROUP, TOPIC, CLUSTER = AclResourceType.GROUP, AclResourceType.TOPIC, AclResourceType.CLUSTER
 
 
@@ -67,7 +74,7 @@ def front(
 
 def commit(front: Daemon) -> None:
     """Commit an offset as alice."""
-    wanted = OffsetCommit("pay", (OffsetCommitTopic("wages", (OffsetCommitPartition(0, 7),)),))
+    wanted = OffsetCommit("pay", (WAGES,))
     with ClusterClient(front.bootstrap, security=logins.security("PLAIN", *ALICE)) as alice:
         reply = alice.ask(wanted)
     assert isinstance(reply, OffsetCommitReply) and not reply.topics[0].partitions[0].error_code
@@ -188,6 +195,46 @@ def test_logs_say_who_came_in_over_http_and_have_no_password(front: Daemon) -> N
     assert within(60, lambda: wanted <= told()), path.read_text()
     log = (front.folder.parent / f"{front.folder.name}.log").read_text()
     assert not any(secret in log + path.read_text() for secret in (ALICE[1], BOB[1], "guessed"))
+
+
+def code_of(client: ClusterClient, message: Message) -> ErrorCode:
+    """Return the error of a request, of the whole or of a part."""
+    try:
+        return next((code for code in codes(client.ask(message)) if code), ErrorCode.NONE)
+    except Refused as refused:
+        return refused.error_code
+
+
+def test_a_member_of_a_client_of_kafkas_protocol_is_its_principals(brokers: Daemon, front: Daemon) -> None:
+    """Its login goes through to the broker; the name in it is believed once the broker serves the client."""
+    grant(brokers, "bob", (GROUP, "theirs", READ), (TOPIC, "wages", READ))
+    grant(brokers, "alice", (GROUP, "theirs", READ))
+    own = {"group.id": "theirs", "group.instance.id": "i", "session.timeout.ms": 30_000}
+    bootstrap = {"bootstrap.servers": f"127.0.0.1:{front.kafka_port}", "log_level": 0}
+    consumer = Consumer({**bootstrap, **logins.security("PLAIN", *ALICE), **own})
+    consumer.subscribe(["wages"])
+
+    def has_partition() -> bool:
+        consumer.poll(0.2)
+        return bool(consumer.assignment())
+
+    assert within(60, has_partition)
+    consumer.commit(offsets=[TopicPartition("wages", 0, 1)], asynchronous=False)
+    member_id = consumer.memberid()
+    stolen: list[tuple[Message, ErrorCode]] = [
+        (Heartbeat("theirs", 1, member_id), ErrorCode.UNKNOWN_MEMBER_ID),
+        (Heartbeat("theirs", 1, member_id, "i"), ErrorCode.FENCED_INSTANCE_ID),
+        (LeaveGroup("theirs", (LeavingMember(member_id),)), ErrorCode.UNKNOWN_MEMBER_ID),
+        (OffsetCommit("theirs", (WAGES,), 1, member_id), ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    with ClusterClient(front.bootstrap, security=logins.security("PLAIN", *BOB)) as bob:
+        for message, code in stolen:
+            assert code_of(bob, message) is code, message
+    with ClusterClient(f"kafka://127.0.0.1:{front.kafka_port}", security=logins.security("PLAIN", *BOB)) as bob:
+        assert code_of(bob, Heartbeat("theirs", 1, member_id)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert "User:alice" in fetch(front, "/v1/groups/theirs/notes", ALICE)[1]
+    consumer.commit(offsets=[TopicPartition("wages", 0, 2)], asynchronous=False)
+    consumer.close()
 
 
 def test_while_no_broker_answers_nobody_is_let_in_and_probes_are_served(

@@ -10,9 +10,10 @@ from joserfc.jwk import KeySet
 
 from interop.builds import CLIENTS as FOLDERS
 from interop.catalogue import read
+from interop.logins.beside import told
 from interop.logins.guarded import MECHANISMS, PROTOCOLS, Counts, counts
 from interop.logins.identity_provider import AUDIENCE, IdentityProvider, credentials
-from interop.logins.page import MARK, failures, table
+from interop.logins.page import MARK, MARK_BESIDE, failures, table
 from interop.logins.playing import CLIENTS, Choice
 from interop.logins.story import COLUMNS, check_read, refusal, renewed, written
 from interop.processes import Failed
@@ -75,11 +76,21 @@ def test_a_warning_or_a_lost_connection_tells_of_no_refusal(said: str) -> None:
 
 def test_of_a_client_that_drops_the_answer_a_lost_connection_is_enough() -> None:
     assert refusal("ERROR: socket disconnected", "kafka-python") and not refusal("a warning", "kafka-python")
+    assert refusal("Unable to update metadata from []", "aiokafka")
 
 
 def test_counters_are_read_from_the_metrics_and_are_0_without_a_line() -> None:
     page = "# TYPE muster_logins_total counter\nmuster_logins_total 7.0\nmuster_connections_opened_total 3.0\n"
     assert counts(page) == Counts(logins=7, failed=0, expired=0, opened=3)
+
+
+def test_logins_at_a_broker_are_read_from_its_log() -> None:
+    log = (
+        "[x] DEBUG Successfully authenticated with /127.0.0.1 (Selector)\n"
+        "[x] DEBUG Successfully re-authenticated with /127.0.0.1 (Selector)\n"
+        "[x] INFO [SocketServer] Failed authentication with /127.0.0.1 (Authentication failed: Invalid) (Selector)\n"
+    )
+    assert told(log, 5) == Counts(logins=1, failed=1, expired=0, opened=5)
 
 
 def test_a_token_is_signed_by_the_key_that_is_shown_unless_the_secret_is_wrong() -> None:
@@ -140,4 +151,5 @@ def test_the_table_has_a_line_a_login_and_says_what_is_alike_once() -> None:
 
 
 def test_the_page_has_a_place_for_the_table() -> None:
-    assert "new\n" in spliced(PAGE.read_text(), "new\n", MARK)
+    for mark in (MARK, MARK_BESIDE):
+        assert "new\n" in spliced(PAGE.read_text(), "new\n", mark)

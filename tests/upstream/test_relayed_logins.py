@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from coordinator.config.keys import RebalanceProtocols
 from coordinator.gateway.permissions import VALID_MS
-from coordinator.gateway.relayed.logins import username_of
 from coordinator.gateway.relayed.session import RelayedSession
+from coordinator.gateway.session.usernames import username_of
 from coordinator.node.login_limits import BURST
 from protocol.errors import ErrorCode
 from protocol.kafka.login import SaslClient
@@ -129,8 +129,13 @@ def test_a_mechanism_that_brokers_do_not_have_is_named(pair: RelayedPair, mechan
 def test_a_token_that_nobody_can_read_is_refused_and_told_in_the_audit_log(pair: RelayedPair, claims: bytes) -> None:
     audit = pair.node.core.audit
     audit.is_on = True
-    told: list[Any] = []
-    audit.take = lambda: told.extend(audit._lines) or []  # type: ignore[method-assign]
+    told: list[bytes] = []
+
+    def take() -> list[bytes]:
+        told.extend(audit._lines)
+        return []
+
+    audit.take = take  # type: ignore[method-assign]
     pair.connect_natively(EVE)
     reply = pair.ask_natively(EVE, Login("OAUTHBEARER", token(claims)))
     assert isinstance(reply, LoginReply) and reply.error_code

@@ -1,23 +1,19 @@
 """Logins of native clients in front of a cluster: each step of `Login` is carried to a broker, which knows the users.
 The broker is asked over a connection of the client's own, and decides afterwards what the client may do."""
 
-import base64
-import binascii
 from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-import msgspec
-
 from coordinator.accounts.audit import AuditEvent
-from coordinator.accounts.oauth import OAUTHBEARER, read_bearer
-from coordinator.accounts.plain import read_plain
+from coordinator.accounts.oauth import OAUTHBEARER
 from coordinator.accounts.sasl import MECHANISMS
-from coordinator.accounts.scram import SCRAM_MECHANISMS, LoginRejected, ScramServer
+from coordinator.accounts.scram import SCRAM_MECHANISMS, LoginRejected
 from coordinator.clock import Moment
-from coordinator.core.core import NEVER_MS, Connection, Core
+from coordinator.core.core import HTTP, NEVER_MS, Connection, Core
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.relayed.session import RelayedSession
+from coordinator.gateway.session.usernames import username_of
 from coordinator.handlers.audited import sender
 from coordinator.node.effects import Effect, LogError
 from coordinator.node.events import Opened
@@ -39,9 +35,6 @@ from protocol.messages.node import (
 from protocol.session import RequestRef
 
 _NEWEST_AUTHENTICATE: Final = 2
-_PLAIN: Final = "PLAIN"
-HTTP: Final = "http"
-"""Dialect of connections from inside the process for logins over HTTP. They speak the native protocol."""
 _STEPS: Final = dict.fromkeys(SCRAM_MECHANISMS, 2)
 """Messages of the client in a login, where it is not one."""
 
@@ -228,26 +221,3 @@ class RelayedLogins:
         self._core.outbox.send(state.ref, LoginReply(error_code=code, error_message=why))
         state.connection.has_ended = True
         self._serving.touched[state.connection.number] = state.connection
-
-
-def username_of(message: Login) -> str:
-    """Return the user that the client's first message names; the broker decides whether it is that user. Raises
-    LoginRejected."""
-    if message.mechanism == _PLAIN:
-        return read_plain(message.auth_bytes)[0]
-    if message.mechanism == OAUTHBEARER:
-        name, token = read_bearer(message.auth_bytes)
-        return name or _subject(token)
-    return ScramServer(SCRAM_MECHANISMS[message.mechanism]).read_first(message.auth_bytes)
-
-
-def _subject(token: str) -> str:
-    """Return the subject of a token that the broker is to check; empty if it has none."""
-    _, _, rest = token.partition(".")
-    payload = rest.partition(".")[0]
-    try:
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    except (binascii.Error, ValueError, RecursionError):  # anybody may send anything
-        return ""
-    found = claims.get("sub") if isinstance(claims, dict) else None
-    return found if isinstance(found, str) else ""

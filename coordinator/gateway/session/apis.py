@@ -33,6 +33,8 @@ PRODUCE: Final = 0
 METADATA: Final = 3
 FIND_COORDINATOR: Final = 10
 SASL_HANDSHAKE: Final = 17
+SASL_KEYS: Final = frozenset({SASL_HANDSHAKE, 36})
+"""SaslHandshake and SaslAuthenticate."""
 API_VERSIONS: Final = 18
 DESCRIBE_CLUSTER: Final = 60
 

@@ -25,6 +25,7 @@ from protocol.errors import ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.kafka.varint import read_tags
+from protocol.kafka.version_codec import VersionCodec
 from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.node import ApiVersionsReply, FindCoordinator
@@ -148,6 +149,15 @@ class Router:
     def serves_offline(self, key: int) -> bool:
         """Return whether a request for the broker is answered here because no broker can be reached."""
         return self.reachability.is_offline and key in OFFLINE_KEYS
+
+    def decode(self, key: int, version: int, frame: bytes) -> Message | None:
+        """Return the request in a whole frame; None if it cannot be read."""
+        try:
+            codec = VersionCodec(WIRE_APIS[key], version)
+            message: Message = codec.read(frame, _body_position(frame, is_flexible=codec.is_flexible))
+        except (ProtocolViolation, ValueError):
+            return None
+        return message
 
     def belongs_to_broker(self, key: int, version: int, frame: bytes) -> bool:
         """Return whether a request of a shared API, given as a whole frame, is the broker's."""

@@ -14,10 +14,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from coordinator.gateway.session.acks import read_acks
-from coordinator.gateway.session.apis import API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SHARED_KEYS
+from coordinator.gateway.session.apis import API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SASL_KEYS, SHARED_KEYS
 from coordinator.gateway.session.byte_queue import ByteQueue
 from coordinator.gateway.session.replies import ReplyRewriter, reply_rewriter
 from coordinator.gateway.session.router import Route, Router
+from coordinator.gateway.session.usernames import LONGEST_LOGIN_BYTES, ClaimedUser
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ProtocolViolation
 from protocol.kafka.client import encode_request
@@ -81,7 +82,7 @@ class ProxySession:
         "_sent_unacknowledged",
         "_to_forward",
         "_upstream_received",
-        "_uses_sasl",
+        "_user",
         "upstream_bytes",
     )
     takes_pushes: Final = False
@@ -103,7 +104,8 @@ class ProxySession:
         self._can_splice = False
         self._is_authenticating = False
         """True from SaslHandshake until the broker is seen to serve the client."""
-        self._uses_sasl = False
+        self._user: ClaimedUser | None = None
+        """User of a client that has begun a SASL exchange."""
         self._authenticated_minute = -1
         """Minute in which the broker was last seen to serve the client; SASL sessions expire (KIP-368)."""
         self._sent_unacknowledged = False
@@ -165,10 +167,21 @@ class ProxySession:
                 self._sent_unacknowledged = True
                 self._forward(4 + size)
                 return True
-        if key == SASL_HANDSHAKE:
-            self._is_authenticating = self._uses_sasl = True
+        if key == SASL_HANDSHAKE and self._user is None:
+            self._user = ClaimedUser()
+        if key in SASL_KEYS and self._user is not None and not self._read_login(self._user, 4 + size, key, version):
+            return False
         self._expect_reply(_InFlight(correlation_id, route.rewriter))
         self._forward(4 + size)
+        return True
+
+    def _read_login(self, user: ClaimedUser, length: int, key: int, version: int) -> bool:
+        """Note who logs in, from a request that is forwarded. Return False if more of it must arrive first."""
+        is_read = length <= LONGEST_LOGIN_BYTES
+        if is_read and not self._has_bytes(length):
+            return False
+        user.read(self._router, key, version, self._received.peek(length) if is_read else b"")
+        self._is_authenticating |= key == SASL_HANDSHAKE
         return True
 
     def _take_local(self, length: int, key: int, version: int, correlation_id: int, route: Route) -> bool:
@@ -182,9 +195,9 @@ class ProxySession:
             self._expect_reply(_InFlight(correlation_id, route.rewriter))
             self._forward(length)
             return True
-        if self._router.requires_sasl and not self._uses_sasl and key != API_VERSIONS:
+        if self._router.requires_sasl and self._user is None and key != API_VERSIONS:
             raise ProtocolViolation("a group request before SASL authentication, which the broker requires")
-        is_stale = self._uses_sasl and self._authenticated_minute != self._router.reachability.minute
+        is_stale = self._user is not None and self._authenticated_minute != self._router.reachability.minute
         if (self._is_authenticating or is_stale) and key != API_VERSIONS:
             # Only the broker knows whether the client is authenticated still: else it does not answer Metadata.
             probe = encode_request(Metadata(()), self._router.probe_version, _PROBE_CORRELATION_ID, "muster")
@@ -301,6 +314,11 @@ class ProxySession:
             self._complete_reply()
         return not self._reply_left
 
+    @property
+    def principal(self) -> str | None:
+        """Principal that the broker serves; None if it is not known."""
+        return None if self._user is None else self._user.principal
+
     def _handle_next_reply(self, out: list[bytes]) -> bool:
         size, correlation_id = _REPLY_HEADER(self._upstream_received.peek(_REPLY_HEADER_BYTES))
         if not self._in_flight:
@@ -338,13 +356,15 @@ class ProxySession:
         completed = self._in_flight.popleft()
         if completed.is_internal and completed.query_reader is None:
             self._is_authenticating, self._authenticated_minute = False, self._router.reachability.minute
+            if self._user is not None:
+                self._user.confirm()
         if not self._in_flight:
             self._in_flight = None
 
     def upstream_lost(self, reason: str) -> None:
         """Drop the replies that the broker owes. Raises ProtocolViolation if the client must reconnect: a reply or a
         record may be lost, or the next broker connection would not be authenticated."""
-        if not self._awaits_only_queries or self._uses_sasl or self._sent_unacknowledged or self._frame_left:
+        if not self._awaits_only_queries or self._user is not None or self._sent_unacknowledged or self._frame_left:
             raise ProtocolViolation(f"the broker's side of the connection is gone: {reason}")
         self._in_flight = None
         self._upstream_received.clear()

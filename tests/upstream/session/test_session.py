@@ -385,6 +385,58 @@ def test_an_exchange_is_the_brokers_and_group_requests_wait_until_it_answers_who
     assert requests_of(session) == [(4, BEAT)]
 
 
+def logged_in(session: ProxySession, mechanism: str, *tokens: bytes) -> None:
+    """Log in, and be served by the broker, in pieces of a byte."""
+    requests = [SaslHandshake(mechanism), *map(SaslAuthenticate, tokens)]
+    for number, request in enumerate(requests):
+        for byte in encode_request(request, 1, number, "c"):
+            session.receive_data(bytes([byte]))
+            requests_of(session)
+        forwarded(session)
+        session.receive_upstream(answer(number, b"ok"))
+    before = session.principal
+    session.receive_data(encode_request(BEAT, 4, 9, "c"))
+    requests_of(session)
+    assert session.principal == before, "the broker has not served the client yet"
+    session.receive_upstream(answer(number_of(forwarded(session)), b"whatever"))
+    assert requests_of(session) == [(9, BEAT)]
+    session.encode_reply(9, HeartbeatReply())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "tokens", "principal"),
+    [
+        ("PLAIN", (b"\0alice\0secret",), "User:alice"),
+        ("SCRAM-SHA-256", (b"n,,n=al=2Cice,r=x", b"c=biws,r=xy,p=AA=="), "User:al,ice"),
+        ("SCRAM-SHA-512", (b"n,,n=token-7,r=x,tokenauth=true", b"c=biws,r=xy,p=AA=="), None),
+        ("OAUTHBEARER", (b"n,,\x01auth=Bearer e30.eyJzdWIiOiJqb2IifQ.c2ln\x01\x01",), "User:job"),
+        ("GSSAPI", (b"\0alice\0secret",), None),
+        ("PLAIN", (b"\xff",), None),
+        ("PLAIN", (b"x" * 200_000,), None),
+    ],
+)
+def test_the_client_is_whom_its_login_named_once_the_broker_serves_it(
+    mechanism: str, tokens: tuple[bytes, ...], principal: str | None
+) -> None:
+    session = opened()
+    assert session.principal is None
+    logged_in(session, mechanism, *tokens)
+    assert session.principal == principal
+
+
+def test_a_name_that_comes_without_a_handshake_or_after_the_first_message_is_nobodys() -> None:
+    session = opened()
+    logged_in(session, "PLAIN", b"\0bob\0secret", b"\0alice\0guessed")
+    assert session.principal == "User:bob"
+    session.receive_data(encode_request(SaslAuthenticate(b"\0alice\0guessed"), 1, 5, "c"))
+    requests_of(session)
+    forwarded(session)
+    session.receive_upstream(answer(5, b"illegal state"))
+    session.receive_data(encode_request(BEAT, 4, 6, "c"))
+    requests_of(session)
+    assert session.principal == "User:bob"
+
+
 def test_a_broker_owes_no_answer_to_what_the_client_is_still_saying() -> None:
     session = opened()
     first, second = (encode_request(Fetch(()), 12, number, "c") for number in (1, 2))
