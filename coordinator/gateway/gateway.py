@@ -12,7 +12,7 @@ from coordinator.clock import Moment
 from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.config.config import Config
 from coordinator.config.keys import UpstreamOffsets
-from coordinator.core.core import HTTP, INTERNAL
+from coordinator.core.core import HTTP, INTERNAL, Core
 from coordinator.facts.views import describe_node
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.brokers import Brokers, GatewayPlacement
@@ -105,8 +105,7 @@ class Gateway:
         make_shards = None if shards is None else shards.make
         node = self.node = Node(config, store, ids, addresses, started, self.topics.image, make_shards)
         core = self.core = node.core
-        self.loads = node.loads
-        self.snapshots, self.step, self.step_many = node.snapshots, node.step, node.step_many
+        self.loads, self.snapshots, self.step, self.step_many = node.loads, node.snapshots, node.step, node.step_many
         self._effects = node.effects
         core.placement = GatewayPlacement(core.placement, self.brokers)
         core.topics = self.topics
@@ -133,7 +132,8 @@ class Gateway:
             self.topics,
             BrokerTimeouts(config.upstream_request_timeout_ms, _CHECK_EVERY_MS),
             config.upstream_ask_timeout_ms,
-            self._of_owners(
+            _of_owners(
+                core,
                 {
                     **HANDLERS,
                     **REJECTED,
@@ -144,7 +144,7 @@ class Gateway:
                     Metadata: self._after_fresh_metadata,
                     DescribeCluster: partial(describe_cluster, self.topics),
                     DescribeNode: self._describe_node,
-                }
+                },
             ),
         )
         self._dialects = {relays: make_dialects(config, relays_logins=relays) for relays in (False, True)}
@@ -161,12 +161,6 @@ class Gateway:
         if shards is not None:
             shards.take_part(node, self.brokers.share)
             self.step, self.step_many = shards.step, shards.step_many
-
-    def _of_owners(self, handlers: dict[type[Message], Handler]) -> dict[type[Message], Handler]:
-        """Return the handlers, audited; where the brokers want logins, members are their principals'."""
-        if self.core.config.upstream_sasl_username is None:
-            return audited(handlers)
-        return MemberOwnership(self.core).guarded(audited(handlers))
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -383,3 +377,10 @@ class Gateway:
     def _on_request_done(self, event: UpstreamRequestDone, moment: Moment) -> None:
         delayed = self.upstream_requests.on_done(event)
         delayed.continuation(delayed, moment)
+
+
+def _of_owners(core: Core, handlers: dict[type[Message], Handler]) -> dict[type[Message], Handler]:
+    """Return the handlers, audited; where the brokers want logins, members are their principals'."""
+    if core.config.upstream_sasl_username is None:
+        return audited(handlers)
+    return MemberOwnership(core).guarded(audited(handlers))

@@ -17,6 +17,7 @@ from coordinator.gateway.relayed.logins import RelayedLogins
 from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.server_driven import resolves_patterns
 from coordinator.gateway.session.session import ProxySession
+from coordinator.gateway.session.usernames import ClaimedUser
 from coordinator.groups.consumer.events import TopicFilter, sees_all
 from coordinator.handlers.table import Handler
 from coordinator.node.effects import Send
@@ -120,7 +121,7 @@ class ProxiedConnections:
                 if replies := session.take_query_replies():
                     self.authorization.on_replies(connection.number, replies, moment)
                 if isinstance(session, ProxySession):
-                    _name(connection, session.principal)
+                    _name(connection, session.user)
                 else:
                     for heard, answer in session.take_heard():
                         heard(answer, moment)
@@ -175,7 +176,8 @@ class ProxiedConnections:
         return ListGroupsReply(reply.error_code, tuple(coordinated))
 
 
-def _name(connection: Connection, principal: str | None) -> None:
+def _name(connection: Connection, user: ClaimedUser | None) -> None:
     """Let notes, and members that join from now on, have the principal that the broker serves, if it is known."""
+    principal = None if user is None else user.principal
     if principal is not None and principal != connection.principal:
         connection.principal, connection.client = principal, None

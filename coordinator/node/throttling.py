@@ -15,7 +15,7 @@ from coordinator.accounts.quotas import HELD, QuotaKey
 from coordinator.clock import Moment
 from coordinator.config.principals import ANONYMOUS
 from coordinator.core.core import Connection, Core
-from coordinator.core.holdings import Holdings
+from coordinator.core.held_members import HeldMembers
 from coordinator.handlers.list_refusals import note_limited
 from coordinator.handlers.table import Handler
 from coordinator.keys import ThrottleKey
@@ -124,7 +124,7 @@ class Throttling:
         for kind in _JOINS:
             if kind in self._limited:
                 self._limited[kind] = self._admitted(self._limited[kind])
-        self._holdings = Holdings(core.directory)
+        self._holdings = HeldMembers(core.directory)
         self._limits_held = False
         serving.on_opened.append(self._opened)
         serving.on_closed.append(self._closed)

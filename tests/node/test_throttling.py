@@ -9,7 +9,7 @@ from coordinator.accounts.quotas import Limit
 from coordinator.accounts.records import QuotaRecord
 from coordinator.config.accounts import Mechanisms
 from coordinator.config.keys import RebalanceProtocols
-from coordinator.core.holdings import Held, Holdings
+from coordinator.core.held_members import HeldMembers, MemberUse
 from coordinator.node.effects import Effect, Pause, Resume
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -372,9 +372,9 @@ def test_members_of_client_balanced_groups_count(desk: LimitedDesk) -> None:
 
 
 def test_users_are_counted_apart_and_a_client_id_for_all_users() -> None:
-    holdings = Holdings({})
+    holdings = HeldMembers({})
     of = {name: Limit(1, (("user", name),)) for name in ("a", "b")}
-    one = Held(1, 10)
+    one = MemberUse(1, 10)
     assert holdings.admit(of["a"], "User:a", "g", one, is_bytes=False)
     assert holdings.admit(of["b"], "User:b", "g", one, is_bytes=False)
     assert holdings.admit(Limit(1, (("client-id", "c"),)), "User:b", "g", one, is_bytes=False)
@@ -383,7 +383,7 @@ def test_users_are_counted_apart_and_a_client_id_for_all_users() -> None:
 
 
 def test_groups_that_are_gone_are_forgotten() -> None:
-    holdings = Holdings({})
+    holdings = HeldMembers({})
     for number in range(20_001):
-        assert holdings.admit(Limit(1e9, (("user", "a"),)), "User:a", f"g{number}", Held(1, 0), is_bytes=False)
+        assert holdings.admit(Limit(1e9, (("user", "a"),)), "User:a", f"g{number}", MemberUse(1, 0), is_bytes=False)
     assert sum(map(len, holdings._groups.values())) == 1

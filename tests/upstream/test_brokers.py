@@ -18,6 +18,7 @@ from tests.upstream.session.frames import (
     forwarded,
     number_of,
     requests_of,
+    served,
     told,
 )
 
@@ -82,6 +83,6 @@ def test_whom_a_broker_let_in_it_is_asked_about_again_in_the_next_minute_in_whic
         is_held = not requests_of(session)
         assert is_held is asks, now_ms
         if is_held:
-            session.receive_upstream(answer(number_of(forwarded(session)), b"whatever"))
+            session.receive_upstream(served(number_of(forwarded(session))))
             assert requests_of(session) == [(2, BEAT)]
         session.encode_reply(2, HeartbeatReply())

@@ -7,7 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.config.keys import RebalanceProtocols
+from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.permissions import VALID_MS
+from coordinator.gateway.relayed.logins import RelayedLogins
 from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.session.usernames import username_of
 from coordinator.node.login_limits import BURST
@@ -82,6 +84,7 @@ def test_a_login_is_carried_to_the_broker_and_the_principal_is_known_from_then_o
     assert isinstance(greeting, HelloReply) and "Login" in greeting.methods
     assert pair.log_in(ALICE, "alice", mechanism).done
     assert pair.users == {ALICE: "alice"}
+    assert isinstance(pair.front.node, Gateway) and isinstance(pair.front.node.proxied.logins, RelayedLogins)
     assert set(codes(pair.ask_natively(ALICE, COMMIT))) == {NONE}
     assert pair.node.core.connections[ALICE].principal == "User:alice"
     assert pair.node.core.counters["logins"] == 1

@@ -35,6 +35,7 @@ _CLIENT_ID_AT: Final = 14
 _TRANSACTION_KEY_TYPE: Final = 1
 """Key type of a FindCoordinator that asks for a transaction's coordinator."""
 _INT16: Final = Struct(">h").unpack_from
+_LENGTH: Final = Struct(">i").unpack_from
 
 
 class Route(NamedTuple):
@@ -151,7 +152,9 @@ class Router:
         return self.reachability.is_offline and key in OFFLINE_KEYS
 
     def decode(self, key: int, version: int, frame: bytes) -> Message | None:
-        """Return the request in a whole frame; None if it cannot be read."""
+        """Return the request in a whole frame; None if it cannot be read, or is not whole."""
+        if _LENGTH(frame)[0] != len(frame) - 4:
+            return None
         try:
             codec = VersionCodec(WIRE_APIS[key], version)
             message: Message = codec.read(frame, _body_position(frame, is_flexible=codec.is_flexible))

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from coordinator.gateway.session.acks import read_acks
-from coordinator.gateway.session.apis import API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SASL_KEYS, SHARED_KEYS
+from coordinator.gateway.session.apis import API_VERSIONS, METADATA, PRODUCE, SASL_KEYS, SHARED_KEYS
 from coordinator.gateway.session.byte_queue import ByteQueue
 from coordinator.gateway.session.replies import ReplyRewriter, reply_rewriter
 from coordinator.gateway.session.router import Route, Router
@@ -50,13 +50,14 @@ class _InFlight(NamedTuple):
     """A reply that the broker owes.
 
     `is_internal`: the gateway sent the request, and the client gets no reply. `query_reader` decodes the reply to a
-    query of `ProxySession.send_query`.
+    query of `ProxySession.send_query`, or, if it `is_probe`, to what asks whether the broker serves the client.
     """
 
     correlation_id: int
     rewriter: ReplyRewriter | None = None
     is_internal: bool = False
     query_reader: ReplyRewriter | None = None
+    is_probe: bool = False
 
 
 class ProxySession:
@@ -64,11 +65,9 @@ class ProxySession:
     broker's."""
 
     __slots__ = (
-        "_authenticated_minute",
         "_can_splice",
         "_frame_left",
         "_in_flight",
-        "_is_authenticating",
         "_is_blocked",
         "_is_serving",
         "_local",
@@ -82,8 +81,8 @@ class ProxySession:
         "_sent_unacknowledged",
         "_to_forward",
         "_upstream_received",
-        "_user",
         "upstream_bytes",
+        "user",
     )
     takes_pushes: Final = False
 
@@ -102,12 +101,8 @@ class ProxySession:
         self._needed_reply_bytes = _REPLY_HEADER_BYTES
         self._reply_left = 0
         self._can_splice = False
-        self._is_authenticating = False
-        """True from SaslHandshake until the broker is seen to serve the client."""
-        self._user: ClaimedUser | None = None
-        """User of a client that has begun a SASL exchange."""
-        self._authenticated_minute = -1
-        """Minute in which the broker was last seen to serve the client; SASL sessions expire (KIP-368)."""
+        self.user: ClaimedUser | None = None
+        """Login of a client that has begun one."""
         self._sent_unacknowledged = False
         """True once a request without a reply was forwarded: its loss could not be noticed."""
         self._observed_metadata: list[MetadataReply | None] = []
@@ -167,21 +162,18 @@ class ProxySession:
                 self._sent_unacknowledged = True
                 self._forward(4 + size)
                 return True
-        if key == SASL_HANDSHAKE and self._user is None:
-            self._user = ClaimedUser()
-        if key in SASL_KEYS and self._user is not None and not self._read_login(self._user, 4 + size, key, version):
+        if key in SASL_KEYS and not self._read_login(4 + size, key, version):
             return False
         self._expect_reply(_InFlight(correlation_id, route.rewriter))
         self._forward(4 + size)
         return True
 
-    def _read_login(self, user: ClaimedUser, length: int, key: int, version: int) -> bool:
+    def _read_login(self, length: int, key: int, version: int) -> bool:
         """Note who logs in, from a request that is forwarded. Return False if more of it must arrive first."""
-        is_read = length <= LONGEST_LOGIN_BYTES
-        if is_read and not self._has_bytes(length):
+        if length <= LONGEST_LOGIN_BYTES and not self._has_bytes(length):
             return False
-        user.read(self._router, key, version, self._received.peek(length) if is_read else b"")
-        self._is_authenticating |= key == SASL_HANDSHAKE
+        self.user = self.user or ClaimedUser()
+        self.user.read(self._router, key, version, self._received.peek(min(length, self._received.size)))
         return True
 
     def _take_local(self, length: int, key: int, version: int, correlation_id: int, route: Route) -> bool:
@@ -195,14 +187,14 @@ class ProxySession:
             self._expect_reply(_InFlight(correlation_id, route.rewriter))
             self._forward(length)
             return True
-        if self._router.requires_sasl and self._user is None and key != API_VERSIONS:
+        if self._router.requires_sasl and self.user is None and key != API_VERSIONS:
             raise ProtocolViolation("a group request before SASL authentication, which the broker requires")
-        is_stale = self._user is not None and self._authenticated_minute != self._router.reachability.minute
-        if (self._is_authenticating or is_stale) and key != API_VERSIONS:
+        if self.user is not None and self.user.is_unsure(self._router.reachability.minute) and key != API_VERSIONS:
             # Only the broker knows whether the client is authenticated still: else it does not answer Metadata.
-            probe = encode_request(Metadata(()), self._router.probe_version, _PROBE_CORRELATION_ID, "muster")
-            self._to_forward.append(probe)
-            self._expect_reply(_InFlight(_PROBE_CORRELATION_ID, is_internal=True))
+            version = self._router.probe_version
+            self._to_forward.append(encode_request(Metadata(()), version, _PROBE_CORRELATION_ID, "muster"))
+            reader = reply_rewriter(METADATA, version)
+            self._expect_reply(_InFlight(_PROBE_CORRELATION_ID, None, True, reader, is_probe=True))
             self._is_blocked = True
             return False
         self._needed_bytes = 4
@@ -314,11 +306,6 @@ class ProxySession:
             self._complete_reply()
         return not self._reply_left
 
-    @property
-    def principal(self) -> str | None:
-        """Principal that the broker serves; None if it is not known."""
-        return None if self._user is None else self._user.principal
-
     def _handle_next_reply(self, out: list[bytes]) -> bool:
         size, correlation_id = _REPLY_HEADER(self._upstream_received.peek(_REPLY_HEADER_BYTES))
         if not self._in_flight:
@@ -340,7 +327,11 @@ class ProxySession:
         self._needed_reply_bytes = _REPLY_HEADER_BYTES
         frame = self._upstream_received.take_whole(4 + size)
         if expected.query_reader is not None:
-            self._query_replies.append(expected.query_reader.decode(frame))
+            answered = expected.query_reader.decode(frame)
+            if not expected.is_probe:
+                self._query_replies.append(answered)
+            elif self.user is not None:
+                self.user.served(answered, self._router.reachability.minute)
             self._complete_reply()
             return True
         assert expected.rewriter is not None
@@ -353,18 +344,14 @@ class ProxySession:
 
     def _complete_reply(self) -> None:
         assert self._in_flight
-        completed = self._in_flight.popleft()
-        if completed.is_internal and completed.query_reader is None:
-            self._is_authenticating, self._authenticated_minute = False, self._router.reachability.minute
-            if self._user is not None:
-                self._user.confirm()
+        self._in_flight.popleft()
         if not self._in_flight:
             self._in_flight = None
 
     def upstream_lost(self, reason: str) -> None:
         """Drop the replies that the broker owes. Raises ProtocolViolation if the client must reconnect: a reply or a
         record may be lost, or the next broker connection would not be authenticated."""
-        if not self._awaits_only_queries or self._user is not None or self._sent_unacknowledged or self._frame_left:
+        if not self._awaits_only_queries or self.user is not None or self._sent_unacknowledged or self._frame_left:
             raise ProtocolViolation(f"the broker's side of the connection is gone: {reason}")
         self._in_flight = None
         self._upstream_received.clear()
@@ -379,7 +366,7 @@ class ProxySession:
     @property
     def _awaits_only_queries(self) -> bool:
         """Return whether the broker owes the client no reply."""
-        return all(one.query_reader is not None for one in self._in_flight or ())
+        return all(one.query_reader is not None and not one.is_probe for one in self._in_flight or ())
 
     @property
     def awaits_broker(self) -> bool:

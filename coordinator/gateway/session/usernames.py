@@ -10,8 +10,12 @@ from coordinator.accounts.oauth import OAUTHBEARER, read_bearer
 from coordinator.accounts.plain import read_plain
 from coordinator.accounts.sasl import MECHANISMS
 from coordinator.accounts.scram import SCRAM_MECHANISMS, LoginRejected, ScramServer
+from coordinator.gateway.session.apis import SASL_HANDSHAKE
 from coordinator.gateway.session.router import Router
+from protocol.errors import ProtocolViolation
+from protocol.messages import Message
 from protocol.messages.node import Login, SaslAuthenticate, SaslHandshake
+from protocol.messages.topics import MetadataReply
 
 LONGEST_LOGIN_BYTES: Final = 1 << 17
 """Longest request of a login that is read; a longer one is the broker's alone, and names nobody."""
@@ -52,26 +56,38 @@ def _claim(mechanism: str, message: SaslAuthenticate) -> str:
 
 
 class ClaimedUser:
-    """User of one connection: the one that the first message after the last handshake named, once the broker has served
-    the client after it. Empty: none that is known here."""
+    """Login of one connection. Its user is the one that the first message after the last handshake named, once the
+    broker has served the client after it."""
 
-    __slots__ = ("_claimed", "_confirmed", "_mechanism")
+    __slots__ = ("_claimed", "_confirmed", "_is_authenticating", "_mechanism", "_minute")
 
     def __init__(self) -> None:
         self._mechanism = self._claimed = self._confirmed = ""
+        self._is_authenticating = True
+        """True from a handshake until the broker is seen to serve the client."""
+        self._minute = -1
+        """Minute in which that was seen last; logins expire (KIP-368)."""
 
     def read(self, router: Router, key: int, version: int, frame: bytes) -> None:
-        """Read a whole request of a login; an empty frame stands for one that is too long."""
-        message = router.decode(key, version, frame) if frame else None
+        """Read a request of a login; one that is not whole names nobody."""
+        message = router.decode(key, version, frame)
         mechanism, self._mechanism = self._mechanism, ""
-        if isinstance(message, SaslHandshake):
-            self._mechanism, self._claimed = message.mechanism, ""
+        if key == SASL_HANDSHAKE:
+            self._is_authenticating, self._claimed = True, ""
+            self._mechanism = message.mechanism if isinstance(message, SaslHandshake) else ""
         elif mechanism:  # the first message, whatever it is
             self._claimed = _claim(mechanism, message) if isinstance(message, SaslAuthenticate) else ""
 
-    def confirm(self) -> None:
-        """Believe the claim: the broker serves the client."""
-        self._confirmed = self._claimed
+    def is_unsure(self, minute: int) -> bool:
+        """Return whether the broker must be asked something before the client is served."""
+        return self._is_authenticating or self._minute != minute
+
+    def served(self, reply: Message, minute: int) -> None:
+        """Take the broker's reply for its word that the client is let in. Raises ProtocolViolation: in the middle of a
+        login Apache Kafka answers a Metadata request with an error, which names no broker, before it hangs up."""
+        if not (isinstance(reply, MetadataReply) and reply.brokers):
+            raise ProtocolViolation("a group request in the middle of a login, of which the broker wants more")
+        self._is_authenticating, self._minute, self._confirmed = False, minute, self._claimed
 
     @property
     def principal(self) -> str | None:

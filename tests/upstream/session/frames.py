@@ -100,3 +100,8 @@ def number_of(frame: bytes) -> int:
     """The correlation id of a request."""
     number: int = unpack_from(">i", frame, 8)[0]
     return number
+
+
+def served(number: int, reply: MetadataReply = TOPOLOGY) -> bytes:
+    """The broker's reply to the question whether it serves the client."""
+    return VersionCodec(WIRE_APIS[METADATA], 4).frame(number, reply)

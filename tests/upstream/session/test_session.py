@@ -42,6 +42,7 @@ from tests.upstream.session.frames import (
     produce,
     raw,
     requests_of,
+    served,
     told,
 )
 
@@ -378,11 +379,15 @@ def test_an_exchange_is_the_brokers_and_group_requests_wait_until_it_answers_who
     assert requests_of(session) == []
     probe, rest = frames_in(forwarded(session))
     assert rest == b""
-    assert session.receive_upstream(answer(number_of(probe), b"whatever")) == []
+    assert session.receive_upstream(served(number_of(probe))) == []
     assert requests_of(session) == [(3, BEAT)]
     session.encode_reply(3, HeartbeatReply())
     session.receive_data(encode_request(BEAT, 4, 4, "c"))
     assert requests_of(session) == [(4, BEAT)]
+
+
+def principal_of(session: ProxySession) -> str | None:
+    return None if session.user is None else session.user.principal
 
 
 def logged_in(session: ProxySession, mechanism: str, *tokens: bytes) -> None:
@@ -394,11 +399,11 @@ def logged_in(session: ProxySession, mechanism: str, *tokens: bytes) -> None:
             requests_of(session)
         forwarded(session)
         session.receive_upstream(answer(number, b"ok"))
-    before = session.principal
+    before = principal_of(session)
     session.receive_data(encode_request(BEAT, 4, 9, "c"))
     requests_of(session)
-    assert session.principal == before, "the broker has not served the client yet"
-    session.receive_upstream(answer(number_of(forwarded(session)), b"whatever"))
+    assert principal_of(session) == before, "the broker has not served the client yet"
+    session.receive_upstream(served(number_of(forwarded(session))))
     assert requests_of(session) == [(9, BEAT)]
     session.encode_reply(9, HeartbeatReply())
 
@@ -419,22 +424,34 @@ def test_the_client_is_whom_its_login_named_once_the_broker_serves_it(
     mechanism: str, tokens: tuple[bytes, ...], principal: str | None
 ) -> None:
     session = opened()
-    assert session.principal is None
+    assert principal_of(session) is None
     logged_in(session, mechanism, *tokens)
-    assert session.principal == principal
+    assert principal_of(session) == principal
+
+
+def test_who_is_in_the_middle_of_a_login_is_not_served_although_the_broker_answers() -> None:
+    """Apache Kafka answers Metadata there with an error, which has no place but an empty reply, and hangs up."""
+    session = opened()
+    session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
+    requests_of(session)
+    session.receive_upstream(answer(1, bytes(10)))
+    requests_of(session)
+    (number,) = (number_of(frame) for frame in [forwarded(session).removeprefix(HANDSHAKE)])
+    with pytest.raises(ProtocolViolation, match="in the middle of a login"):
+        session.receive_upstream(served(number, MetadataReply()))
 
 
 def test_a_name_that_comes_without_a_handshake_or_after_the_first_message_is_nobodys() -> None:
     session = opened()
     logged_in(session, "PLAIN", b"\0bob\0secret", b"\0alice\0guessed")
-    assert session.principal == "User:bob"
+    assert principal_of(session) == "User:bob"
     session.receive_data(encode_request(SaslAuthenticate(b"\0alice\0guessed"), 1, 5, "c"))
     requests_of(session)
     forwarded(session)
     session.receive_upstream(answer(5, b"illegal state"))
     session.receive_data(encode_request(BEAT, 4, 6, "c"))
     requests_of(session)
-    assert session.principal == "User:bob"
+    assert principal_of(session) == "User:bob"
 
 
 def test_a_broker_owes_no_answer_to_what_the_client_is_still_saying() -> None:
@@ -462,7 +479,7 @@ def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_l
     requests_of(session)
     for minute in (1, 2):
         (number,) = (number_of(frame) for frame in [forwarded(session).removeprefix(HANDSHAKE)])
-        session.receive_upstream(answer(number, b"whatever"))
+        session.receive_upstream(served(number))
         assert requests_of(session) == [(2, BEAT)]
         session.encode_reply(2, HeartbeatReply())
         session.receive_data(encode_request(BEAT, 4, 2, "c"))

@@ -17,7 +17,7 @@ _GROUPS_A_LOOK: Final = 500
 _JOINS_A_SWEEP: Final = 10_000
 
 
-class Held(NamedTuple):
+class MemberUse(NamedTuple):
     """Members, and the bytes of their metadata."""
 
     members: int
@@ -32,7 +32,7 @@ class _Line(NamedTuple):
     metadata_bytes: int
 
 
-class Holdings:
+class HeldMembers:
     """Counts of members by whom a limit is for. A count is at least the true one: joins are added, and the groups are
     looked at again only where a limit would be passed."""
 
@@ -63,13 +63,13 @@ class Holdings:
             self._counts.clear()
         return bool(wanted)
 
-    def added(self, message: Any) -> Held:
+    def added(self, message: Any) -> MemberUse:
         """Return what a join adds to what its member holds now."""
         group = self._directory.get(message.group_id)
         held = None if group is None else _held(group, message)
-        return Held(int(held is None), _offered(message) - (held or 0))
+        return MemberUse(int(held is None), _offered(message) - (held or 0))
 
-    def admit(self, limit: Limit, principal: str, group_id: str, added: Held, *, is_bytes: bool) -> bool:
+    def admit(self, limit: Limit, principal: str, group_id: str, added: MemberUse, *, is_bytes: bool) -> bool:
         """Count a join, unless it passes the limit of members, or of their bytes; return whether it is counted. A join
         that adds nothing is always admitted."""
         counted = is_bytes, limit.counted
@@ -94,7 +94,7 @@ class Holdings:
         }
         self._groups = {one: ids for one, ids in known.items() if ids}
 
-    def _count(self, counted: Entity, principal: str) -> Held:
+    def _count(self, counted: Entity, principal: str) -> MemberUse:
         """Look at all groups of the principal; forget those in which it has no members any more."""
         wanted = dict(counted)
         members = metadata_bytes = 0
@@ -113,7 +113,7 @@ class Holdings:
                 metadata_bytes += sum([line.metadata_bytes for line in mine])
             if not known:
                 self._groups.pop(one, None)
-        return Held(members, metadata_bytes)
+        return MemberUse(members, metadata_bytes)
 
 
 def _offered(message: Message) -> int:
