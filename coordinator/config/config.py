@@ -245,7 +245,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         UnguardedKinds | None,
         about(
             "Listeners that open although the cluster has ACLs, which nobody is held to there. Those where "
-            "tls.client.ca.location holds open anyway; native clients log in at brokers that want logins."
+            "tls.client.ca.location holds open anyway; others log in at brokers that want logins."
         ),
     ] = None
 
@@ -334,19 +334,13 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
 
     @property
     def relays_logins(self) -> bool:
-        """True if native clients log in at the cluster's brokers: these want logins, and nothing else tells there who a
-        client is."""
-        return self._relays_logins_of("native")
+        """True if native clients log in at the cluster's brokers, as nothing else tells there who a client is."""
+        return _relays_logins(self, "native")
 
     @property
     def relays_http_logins(self) -> bool:
         """True if users of HTTP log in at the cluster's brokers, where the cluster has ACLs."""
-        return self._relays_logins_of("http")
-
-    def _relays_logins_of(self, kind: str) -> bool:
-        named = self.upstream_unguarded_listeners
-        is_unguarded = self.asks_who(kind) or (named is not None and kind in named.all)
-        return self.upstream_servers is not None and self.upstream_sasl_username is not None and not is_unguarded
+        return _relays_logins(self, "http")
 
     @property
     def retention_ms(self) -> int | None:
@@ -358,6 +352,12 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         else:
             chosen = self.log_retention_hours * 3_600_000
         return chosen if chosen >= 0 else None
+
+
+def _relays_logins(config: Config, kind: str) -> bool:
+    named = config.upstream_unguarded_listeners
+    is_unguarded = config.asks_who(kind) or (named is not None and kind in named.all)
+    return config.upstream_servers is not None and config.upstream_sasl_username is not None and not is_unguarded
 
 
 KEYS: Mapping[str, Key] = keys_of(Config)

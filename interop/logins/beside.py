@@ -42,6 +42,8 @@ connections.max.reauth.ms={lifetime_ms}
 class MusterdBeside(ProtectedMusterd):
     """It stands in front of `kafka`, with a listener for its broker. TLS ends here."""
 
+    counts_tokens = False
+
     def __init__(self, folder: Path, protocol: str, provider: IdentityProvider, kafka: SecureKafka) -> None:
         self._kafka = kafka
         super().__init__(

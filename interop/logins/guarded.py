@@ -53,6 +53,8 @@ class ProtectedMusterd(Musterd):
     """A musterd whose clients log in by every mechanism, with TLS or without. `more`: its settings."""
 
     http = "127.0.0.1:0"
+    counts_tokens = True
+    """True if a refused token is counted although its client hangs up instead of ending its login."""
 
     def __init__(self, folder: Path, protocol: str, provider: IdentityProvider, *more: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)

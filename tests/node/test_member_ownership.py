@@ -103,6 +103,27 @@ def test_another_principal_cannot_take_over_an_instance_id() -> None:
     assert not stage.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
 
 
+def test_who_may_delete_a_group_removes_members_of_others() -> None:
+    desk = AuditedDesk(group_initial_rebalance_delay_ms=0)
+    everybody = [
+        rule(GROUP, OP.READ, "*")._replace(principal="User:*"),
+        rule(GROUP, OP.DELETE, "g")._replace(principal="User:bob"),
+    ]
+    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)
+    peers = {user: Peer(desk, number) for number, user in enumerate(("alice", "bob"), 1)}
+    for user in ("alice", "bob"):
+        log_in(desk, peers[user], user=user)
+    desk.wait(0)
+    (member,) = peers["alice"].ask((join(instance_id="one"), 5))
+    assert isinstance(member, JoinGroupReply) and not member.error_code
+    leave = LeaveGroup("g", (LeavingMember(member.member_id, "one"),)), 4
+    beat = Heartbeat("g", member.generation_id, member.member_id), 4
+    (refused,) = peers["bob"].ask(beat)
+    assert code_of(refused) is UNKNOWN, "it does not become the member"
+    (left,) = peers["bob"].ask(leave)
+    assert not code_of(left) and not left.members[0].error_code  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("kind", ["consumer", "balanced"])
 def test_members_of_the_other_kinds_of_groups_are_their_principals_as_well(kind: str) -> None:
     desk = AuditedDesk()

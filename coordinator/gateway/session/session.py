@@ -162,18 +162,13 @@ class ProxySession:
                 self._sent_unacknowledged = True
                 self._forward(4 + size)
                 return True
-        if key in SASL_KEYS and not self._read_login(4 + size, key, version):
-            return False
+        if key in SASL_KEYS:
+            if size < LONGEST_LOGIN_BYTES and not self._has_bytes(4 + size):
+                return False
+            self.user = self.user or ClaimedUser()
+            self.user.read(self._router, key, version, self._received.peek(min(4 + size, self._received.size)))
         self._expect_reply(_InFlight(correlation_id, route.rewriter))
         self._forward(4 + size)
-        return True
-
-    def _read_login(self, length: int, key: int, version: int) -> bool:
-        """Note who logs in, from a request that is forwarded. Return False if more of it must arrive first."""
-        if length <= LONGEST_LOGIN_BYTES and not self._has_bytes(length):
-            return False
-        self.user = self.user or ClaimedUser()
-        self.user.read(self._router, key, version, self._received.peek(min(length, self._received.size)))
         return True
 
     def _take_local(self, length: int, key: int, version: int, correlation_id: int, route: Route) -> bool:
