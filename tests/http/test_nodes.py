@@ -364,7 +364,7 @@ _WRONG = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 async def test_a_callers_password_goes_along_to_the_other_nodes_and_a_cookie_does_not() -> None:
     doors = [_Door() for _ in range(3)]
-    async with site_of(WITHIN_S, doors) as site:
+    async with site_of(60.0, doors) as site:
         site.commit(*GROUPS)
         basic = {"Authorization": "Basic " + b64encode(b"alice:secret").decode()}
         first = site.nodes[0].http
