@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from bench.consumer_groups import Asking
+from bench.balanced_members import KafkaAsking
 from protocol.errors import ErrorCode
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
@@ -20,7 +20,7 @@ def preload(ports: Sequence[int], offsets: int) -> None:
 
 async def _commit_all(ports: Sequence[int], groups: Sequence[str]) -> None:
     of_port: dict[int, list[str]] = defaultdict(list)
-    connection = await Asking.open(ports[0])
+    connection = await KafkaAsking.open(ports[0])
     for begin in range(0, len(groups), 500):
         found = await connection.ask(FindCoordinator(tuple(groups[begin : begin + 500])), _FIND)
         assert isinstance(found, FindCoordinatorReply)
@@ -32,7 +32,7 @@ async def _commit_all(ports: Sequence[int], groups: Sequence[str]) -> None:
 
 async def _commit(port: int, groups: Sequence[str]) -> None:
     partitions = tuple([OffsetCommitPartition(number, 1_000_000 + number) for number in range(PARTITIONS)])
-    connection = await Asking.open(port)
+    connection = await KafkaAsking.open(port)
     for group in groups:
         message = OffsetCommit(group, (OffsetCommitTopic(LOADED_TOPIC, partitions),))
         reply = await connection.ask(message, _COMMIT)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench.consumer_groups import Asking
+from bench.balanced_members import KafkaAsking
 from interop.cluster_nodes import NODES_GROUP, SHARDS, Node, node
 from interop.kafka_cluster import kafka_cluster
 from interop.nodes.faults import Fault, Scene, drawn
@@ -139,7 +139,7 @@ def owners_of(scene: Scene, groups: Sequence[str]) -> Mapping[str, int | None]:
     """Return the place of the node that has each group; None for one that none has."""
 
     async def ask() -> FindCoordinatorReply:
-        connection = await Asking.open(_port(scene.nodes[0]))
+        connection = await KafkaAsking.open(_port(scene.nodes[0]))
         try:
             found = await connection.ask(FindCoordinator(tuple(groups)), 4)
             assert isinstance(found, FindCoordinatorReply)
