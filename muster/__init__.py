@@ -17,9 +17,10 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
 from membership.events import OffsetToCommit  # noqa: E402
 from membership.topic_partition import TopicPartition  # noqa: E402
-from muster.balanced import ClientBalancedConsumer  # noqa: E402
 from muster.blocking import (  # noqa: E402  (after the check they would trip over)
     Consumer,
     GroupMember,
@@ -55,6 +56,9 @@ from muster.errors import (  # noqa: E402
 )
 from muster.net.security import Security  # noqa: E402
 from protocol.errors import ErrorCode  # noqa: E402
+
+if TYPE_CHECKING:
+    from muster.balanced import ClientBalancedConsumer
 
 __all__ = [
     "AuthenticationFailed",
@@ -94,3 +98,12 @@ __all__ = [
     "Written",
     "WrongSubscription",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import client-balanced groups when they are asked for: few programs have any, and each would start later."""
+    if name != "ClientBalancedConsumer":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from muster.balanced import ClientBalancedConsumer
+
+    return ClientBalancedConsumer

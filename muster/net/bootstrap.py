@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from membership.events import NodeAddress
 from muster.net.dialects import ClientDialect, ClientSession, dialect_of, open_session
-from muster.net.dialects.kafka import no_login
+from muster.net.dialects.handshake_errors import no_login
 from muster.net.security import PLAINTEXT, Security, SecurityLike, read_security
 
 _BETWEEN: Final = "://"

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote, urlsplit
 
-from muster.net.token_endpoint import TokenRequest, await_token, token_of
 from protocol.errors import ErrorCode
 from protocol.kafka.login import OAUTHBEARER, LoginRefused, SaslClient, check_login
+
+if TYPE_CHECKING:  # few clients ask an identity provider, and all would start later by its HTTP
+    from muster.net.token_endpoint import TokenRequest
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OF_BROKERS: Final = "broker."
@@ -152,18 +154,26 @@ class Security:
             raise LoginRefused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.token_url}: {wrong}") from None
 
     def _token(self, url: str) -> str:
-        return _read_token(url) if self._token_request is None else token_of(self._token_request)
+        if self._token_request is None:
+            return _read_token(url)
+        from muster.net.token_endpoint import token_of
+
+        return token_of(self._token_request)
 
     @property
-    def _token_request(self) -> TokenRequest | None:
+    def _token_request(self) -> "TokenRequest | None":
         url = self.token_url or ""
         if not url.startswith(_ENDPOINT):
             return None
+        from muster.net.token_endpoint import TokenRequest
+
         return TokenRequest(url, self.client_id or "", self.client_secret or "", self.scope, self.https_ca_location)
 
     def await_token(self, timeout_s: float) -> None:
         """Wait until there is something to log in by. A client that does not wait tries again instead."""
         if self._token_request is not None:
+            from muster.net.token_endpoint import await_token
+
             await_token(self._token_request, timeout_s)
 
     def context(self) -> ssl.SSLContext | None:

@@ -13,8 +13,7 @@ import enum
 from typing import Final, Protocol, assert_never
 
 from membership.events import NodeAddress
-from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed
-from muster.net.dialects.kafka import KafkaClientSession, Logins, no_login
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, Logins, no_login
 from muster.net.dialects.native import NativeClientSession
 from protocol.messages import Message
 from protocol.native.client import NativeAnswer, Push
@@ -104,6 +103,9 @@ def open_session(
         case ClientDialect.NATIVE:
             return NativeClientSession(client_id, max_frame_bytes, logins)
         case ClientDialect.KAFKA:
+            # Here, because a client of one dialect starts sooner without the other.
+            from muster.net.dialects.kafka import KafkaClientSession
+
             return KafkaClientSession(client_id, max_frame_bytes, logins)
         case _:
             assert_never(dialect)

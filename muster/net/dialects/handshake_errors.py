@@ -1,4 +1,4 @@
-"""Errors of the handshake, and requests that no bytes can say."""
+"""Logins, errors of the handshake, and requests that no bytes can say."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,6 +9,12 @@ from protocol.messages import Message
 from protocol.messages.node import ErrorReply
 
 _TLS_ALERT: Final = b"\x15\x03"
+Logins = Callable[[], SaslClient | None]
+"""A new login each time, or none where nobody asks who we are."""
+
+
+def no_login() -> None:
+    """Give no login, for servers that want none."""
 
 
 class HandshakeRefused(ProtocolViolation):
@@ -31,7 +37,7 @@ def login_refused(refused: LoginRefused) -> HandshakeRefused:
     return kind(refused.error_code, str(refused))
 
 
-def new_login(logins: Callable[[], SaslClient | None]) -> SaslClient | None:
+def new_login(logins: Logins) -> SaslClient | None:
     """Begin a login, if there is to be one. Raises LoginFailed where there is nothing to show."""
     try:
         return logins()

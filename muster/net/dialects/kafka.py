@@ -10,10 +10,17 @@ A login that ends (KIP-368) is renewed on the same connection, ahead of the firs
 server takes that even when the time is over, so that no request is lost by it, and nobody has to watch the clock.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused, new_login, unsayable
+from muster.net.dialects.handshake_errors import (
+    HandshakeRefused,
+    LoginFailed,
+    Logins,
+    login_refused,
+    new_login,
+    no_login,
+    unsayable,
+)
 from muster.net.dialects.reply_normalisation import in_full
 from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
@@ -28,12 +35,6 @@ _ITSELF: Final = BY_MESSAGE[ApiVersions]
 _SOFTWARE: Final = ("muster-python", "0.1.0")
 _OF_US: Final = -1
 """The number of what the session asks itself."""
-Logins = Callable[[], SaslClient | None]
-"""A new login each time, or none where nobody asks who we are."""
-
-
-def no_login() -> None:
-    """Give no login, for servers that want none."""
 
 
 class _SentRequest(NamedTuple):

@@ -6,8 +6,14 @@ login's end. A login that ends (KIP-368) is renewed as over Kafka's protocol: ah
 
 from typing import Final
 
-from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, login_refused, new_login
-from muster.net.dialects.kafka import Logins, no_login
+from muster.net.dialects.handshake_errors import (
+    HandshakeRefused,
+    LoginFailed,
+    Logins,
+    login_refused,
+    new_login,
+    no_login,
+)
 from protocol.errors import ErrorCode
 from protocol.kafka.login import LoginRefused, SaslClient
 from protocol.messages import Message
