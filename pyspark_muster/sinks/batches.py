@@ -1,6 +1,6 @@
 """EDGE: batches of `foreachBatch`, by the records that their rows came from."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import reduce
 
@@ -13,17 +13,22 @@ from pyspark_muster.sinks.bounds import Bounds, Positions
 _NEEDED = ("topic", "partition", "offset")
 
 
-@contextmanager
-def bounds_of(batch: DataFrame) -> Iterator[Bounds]:
-    """Look up the bounds of a batch, and keep its rows while they are written: else Spark reads them a second time.
-    Raises ValueError for rows without `topic`, `partition` or `offset`.
-    """
-    missing = [name for name in _NEEDED if name not in batch.columns]
+def check_columns(names: Collection[str]) -> None:
+    """Raises ValueError for rows that do not say which record they came from."""
+    missing = [name for name in _NEEDED if name not in names]
     if missing:
         raise ValueError(
             f"the columns {', '.join(missing)} are missing: the sink knows by 'topic', 'partition' and 'offset' "
             "which rows it has; select them too"
         )
+
+
+@contextmanager
+def bounds_of(batch: DataFrame) -> Iterator[Bounds]:
+    """Look up the bounds of a batch, and keep its rows while they are written: else Spark reads them a second time.
+    Raises ValueError for rows without `topic`, `partition` or `offset`.
+    """
+    check_columns(batch.columns)
     batch.persist()
     try:
         by_partition = batch.groupBy("topic", "partition").agg(sql.min("offset"), sql.max("offset"))

@@ -1,20 +1,27 @@
-"""EDGE: Parquet files with a manifest, for `foreachBatch`."""
+"""EDGE: Parquet files with a manifest, for `foreachBatch` and for consumers without Spark."""
 
 import shutil
 import uuid
+from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_muster.sinks.batches import bounds_of, rows_from
+from muster import TopicPartition
+from pyspark_muster.sinks.batches import bounds_of, check_columns, rows_from
+from pyspark_muster.sinks.bounds import Positions
 from pyspark_muster.sinks.manifest import Manifest, fsync
 
 DATA = "data"
 
 
 class ParquetSink:
-    """A table that has each record once. Give `write` to `foreachBatch`; several queries, of one group or of none, may
-    write one table. The folder is on a file system with hard links that the driver and all executors see.
+    """A table that has each record once. Give `write` to `foreachBatch`, and call `add` in a consumer without Spark;
+    several queries and consumers, of one group or of none, may write one table. The folder is on a file system with
+    hard links that they and all executors see.
     """
 
     def __init__(self, path: str) -> None:
@@ -28,10 +35,36 @@ class ParquetSink:
         with bounds_of(batch) as bounds:
             Manifest(self._table).append(bounds, lambda firsts: self._write(rows_from(batch, firsts)), self._discard)
 
+    def add(self, rows: pa.Table) -> None:
+        """Add the rows whose offset the table does not have yet, without Spark. Raises as `write` does."""
+        check_columns(rows.column_names)
+        found = rows.group_by(["topic", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        bounds = {
+            TopicPartition(one["topic"], one["partition"]): (one["offset_min"], one["offset_max"]) for one in found
+        }
+        Manifest(self._table).append(bounds, lambda firsts: self._save(rows, firsts), self._discard)
+
     def _write(self, rows: DataFrame) -> tuple[str, ...]:
-        """Write files that are no part of the table yet, make them durable, and return their names."""
-        folder = self._table / DATA / uuid.uuid4().hex
+        folder = self._new_folder()
         rows.write.parquet(folder.as_uri())
+        return self._made_durable(folder)
+
+    def _save(self, rows: pa.Table, firsts: Positions) -> tuple[str, ...]:
+        wanted = [
+            (pc.field("topic") == one.topic) & (pc.field("partition") == one.partition) & (pc.field("offset") >= first)
+            for one, first in firsts.items()
+        ]
+        folder = self._new_folder()
+        folder.mkdir(parents=True)
+        pq.write_table(rows.filter(reduce(lambda one, other: one | other, wanted)), folder / "part.parquet")
+        return self._made_durable(folder)
+
+    def _new_folder(self) -> Path:
+        """Return a name for files that are no part of the table yet."""
+        return self._table / DATA / uuid.uuid4().hex
+
+    def _made_durable(self, folder: Path) -> tuple[str, ...]:
+        """Make the files of a folder durable, and return their names."""
         files = sorted(folder.glob("*.parquet"))
         for path in (*files, folder, folder.parent, self._table):
             fsync(path)

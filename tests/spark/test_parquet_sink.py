@@ -1,0 +1,56 @@
+"""A Parquet table written by consumers without Spark: each record once."""
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pyspark_muster.sinks import ParquetSink
+from pyspark_muster.sinks.manifest import Manifest
+
+
+def rows(partition: int, first: int, end: int) -> pa.Table:
+    offsets = range(first, end)
+    return pa.table(
+        {
+            "topic": ["orders"] * len(offsets),
+            "partition": pa.array([partition] * len(offsets), pa.int32()),
+            "offset": pa.array(offsets, pa.int64()),
+            "item": [f"{partition}:{offset}" for offset in offsets],
+        }
+    )
+
+
+def items(table: Path) -> list[str]:
+    return sorted(item for file in Manifest(table).files() for item in pq.read_table(table / file)["item"].to_pylist())
+
+
+def test_rows_that_are_added_again_whole_or_in_part_are_in_the_table_once(tmp_path: Path) -> None:
+    sink = ParquetSink(str(tmp_path))
+    sink.add(rows(0, 0, 5))
+    sink.add(rows(0, 0, 5))
+    sink.add(pa.concat_tables([rows(0, 3, 8), rows(1, 2, 4)]))
+    sink.add(rows(0, 0, 0))
+    assert items(tmp_path) == sorted([*(f"0:{at}" for at in range(8)), "1:2", "1:3"])
+    assert len(list((tmp_path / "data").iterdir())) == 2, "nothing is written that is there"
+
+
+def test_of_consumers_at_the_same_time_each_adds_what_the_others_have_not(tmp_path: Path) -> None:
+    def run(first: int) -> None:
+        sink = ParquetSink(str(tmp_path))
+        for at in range(first, 40):
+            sink.add(rows(0, max(0, at - 5), at + 1))
+
+    threads = [threading.Thread(target=run, args=(first,)) for first in (0, 0, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert items(tmp_path) == sorted(f"0:{at}" for at in range(40))
+
+
+def test_rows_that_do_not_say_which_record_they_came_from_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the columns topic, offset are missing"):
+        ParquetSink(str(tmp_path)).add(pa.table({"partition": [0], "item": ["x"]}))
