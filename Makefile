@@ -6,6 +6,7 @@ SEEDS  ?= 300
 INPUTS ?= 100000
 ROUNDS ?= 10
 KILLS  ?= 1000
+SPARK  ?= 4.2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SERVE  := $(VENV)/.installed-daemon
@@ -21,7 +22,7 @@ export COMPILED
 LIBRARIES := $(if $(COMPILED),compiled)
 
 .NOTPARALLEL:
-.PHONY: help setup run demo report compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing mutants interop differential franzgo balanced outages nodes transactions faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo report compiled pure test quick check lint simulate fuzz explore bench crash torture owners sharing spark mutants interop differential franzgo balanced outages nodes transactions faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -92,6 +93,10 @@ owners: $(ALL) ## kill readers by grants and their daemon over a million records
 sharing: $(ALL) ## two Spark queries and two services in one group: scaled, drained, killed, held; each record once
 	$(BIN)/python -m bench.sharing $(ARGS)
 
+spark: $(ALL) ## SPARK=4.2: Spark's tests with another pyspark, which is installed into .spark-4.2; some minutes
+	test -d .spark-$(SPARK) || $(PIP) install --no-deps --target .spark-$(SPARK) "pyspark==$(SPARK).*"
+	PYTHONPATH=$(CURDIR)/.spark-$(SPARK) $(BIN)/python -m pytest -q -n 0 tests/spark tests/edges/test_spark*.py $(ARGS)
+
 mutants: $(ALL) ## put deliberate bugs into copies of the code: each must be found
 	$(BIN)/python -m tests.mutants $(ARGS)
 
@@ -150,7 +155,7 @@ wheel: $(ALL) ## build the pure wheel into dist/ and, where there is a C compile
 		HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .; }
 
 clean: pure ## remove the environment, caches, what was compiled, and the default data folder
-	rm -rf $(VENV) dist build muster-data spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .spark-* dist build muster-data spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -49,7 +49,7 @@ def parse_bound(given: Mapping[str, str], side: Literal["starting", "ending"], *
             raise OptionError(f"the option {name!r} is {text!r}: it must be milliseconds since 1970")
         return Bound(at, time_ms=int(text))
     if (found := options.get(f"{side}offsetsbytimestamp")) is not None:
-        return Bound(at, times_ms=_numbers(*found, least=0))
+        return Bound(at, times_ms=parse_offsets(*found, least=0))
     name, text = options.get(f"{side}offsets", ("", at))
     if text.lower() == at:
         return Bound(at)
@@ -60,7 +60,7 @@ def parse_bound(given: Mapping[str, str], side: Literal["starting", "ending"], *
         raise OptionError(
             f"the option {name!r} is {text!r}: it must be {either} or JSON like " + '{"orders": {"0": 17}}'
         )
-    offsets = _numbers(name, text, least=EARLIEST)
+    offsets = parse_offsets(name, text, least=EARLIEST)
     if is_stream:
         return Bound(at, offsets=offsets)
     wrong = LATEST if side == "starting" else EARLIEST
@@ -78,7 +78,8 @@ def parse_assign(name: str, text: str) -> tuple[TopicPartition, ...]:
         raise OptionError(f"the option {name!r} is {text!r}: it must be JSON like " + '{"orders": [0, 1]}') from None
 
 
-def _numbers(name: str, text: str, *, least: int) -> dict[TopicPartition, int]:
+def parse_offsets(name: str, text: str, *, least: int) -> dict[TopicPartition, int]:
+    """Parse `{"orders": {"0": 17}}`. Raises `OptionError`."""
     topics = _json(name, text, '{"orders": {"0": 17}}')
     try:
         numbers = {

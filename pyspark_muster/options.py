@@ -12,6 +12,7 @@ from muster.blocking.cluster import ClusterClient
 from muster.client.member import DEFAULT_ASSIGNORS
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import NAMES, Security, of_environment, securities
+from pyspark_muster.bounds import EARLIEST, parse_offsets
 from pyspark_muster.errors import OptionError
 from pyspark_muster.plan import Start
 
@@ -137,6 +138,10 @@ def _check_together(options: Options) -> None:
         )
     if options.topics and options.topics_pattern is not None:
         raise OptionError("the options 'topics' and 'topicsPattern' exclude each other: give one of them")
+    if not isinstance(options.starting_offsets, str) and options.topics_pattern is None:
+        strangers = sorted({one.topic for one in options.starting_offsets} - set(options.topics))
+        if strangers:
+            raise OptionError(f"the option 'startingOffsets' names {', '.join(strangers)}: 'topics' does not")
     if options.sole_member and options.topics_pattern is not None:
         raise OptionError("the option 'soleMember' needs 'topics': whose partitions a pattern means changes with time")
     if options.group_protocol == "consumer" and options.assignors != DEFAULT_ASSIGNORS:
@@ -191,6 +196,10 @@ def one_of(*choices: str) -> Callable[[str, str], str]:
     return choose
 
 
+def _start(name: str, text: str) -> Start | str:
+    return parse_offsets(name, text, least=EARLIEST) if text.startswith("{") else _either_end(name, text)
+
+
 def _pattern(name: str, text: str) -> str:
     try:
         re.compile(text)
@@ -221,6 +230,7 @@ def _yes_or_no(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
+_either_end = one_of("earliest", "latest")
 _READERS = {int: whole, bool: _yes_or_no, str: _text}
 _NAMES = {
     field: "".join([first, *(word.title() for word in rest)])
@@ -235,7 +245,7 @@ _READ = {
 } | {
     "topics": _topics,
     "topics_pattern": _pattern,
-    "starting_offsets": one_of("earliest", "latest"),
+    "starting_offsets": _start,
     "new_checkpoint": one_of("group", "startingOffsets"),
     "isolation_level": one_of("read_committed", "read_uncommitted"),
     "group_protocol": one_of(*GROUP_PROTOCOLS),

@@ -11,9 +11,11 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from muster import TopicPartition
+from pyspark_muster.bounds import EARLIEST, LATEST
 from pyspark_muster.errors import DataLoss
 
-Start = Literal["earliest", "latest"]
+Start = Literal["earliest", "latest"] | Mapping[TopicPartition, int]
+"""Where reading begins without an offset of the group's; offsets may be `EARLIEST` and `LATEST`."""
 Key = TypeVar("Key")
 
 
@@ -122,18 +124,26 @@ class Planner:
                 continue
             self._tails.pop(partition, None)
             if offset is None or self._restarts:
-                first = logs[partition].begin if self._start == "earliest" else logs[partition].end
-                self._positions[partition] = self._unpinned[partition] = first
+                self._positions[partition] = self._unpinned[partition] = self._first(partition, logs[partition])
             else:
-                self._positions[partition] = self._within(partition, offset, logs[partition])
+                self._positions[partition] = self._within(partition, offset, logs[partition], "the group committed")
 
-    def _within(self, partition: TopicPartition, offset: int, log: Log) -> int:
+    def _first(self, partition: TopicPartition, log: Log) -> int:
+        """Return where reading begins. Offsets by partition may leave out some, as those that are made later."""
+        offset = LATEST if self._start == "latest" else EARLIEST
+        if not isinstance(self._start, str):
+            offset = self._start.get(partition, EARLIEST)
+        if offset in (EARLIEST, LATEST):
+            return log.begin if offset == EARLIEST else log.end
+        return self._within(partition, offset, log, "startingOffsets has")
+
+    def _within(self, partition: TopicPartition, offset: int, log: Log, who: str) -> int:
         if log.begin <= offset <= log.end:
             return offset
         if self._fail_on_data_loss:
             raise DataLoss(
-                f"the group committed {offset} of {partition}, and its log holds {log.begin} to {log.end}: records are "
-                "lost. Reset the group's offset, or set failOnDataLoss to false to go on with what is there."
+                f"{who} {offset} of {partition}, and its log holds {log.begin} to {log.end}: records are lost. "
+                "Reset the offset, or set failOnDataLoss to false to go on with what is there."
             )
         return min(max(offset, log.begin), log.end)
 

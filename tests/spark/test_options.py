@@ -58,6 +58,8 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
         ({"group": " "}, "'group' is needed"),
         ({"topics": ","}, "'topics' is needed"),
         ({"startingOffsets": "now"}, "'startingOffsets' is 'now': it must be 'earliest' or 'latest'"),
+        ({"startingOffsets": "{}"}, "'startingOffsets' is '{}': it must be JSON like"),
+        ({"startingOffsets": '{"fligths": {"0": 1}}'}, "'startingOffsets' names fligths: 'topics' does not"),
         ({"maxRecordsPerBatch": "0"}, "'maxRecordsPerBatch' is '0': it must be a whole number"),
         ({"maxRecordsPerBatch": "many"}, "'maxRecordsPerBatch' is 'many'"),
         ({"failOnDataLoss": "yes"}, "'failOnDataLoss' is 'yes': it must be 'true' or 'false'"),

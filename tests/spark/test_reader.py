@@ -1,5 +1,6 @@
 """A query in a group: what is read, what is committed, and what happens when partitions change hands."""
 
+import json
 import os
 import pickle
 import signal
@@ -223,6 +224,33 @@ def test_latest_begins_at_the_end_and_a_crash_before_the_first_batch_does_not_mo
     group.produce(5)
     settle(query)
     assert {offset for _, offset in sink.rows} == set(range(10, 15))
+
+
+def test_offsets_by_partition_say_where_a_group_begins_that_has_none_and_nothing_else(group: FakeGroup) -> None:
+    group.produce(10)
+    sink = Sink()
+    starts = json.dumps({"flights": {"0": 4, "1": -1, "2": -2}})
+    settle(FakeQuery(sink, startingOffsets=starts))
+    begun = {0: 4, 1: 10, 2: 0, 3: 0}
+    assert set(sink.rows) == {(one, offset) for one in group.partitions for offset in range(begun[one.partition], 10)}
+    group.members.clear()
+    again = FakeQuery(sink, startingOffsets=starts)
+    group.produce(1)
+    settle(again)
+    assert sink.repeats == 0, "the group's offsets count"
+
+
+def test_an_offset_to_begin_at_that_no_log_has_is_a_loss(use_group: GroupOf) -> None:
+    for fails in ("true", "false"):
+        group = use_group(FakeGroup())
+        group.produce(10)
+        query = FakeQuery(Sink(), startingOffsets='{"flights": {"0": 40}}', failOnDataLoss=fails)
+        if fails == "true":
+            with pytest.raises(DataLoss, match="startingOffsets has 40 of flights-0"):
+                query.plan()
+        else:
+            settle(query)
+            assert group.offsets == group.ends
 
 
 def test_a_batch_takes_no_more_than_its_limit_and_splits_into_tasks(group: FakeGroup) -> None:

@@ -1,0 +1,77 @@
+"""A declarative pipeline over the source, as `deploy/spark/pipeline` has it. Needs the extra `connect`."""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+from muster import Producer
+from pyspark_muster.java import use_java
+from tests.edges.musterd import Daemon, running
+from tests.edges.spark_cluster import ROOT, environment
+from tests.edges.test_client import create
+
+pytest.importorskip("grpc_status", reason="the extra `connect` is not installed")
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
+
+PIPELINE = ROOT / "deploy" / "spark" / "pipeline"
+HIVE = "spark.sql.catalogImplementation=hive"
+"""A catalog that outlives a run: it is a database in the folder, `metastore_db`."""
+COMMAND = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
+        create(daemon, "orders", 2)
+        yield daemon
+
+
+def write(daemon: Daemon, numbers: range) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        for number in numbers:
+            producer.send("orders", b"item-%d" % (number % 10), partition=number % 2)
+
+
+def run(daemon: Daemon, folder: Path, *options: str) -> None:
+    """Run the pipeline with everything it writes below the folder."""
+    spec = folder / "spark-pipeline.yaml"
+    spec.write_text((PIPELINE / spec.name).read_text().replace("/tmp/orders-pipeline", str(folder)))
+    (folder / "orders.py").write_bytes((PIPELINE / "orders.py").read_bytes())
+    given = environment(MUSTER_BOOTSTRAP=daemon.bootstrap)
+    use_java(given)
+    done = subprocess.run(
+        [COMMAND, "run", "--conf", HIVE, *options],
+        cwd=folder,
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4_000:]
+
+
+def rows(table: Path) -> list[dict[str, object]]:
+    return [row for file in table.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+
+
+def offsets(folder: Path) -> Counter[tuple[object, object]]:
+    return Counter((row["partition"], row["offset"]) for row in rows(folder / "spark-warehouse" / "orders"))
+
+
+def test_a_pipeline_reads_what_is_new_and_a_full_refresh_reads_everything(daemon: Daemon, tmp_path: Path) -> None:
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    ends = 0
+    for options in ((), (), ("--full-refresh", "orders")):
+        write(daemon, range(100))
+        ends += 50
+        run(daemon, folder, *options)
+        assert offsets(folder) == Counter((partition, offset) for partition in range(2) for offset in range(ends))
+    assert {row["item"]: row["count"] for row in rows(folder / "spark-warehouse" / "items")} == {
+        f"item-{number}": 30 for number in range(10)
+    }
