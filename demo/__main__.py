@@ -92,18 +92,29 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
             found = story.count(session, setting)
         wrong = story.report(told, found, flights.straight_from_the_file(lines), show)
         story.explain(setting, show)
-        if given.report is not None:
-            console.print("\npipelines read what the coordinator knows", highlight=False)
-            options = {"bootstrap": setting.bootstrap}
-            pipelines.run(session.get(), options, folder / "report", given.report, LATE_AFTER_S)
-            told_there = "what the rebalances cost, who began them, and how far the group was behind"
-            console.print(f"wrote {given.report}: {told_there}", highlight=False, soft_wrap=True)
+        _report(session, setting, given.report, show)
     took = time.monotonic() - began
     for sentence in wrong:
         console.print(f"wrong: {sentence}", style="bold red", markup=False, highlight=False, soft_wrap=True)
     if not wrong:
         console.print(f"\n[bold green]all as it must be[/bold green], after {took:.0f} s", highlight=False)
     return 1 if wrong else 0
+
+
+def _report(session: Session, setting: story.Setting, page: Path | None, show: Show) -> None:
+    """Have pipelines read what the coordinator knows, print their figures, and write the page if one is wanted."""
+    console = show.console
+    console.print("\nSpark reads what the coordinator knows of its groups, lag and rebalances", highlight=False)
+    options = {"bootstrap": setting.bootstrap}
+    written = page or setting.folder / "report.html"
+    table = show.table("report", "")
+    figures = pipelines.run(session.get(), options, setting.folder / "report", written, LATE_AFTER_S)
+    for meaning, figure in figures.items():
+        table.add_row(meaning, figure)
+    console.print(table)
+    told = "what each rebalance cost, who began it, and how far the group was behind by hour"
+    where = f"wrote {page}: {told}" if page is not None else f"`make report` writes the page as well: {told}"
+    console.print(where, highlight=False, soft_wrap=True)
 
 
 def _sharing(told: story.Story) -> str:

@@ -1,6 +1,6 @@
 """One run of the jobs, and the page of what they found."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ LATE_AFTER_S = 300
 
 def run(
     spark: SparkSession, options: dict[str, str], folder: Path, page: Path, late_after_s: int = LATE_AFTER_S
-) -> None:
-    """Collect what is new at the coordinator that `options` reach, compute the results anew, and write the page.
+) -> Mapping[str, str]:
+    """Collect what is new at the coordinator that `options` reach, compute the results anew, and write the page. Return
+    the figures at its top, by what they mean.
 
     Below `folder` are Parquet tables: `notes`, `commits` and `ends` grow, the others are results. Raises the errors of
     the source and of Spark.
@@ -35,7 +36,9 @@ def run(
     for name, result in computed.items():
         result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
         results[name] = spark.read.parquet(str(folder / name))
-    page.write_text(write_page(results, latest(commits), late_after_s))
+    figures, text = write_page(results, latest(commits), late_after_s)
+    page.write_text(text)
+    return figures
 
 
 def compute(
@@ -54,8 +57,8 @@ def compute(
     }
 
 
-def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s: int) -> str:
-    """Return the page of the results."""
+def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s: int) -> tuple[Mapping[str, str], str]:
+    """Return the figures at the top of the page, and the page of the results."""
     found = results["rebalances"].cache()
     by_hour = found.withColumn("hour", f.date_format("time", "yyyy-MM-dd HH:00"))
     behind = rows(lags(snapshot))
@@ -145,7 +148,7 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
             "No offset went back between two runs.",
         ),
     ]
-    return render("What the groups did", datetime.now(UTC), figures, sections)
+    return figures, render("What the groups did", datetime.now(UTC), figures, sections)
 
 
 def rows(found: DataFrame) -> Sequence[dict[str, Any]]:

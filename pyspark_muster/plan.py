@@ -103,10 +103,6 @@ class Planner:
         """True while Spark may be reading a batch: rebalances wait, or what they move is read twice."""
         return self._planned is not None
 
-    @property
-    def restarts(self) -> bool:
-        return self._restarts
-
     def restart(self) -> None:
         """Begin at `start` in the partitions assigned before the first plan, whatever the group has committed."""
         self._restarts = True

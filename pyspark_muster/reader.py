@@ -59,6 +59,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._outage = Outage(first_contact_ms=options.assignment_timeout_ms, timeout_ms=options.outage_timeout_ms)
         self._targets: dict[TopicPartition, int] | None = None  # end offsets of a run with AvailableNow
         self._has_nothing = False  # a run with AvailableNow that need not join
+        self._joins_late = False  # one that may restart the group: Spark says so after it has prepared the run
         self._failure: Exception | None = None  # met by the keeper's thread, raised by the next call
         self._state = ""
         self._byte_limit = ByteLimit(options)
@@ -71,8 +72,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return an empty plan: the group's offsets are the positions. Spark calls this for a new checkpoint alone,
-        twice."""
+        """Return an empty plan: the group has the positions. Spark calls this for a new checkpoint alone, twice."""
         if self._options.new_checkpoint == "startingOffsets":
             self._planner.restart()
         return INITIAL.to_json()
@@ -82,9 +82,10 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         that has committed all there is need not be joined.
         """
         self._targets = {}
+        self._joins_late = self._options.new_checkpoint == "startingOffsets"
         with self._inside() as member:
-            self._has_nothing = not self._planner.restarts and self._endure(member.all_read)
-            if not self._has_nothing:
+            self._has_nothing = not self._joins_late and self._endure(member.all_read)
+            if not self._has_nothing and not self._joins_late:
                 self._endure(self._await_partitions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -96,6 +97,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.settle(logged)
             if self._has_nothing:
                 return start
+            if self._joins_late:
+                self._endure(self._await_partitions)
+                self._joins_late = False
             plan = self._endure(lambda: self._await_plan(logged.seq + 1, limit), returns=self._targets is None)
             if plan is None:
                 return start
@@ -271,10 +275,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._listen()
 
     def _no_assignment(self, what: str) -> NoAssignment:
-        return NoAssignment(
-            f"the group {self._options.group!r} {what} in "
-            f"{self._options.assignment_timeout_ms} ms (assignmentTimeoutMs)"
-        )
+        limit_ms = self._options.assignment_timeout_ms
+        return NoAssignment(f"the group {self._options.group!r} {what} in {limit_ms} ms (assignmentTimeoutMs)")
 
     def _flush_all(self) -> None:
         """Commit at the end of a run, and wait while a rebalance refuses it. Offsets not accepted are read again."""

@@ -28,7 +28,8 @@ def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     ends, topics = frame("ends", day.samples()).cache(), frame("topics", day.topics())
     results = compute(frame("notes", day.notes()), commits, ends, topics, 60 * LATE_AFTER_MIN)
     file: Path = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(write_page(results, latest(commits), 60 * LATE_AFTER_MIN))
+    _, text = write_page(results, latest(commits), 60 * LATE_AFTER_MIN)
+    file.write_text(text)
     with launched() as browser:
         page = browser.new_page()
         page.set_default_timeout(LIMIT_MS)

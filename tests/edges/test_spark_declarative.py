@@ -41,7 +41,7 @@ def run(daemon: Daemon, folder: Path, *options: str) -> None:
     """Run the pipeline with everything it writes below the folder."""
     spec = folder / "spark-pipeline.yaml"
     spec.write_text((PIPELINE / spec.name).read_text().replace("/tmp/orders-pipeline", str(folder)))
-    (folder / "orders.py").write_bytes((PIPELINE / "orders.py").read_bytes())
+    (folder / "tables.py").write_bytes((PIPELINE / "tables.py").read_bytes())
     given = environment(MUSTER_BOOTSTRAP=daemon.bootstrap)
     use_java(given)
     done = subprocess.run(

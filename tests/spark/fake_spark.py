@@ -55,6 +55,14 @@ class FakeQuery:
                 self.offset_log.append(self.reader.initialOffset())
         return self.reader
 
+    def prepare(self) -> None:
+        """Begin a run with AvailableNow: Spark prepares its reader before it asks for an initial offset."""
+        assert self.reader is None
+        self.reader = GroupReader(self.options)
+        self.reader.prepareForTriggerAvailableNow()
+        if not self.offset_log:
+            self.offset_log.append(self.reader.initialOffset())
+
     @property
     def last(self) -> dict[str, Any]:
         return self.offset_log[self.finished]

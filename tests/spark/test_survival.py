@@ -276,12 +276,13 @@ def test_a_new_checkpoint_goes_on_at_the_groups_offset_or_begins_anew_if_told_so
     group.members.clear()
     group.may_go_back = True
     refreshed = FakeQuery(sink, newCheckpoint="startingOffsets")
-    refreshed.start().prepareForTriggerAvailableNow()
+    refreshed.prepare()
     settle(refreshed)
     assert sink.rows.total() == 40
     refreshed.crash()
     group.members.clear()
     group.produce(5)
+    refreshed.prepare()
     settle(refreshed)
     assert set(sink.rows) == group.everything()
     assert sink.repeats == 0, "the checkpoint is not new any more"
