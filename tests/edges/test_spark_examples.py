@@ -15,7 +15,7 @@ from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create, members_of
 from tests.edges.test_examples import example
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(1_800)]
 
 PARTITIONS, CUSTOMERS = 4, 6
 
@@ -49,7 +49,7 @@ def visits(folder: Path) -> dict[str, list[int]]:
 
 def ran(daemon: Daemon, tmp_path: Path, folder: Path) -> None:
     with example("spark_orders", tmp_path, daemon.bootstrap, str(folder)) as query:
-        assert query.process.wait(300) == 0, query.lines
+        assert query.process.wait(900) == 0, query.lines
 
 
 def test_a_query_and_a_service_share_orders_and_the_table_has_each_once(
