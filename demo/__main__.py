@@ -56,7 +56,7 @@ def main() -> int:
         console.print("\ninterrupted")
         return 130
     except (Ended, MusterError, NoFlights, NoJava, NotDrained) as failure:
-        console.print(f"\nfailed: {failure}", style="bold red", markup=False, highlight=False)
+        console.print(f"\nfailed: {failure}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         return 1
     finally:
         if given.keep:

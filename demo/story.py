@@ -75,7 +75,7 @@ class Story:
         self.killed_held: list[int] = []
         self.killed_at_s = 0.0
         self.moved_after_s: float | None = None
-        self._changed_at_s = time.monotonic()
+        self._changed_at_s = 0.0
         self.done = 0
         spark = session.get()
         self.spark = SparkMember(
@@ -91,6 +91,7 @@ class Story:
 
     def tell(self, daemon: Daemon | None) -> None:
         """Raises `Ended` when somebody ended who should not have, or nothing moves any more."""
+        self._changed_at_s = time.monotonic()  # now: Spark may have taken minutes to start
         for _ in self.steps():
             time.sleep(0.25)
             if daemon is not None:

@@ -1,7 +1,9 @@
 """Mistakes that the demo reports; it reads the real file as it is."""
 
 import io
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +13,11 @@ from rich.console import Console
 
 from demo import flights
 from demo.flights import Delays, averaged, key_of, straight_from_the_file
+from demo.processes import Ended
 from demo.show import Show
 from demo.sink import Contents
 from demo.spark_member import NAME as SPARK
-from demo.story import FIRST, KAFKA, MIDDLE, OPENING, SECOND, Story, report
+from demo.story import FIRST, KAFKA, MIDDLE, OPENING, SECOND, STUCK_AFTER_S, Story, report
 
 LINE = b"2013,1,1,517,515,2,830,819,%s,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z"
 REFERENCE = {"UA": Delays(flights=300, without=10, minutes=2_900)}
@@ -109,6 +112,35 @@ def test_nobody_is_given_records_that_a_member_to_come_should_read(kafka: str | 
     stage.moved_after_s = 6.0
     with pytest.raises(StopIteration):
         stage.look(SPARK, SECOND)
+
+
+class Standing(Story):
+    """A story in which nobody ever commits anything."""
+
+    def __init__(self) -> None:
+        self.setting = cast(Any, SimpleNamespace(all=[]))
+        self.show = Show(Console(file=io.StringIO()))
+        self.input = self.spark = self._asking = cast(
+            Any, SimpleNamespace(send_some=list, check=list, read=0, committed=lambda _all: {})
+        )
+        self.plain, self.holdings, self.done, self.total, self._changed_at_s = {}, {}, 0, 9, 0.0
+        self.looks = 0
+
+    def steps(self) -> Iterator[None]:
+        while True:
+            yield
+
+    def _look_at_the_group(self) -> None:
+        self.looks += 1
+
+
+def test_only_a_story_that_has_begun_can_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(10 * STUCK_AFTER_S)  # Spark has taken so long to start
+    monkeypatch.setattr("demo.story.time", SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _s: None))
+    standing = Standing()
+    with pytest.raises(Ended, match="nothing has changed for 120 s: 0 of 9 are committed, nobody has partitions"):
+        standing.tell(None)
+    assert standing.looks >= STUCK_AFTER_S
 
 
 def test_partitions_of_the_killed_that_nobody_reads_on_are_wrong() -> None:
