@@ -261,6 +261,21 @@ def test_a_run_with_available_now_reads_what_there_is_and_leaves(
     assert committed(daemon) == source.ends
 
 
+def test_a_full_refresh_reads_everything_once_more_whatever_the_group_has(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    source, sink = Source(daemon), Sink()
+    for checkpoint, records in (("kept", 50), ("kept", 50), ("new", 0), ("new", 10)):
+        source.write(records)
+        query = Query(spark, daemon, sink, tmp_path, checkpoint, newCheckpoint="startingOffsets")
+        assert query.start(available_now=True).running.awaitTermination(300)
+        assert query.running.exception() is None
+        assert within(10, lambda: members_of(daemon, GROUP) == 0)
+    refreshed = {(partition, offset) for partition, offset in source.everything if offset < 100}
+    assert sink.rows == Counter(dict.fromkeys(source.everything, 1)) + Counter(dict.fromkeys(refreshed, 1))
+    assert committed(daemon) == source.ends
+
+
 def test_stopping_a_query_leaves_the_group_long_before_its_session_would_end(
     spark: SparkSession, daemon: Daemon, tmp_path: Path
 ) -> None:
