@@ -50,7 +50,7 @@ class Show:
             tenth = done * _TENTHS // total if total else 0
             if tenth > self._tenths.get(name, 0):
                 self._tenths[name] = tenth
-                self.say(f"{name}: {done:,} of {total:,}{f' {note}' if note else ''}")
+                self.say(f"{name}: {done:,} of {total:,}{f', {note}' if note else ''}")
             return
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, total=total, note=note)

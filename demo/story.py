@@ -174,9 +174,10 @@ class Story:
                 f"{held or 'nobody has partitions'}"
             )
         self.show.set("committed", done, self.total)
-        self.show.set(SPARK, self.spark.read, self.total, _numbers(self.holdings.get(SPARK, [])))
+        self.show.set(SPARK, self.spark.read, self.total, f"has {_numbers(self.holdings.get(SPARK, []))}")
         for member in self.plain.values():
-            self.show.set(member.name, member.read, self.total, _numbers(self.holdings.get(member.name, [])))
+            held = _numbers(self.holdings.get(member.name, []))
+            self.show.set(member.name, member.read, self.total, f"has {held}")
 
     def _look_at_the_group(self) -> None:
         node = self._cluster.coordinator(self.setting.group)

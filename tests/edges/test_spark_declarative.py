@@ -13,7 +13,7 @@ from muster import Producer
 from pyspark_muster.java import use_java
 from tests.edges.musterd import Daemon, running
 from tests.edges.spark_cluster import ROOT, environment
-from tests.edges.streaming import TOO_SLOW, TRIES
+from tests.edges.streaming import ran_well
 from tests.edges.test_client import create
 
 pytest.importorskip("grpc_status", reason="the extra `connect` is not installed")
@@ -45,13 +45,13 @@ def run(daemon: Daemon, folder: Path, *options: str) -> None:
     (folder / "tables.py").write_bytes((PIPELINE / "tables.py").read_bytes())
     given = environment(MUSTER_BOOTSTRAP=daemon.bootstrap)
     use_java(given)
-    command = [COMMAND, "run", "--conf", HIVE, *options]
-    for _ in range(TRIES):
+    command = [str(COMMAND), "run", "--conf", HIVE, *options]
+
+    def once() -> tuple[int, str]:
         done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False)
-        said = done.stdout + done.stderr
-        if done.returncode == 0 or TOO_SLOW not in said:  # else the machine is too busy for Spark's 10 s
-            break
-    assert done.returncode == 0, said[-4_000:]
+        return done.returncode, done.stdout + done.stderr
+
+    ran_well(once)
 
 
 def rows(table: Path) -> list[dict[str, object]]:

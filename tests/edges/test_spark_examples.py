@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from muster import Producer
 from pyspark_muster.sinks import read_parquet
 from tests.edges.musterd import Daemon, running, within
-from tests.edges.streaming import TOO_SLOW, TRIES
+from tests.edges.streaming import ran_well
 from tests.edges.test_client import create, members_of
 from tests.edges.test_examples import example
 
@@ -49,12 +49,11 @@ def visits(folder: Path) -> dict[str, list[int]]:
 
 
 def ran(daemon: Daemon, tmp_path: Path, folder: Path) -> None:
-    for _ in range(TRIES):
+    def run() -> tuple[int, str]:
         with example("spark_orders", tmp_path, daemon.bootstrap, str(folder)) as query:
-            code = query.process.wait(900)
-        if code == 0 or TOO_SLOW not in "".join(query.lines):  # else the machine is too busy for Spark's 10 s
-            break
-    assert code == 0, query.lines
+            return query.process.wait(900), "\n".join(query.lines)
+
+    ran_well(run)
 
 
 def test_a_query_and_a_service_share_orders_and_the_table_has_each_once(
