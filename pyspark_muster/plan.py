@@ -15,7 +15,7 @@ from pyspark_muster.bounds import EARLIEST, LATEST
 from pyspark_muster.errors import DataLoss
 
 Start = Literal["earliest", "latest"] | Mapping[TopicPartition, int]
-"""Where reading begins without an offset of the group's; offsets may be `EARLIEST` and `LATEST`."""
+"""Place where reading begins without an offset of the group; offsets may be `EARLIEST` and `LATEST`."""
 Key = TypeVar("Key")
 
 
