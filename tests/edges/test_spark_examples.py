@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from muster import Producer
-from pyspark_muster.sinks import read_parquet
+from pyspark_muster.sinks.manifest import Manifest
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.streaming import ran_well
 from tests.edges.test_client import create, members_of
 from tests.edges.test_examples import example
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
 
 PARTITIONS, CUSTOMERS = 4, 6
 
@@ -35,8 +34,10 @@ def order(daemon: Daemon, numbers: range) -> None:
             producer.send("orders", b"item-%d" % number, key=b"customer-%d" % (number % CUSTOMERS))
 
 
-def items(spark: SparkSession, folder: Path) -> Counter[str]:
-    return Counter(row.item for row in read_parquet(spark, str(folder / "orders")).select("item").collect())
+def items(folder: Path) -> Counter[str]:
+    table = folder / "orders"
+    files = Manifest(table).files()
+    return Counter(item for file in files for item in pq.read_table(table / file)["item"].to_pylist())
 
 
 def visits(folder: Path) -> dict[str, list[int]]:
@@ -56,9 +57,7 @@ def ran(daemon: Daemon, tmp_path: Path, folder: Path) -> None:
     ran_well(run)
 
 
-def test_a_query_and_a_service_share_orders_and_the_table_has_each_once(
-    spark: SparkSession, daemon: Daemon, tmp_path: Path
-) -> None:
+def test_a_query_and_a_service_share_orders_and_the_table_has_each_once(daemon: Daemon, tmp_path: Path) -> None:
     folder = tmp_path / "tables"
     order(daemon, range(600))
     ran(daemon, tmp_path, folder)
@@ -73,11 +72,11 @@ def test_a_query_and_a_service_share_orders_and_the_table_has_each_once(
             query.process.kill()
             query.process.wait()
         order(daemon, range(1_200, 1_500))
-        assert within(60, lambda: items(spark, folder).total() == 1_500)
+        assert within(60, lambda: items(folder).total() == 1_500)
         assert service.interrupted()
     order(daemon, range(1_500, 1_600))
     ran(daemon, tmp_path, folder)
-    assert items(spark, folder) == Counter(f"item-{number}" for number in range(1_600))
+    assert items(folder) == Counter(f"item-{number}" for number in range(1_600))
     assert sum(sum(each) for each in visits(folder).values()) == 1_600
 
 
