@@ -308,10 +308,10 @@ def test_explain_says_a_sentence_a_rebalance(shell: Shell, node: FakeNode) -> No
 
 
 def test_a_kind_of_note_that_is_news_to_the_command_is_told_all_the_same(shell: Shell, node: FakeNode) -> None:
-    note: ListedNote = msgspec.structs.replace(node.notes["orders"][0], kind="moved", detail="")
+    note: ListedNote = msgspec.structs.replace(node.notes["orders"][0], kind="repainted", detail="")
     node.notes["orders"] = (note, note)
 
-    assert shell.lines("explain", "orders")[1].endswith("Moved: member joined. By m-1.")
+    assert shell.lines("explain", "orders")[1].endswith("Repainted: member joined. By m-1.")
 
 
 def test_a_group_that_never_rebalanced_has_nothing_to_explain(shell: Shell, node: FakeNode) -> None:
