@@ -86,10 +86,22 @@ def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[Clust
     """
     with reaching(ctx, bootstrap) as cluster:
         if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE:
-            _refuse_unreached(expect(DescribeNodeReply, cluster.ask(DescribeNode())))
+            node = describe_node(cluster)
+            if node is not None:
+                _refuse_unreached(node)
         else:
             topology(cluster, topics=False)  # where nobody answers, that is said at once
         yield cluster
+
+
+def describe_node(cluster: ClusterClient) -> DescribeNodeReply | None:
+    """Ask the node about itself. Returns None where access rules permit the user no more than topics and groups."""
+    try:
+        return expect(DescribeNodeReply, cluster.ask(DescribeNode()))
+    except Refused as refused:
+        if refused.error_code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 def _refuse_unreached(node: DescribeNodeReply) -> None:

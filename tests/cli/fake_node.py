@@ -95,6 +95,7 @@ from protocol.messages.node import (
     DescribedBroker,
     DescribeNode,
     DescribeNodeReply,
+    ErrorReply,
     FindCoordinator,
     FindCoordinatorReply,
     FoundCoordinator,
@@ -235,6 +236,7 @@ class FakeNode:
         self.quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
         self.tokens: dict[str, CreateToken] = {}
         self.may_alter = True
+        self.may_describe_cluster = True
         self.holds: list[HoldGroup] = []
         self.topic_configs: dict[str, dict[str, str]] = {}
 
@@ -328,6 +330,8 @@ class FakeNode:
         return AlterClientQuotasReply(tuple(AlteredQuota(entry.entity) for entry in message.entries))
 
     def DescribeNode(self, message: DescribeNode) -> Message:  # noqa: N802
+        if not self.may_describe_cluster:
+            return ErrorReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no access rule permits this on the cluster")
         numbers: dict[str, int] = {}
         return DescribeNodeReply(
             1,

@@ -23,6 +23,11 @@ def test_no_problem_is_said_and_ends_with_0(shell: Shell, node: FakeNode) -> Non
     assert shell.json("doctor") == {"problems": []}
 
 
+def test_groups_are_looked_at_for_users_without_rights_on_the_cluster(shell: Shell, node: FakeNode) -> None:
+    node.may_describe_cluster = False
+    assert shell.lines("doctor") == ["No problem in 1 group."]
+
+
 def test_a_problem_names_its_culprit_first_and_ends_with_6(shell: Shell, node: FakeNode) -> None:
     node.groups["orders"] = msgspec.structs.replace(ORDERS, members=(ORDERS.members[0], GONE))
 

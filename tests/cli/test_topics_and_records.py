@@ -276,6 +276,13 @@ def test_beside_a_cluster_that_was_never_reached_nothing_is_said_of_topics(
     )
 
 
+def test_topics_are_there_for_users_without_rights_on_the_cluster(shell: Shell, node: FakeNode) -> None:
+    node.may_describe_cluster = False
+    assert shell.lines("topics", "create", "t") == ["Made topic t with 1 partition."]
+    assert shell.lines("topics", "list")[1].split() == ["t", "1"]
+    assert shell.lines("produce", "t", typed="one\n") == ["Appended 1 record to t."]
+
+
 def test_beside_a_cluster_that_is_away_what_was_heard_of_topics_is_told(shell: Shell, node: FakeNode) -> None:
     node.gauges = {"upstream_reachable": 0, "upstream_brokers": 3, "upstream_age_ms": 7}
     node.make_topic("t", 1)

@@ -17,8 +17,8 @@ from muster.admin.asking import NotThere, describe_expiry, list_notes, list_topi
 from muster.admin.describing import ask_description
 from muster.admin.ends import ends_of
 from muster.admin.nodes import ask_each, list_groups, nodes_with_groups
-from muster.blocking.cluster import ClusterClient, expect
-from muster.cli.asking import AsJson, Bootstrap, is_musterd, reaching
+from muster.blocking.cluster import ClusterClient
+from muster.cli.asking import AsJson, Bootstrap, describe_node, is_musterd, reaching
 from muster.cli.failures import ExitCode
 from muster.cli.operating.watching import Watch, watched
 from muster.cli.showing import counted, local_time, printable, say_left_out, say_nothing, show_json, utc_time
@@ -31,7 +31,6 @@ from protocol.messages.groups import (
     ListRefusals,
     ListRefusalsReply,
 )
-from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
 
 _LOOK_AGAIN_S: Final = 10.0
@@ -89,10 +88,11 @@ def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bo
     counts = {topic.name or "": len(topic.partitions) for topic in list_topics(cluster) if not topic.is_internal}
     if not is_musterd:
         return gathering.Known(int(time.time() * 1000), counts, tells_all=False)
-    node = expect(DescribeNodeReply, cluster.ask(DescribeNode()))
+    node = describe_node(cluster)
+    wall_ms = int(time.time() * 1000) if node is None else node.wall_ms
     left_out = say_left_out if group_ids else say_nothing  # the list of all groups has said it
     told = ask_each(cluster, ListRefusalsReply, ListRefusals(group_ids), nodes_with_groups(cluster), left_out)
-    return gathering.Known(node.wall_ms, counts, tuple(one for reply in told.values() for one in reply.refusals))
+    return gathering.Known(wall_ms, counts, tuple(one for reply in told.values() for one in reply.refusals))
 
 
 def _second_look(
