@@ -87,6 +87,14 @@ def test_a_stale_plan_is_refused_whole_and_ends_with_4(shell: Shell, node: FakeN
     assert "not for 'others'" in shell.complaint("groups", "reset", "others", "--plan", str(plan))
 
 
+@pytest.mark.parametrize("command", [["reset", "--to-earliest"], ["delete-offsets"]])
+def test_a_group_that_is_not_there_has_nothing_to_change(shell: Shell, node: FakeNode, command: list[str]) -> None:
+    node.committed = {}
+    said = shell.complaint("groups", *command, "nobody", "--all-topics", code=ExitCode.NOT_THERE)
+    assert "there is no group 'nobody'" in said
+    assert shell.lines("groups", *command, "orders", "--all-topics") == ["There is nothing to change."]
+
+
 def test_a_live_group_is_refused_by_its_members_names(shell: Shell, node: FakeNode) -> None:
     node.groups["orders"] = ORDERS
     for command in (["reset", "orders", "--to-earliest"], ["delete-offsets", "orders"]):
@@ -148,6 +156,13 @@ def test_members_are_evicted_by_what_they_are_known_by(
     assert [one.member_id for one in node.left] == evicted
     assert node.left[0].reason == "evicted by an operator"
     assert "has no such member" in shell.complaint("groups", "evict", "orders", "--member", "nobody", code=3)
+
+
+@pytest.mark.parametrize("command", ["evict", "drain"])
+def test_members_that_are_not_named_are_misuse(shell: Shell, node: FakeNode, command: str) -> None:
+    node.groups["orders"] = ORDERS
+    assert "say which members: --member ID" in shell.complaint("groups", command, "orders", code=2)
+    assert node.left == ()
 
 
 def test_a_query_is_drained_and_waited_for(shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:

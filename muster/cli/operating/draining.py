@@ -28,6 +28,8 @@ def drain(
     as_json: AsJson = False,
 ) -> None:
     """Have Spark queries read no more, commit all they have read, and leave for good. Nothing is lost or read twice."""
+    if not (member or client):
+        raise typer.BadParameter("say which members: --member ID or --client CLIENT_ID")
     with reaching(ctx, bootstrap) as cluster:
         named = named_members(describe_group(cluster, group), member, client)
         request = DrainMembers(group, tuple(one.member_id for one in named))

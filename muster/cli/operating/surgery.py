@@ -94,6 +94,8 @@ def reset(
                     offsets={(a.topic, a.partition): b for a, b in committed_offsets(cluster, of_group).items()}
                 )
             planned = plan_offsets(cluster, group, target, topics or (), all_topics=all_topics)
+            if not planned:
+                describe_group(cluster, group)  # refuses a group that is not there
         if as_csv:
             print(plan_of_file(planned), end="")
             return
@@ -113,6 +115,8 @@ def delete_offsets(
     """Delete committed offsets of a group without members; `muster undo ID` brings them back."""
     with reaching(ctx, bootstrap) as cluster:
         planned = plan_offsets(cluster, group, Target(delete=True), topics or (), all_topics=all_topics)
+        if not planned:
+            describe_group(cluster, group)  # refuses a group that is not there
         done = carry_out(ctx, cluster, bootstrap, group, planned, "delete offsets") if execute else None
     show_plan(group, planned, done, execute=execute, as_json=as_json)
 
@@ -157,6 +161,8 @@ def evict(
     as_json: AsJson = False,
 ) -> None:
     """Remove members from a group at once, as if they had left. One that is alive joins again."""
+    if not (member or client or instance):
+        raise typer.BadParameter("say which members: --member ID, --client CLIENT_ID or --instance ID")
     with reaching(ctx, bootstrap) as cluster:
         leaving = named_members(describe_group(cluster, group), member, client, instance)
         entries = tuple(LeavingMember(one.member_id, one.group_instance_id, reason) for one in leaving)
