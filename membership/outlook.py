@@ -137,7 +137,7 @@ def _members_after(members: Sequence[DescribedMember], more: int) -> list[Descri
     if more > MOST_NEW:
         raise ValueError(f"{more} members are too many: {MOST_NEW} may come")
     if -more >= len(members):
-        raise ValueError(f"{-more} members cannot leave a group of {len(members)} and a member behind")
+        raise ValueError(f"{-more} members cannot leave a group of {len(members)}: at least one has to stay")
     new = [
         DescribedMember(f"new-{number + 1}", None, "new", "", member_metadata=members[0].member_metadata)
         for number in range(more)

@@ -43,6 +43,10 @@ class Given(Struct, frozen=True):
     origin: str
 
 
+_OTHER_FLAGS: Final = ("--config", "--set", "--check", "--help", "--version")
+"""Flags that stand for no key. `musterd` itself takes the last three away before the rest is read."""
+
+
 def from_arguments(arguments: Sequence[str], flags: Mapping[str, str]) -> tuple[str | None, list[Given]]:
     """Return the file named by `--config`, and the values of `--set` and the flags: `--set` first, because
     flags win."""
@@ -56,7 +60,7 @@ def from_arguments(arguments: Sequence[str], flags: Mapping[str, str]) -> tuple[
             direct.append(Given(flags[flag], attached if equals else "true", flag))
             continue
         if flag not in flags and flag not in ("--config", "--set"):
-            raise ConfigError(f"{argument} is no flag of musterd{_nearest(flag, [*flags, '--config', '--set'])}")
+            raise ConfigError(f"{argument} is no flag of musterd{_nearest(flag, [*flags, *_OTHER_FLAGS])}")
         value = attached if equals else next(rest, None)
         if value is None:
             raise ConfigError(f"{flag} needs a value")

@@ -18,7 +18,7 @@ def test_a_group_is_held_and_released(shell: Shell, node: FakeNode) -> None:
     assert held == ["Holding orders for 90 s, or until 6 members have joined."]
     assert shell.lines("groups", "hold", "orders", "--for", "3m") == ["Holding orders for 3 min."]
     assert shell.json("groups", "hold", "orders", "--for", "5s") == {"group_id": "orders", "hold_left_ms": 5_000}
-    assert shell.lines("groups", "release", "orders") == ["orders is not held."]
+    assert shell.lines("groups", "release", "orders") == ["Released orders: nothing holds it now."]
     assert node.holds == [
         HoldGroup("orders", 90_000, 6),
         HoldGroup("orders", 180_000),

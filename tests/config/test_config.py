@@ -145,6 +145,7 @@ def test_the_kafka_dialect_listens_where_it_is_told_and_on_loopback_unless_the_n
         (("--set", "node.id"), "--set node.id: KEY=VALUE is allowed"),
         (("--set",), "--set needs a value"),
         (("--dat-dir", "x"), "--dat-dir is no flag of musterd; did you mean --data-dir?"),
+        (("--chek",), "--chek is no flag of musterd; did you mean --check?"),
         (("x",), "x is no flag of musterd; musterd --help lists them"),
         (
             ("--native", "off", "--kafka", "off", "--http", "off"),

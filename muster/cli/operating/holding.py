@@ -42,7 +42,7 @@ def hold(
 
 def release(ctx: typer.Context, group: Group, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
     """End the hold on a group: what has changed meanwhile is one rebalance, now."""
-    _show(group, _ask(ctx, bootstrap, HoldGroup(group, 0)), f"{group} is not held.", as_json=as_json)
+    _show(group, _ask(ctx, bootstrap, HoldGroup(group, 0)), f"Released {group}: nothing holds it now.", as_json=as_json)
 
 
 def _show(group: str, left_ms: int, sentence: str, *, as_json: bool) -> None:
