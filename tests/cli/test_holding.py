@@ -33,6 +33,12 @@ def test_a_time_that_is_none_is_misuse(shell: Shell, node: FakeNode, time: str) 
     assert node.holds == []
 
 
+@pytest.mark.parametrize("time", ["0s", "301s", "6m"])
+def test_a_time_that_no_hold_lasts_is_misuse(shell: Shell, node: FakeNode, time: str) -> None:
+    assert "lasts 5 minutes at most" in shell.complaint("groups", "hold", "orders", f"--for={time}", code=2)
+    assert node.holds == []
+
+
 def test_a_refused_hold_ends_as_other_refusals_do(shell: Shell, node: FakeNode) -> None:
     assert "there is no group 'nobody'" in shell.complaint("groups", "hold", "nobody", "--for", "9s", code=3)
     node.groups["orders"], node.may_alter = ORDERS, False

@@ -13,6 +13,7 @@ from muster.errors import Refused
 from protocol.messages.groups import HoldGroup, HoldGroupReply
 
 _UNITS: Final = {"s": 1_000, "m": 60_000}
+_LONGEST_MS: Final = 300_000
 _TIME: Final = re.compile(r"([0-9]{1,4})([sm])")
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 
@@ -35,7 +36,12 @@ def hold(
     found = _TIME.fullmatch(for_)
     if found is None:
         raise typer.BadParameter(f"{for_[:40]!r} is no time: say 90s or 3m", param_hint="--for")
-    left_ms = _ask(ctx, bootstrap, HoldGroup(group, int(found[1]) * _UNITS[found[2]], until_members))
+    for_ms = int(found[1]) * _UNITS[found[2]]
+    if not 0 < for_ms <= _LONGEST_MS:
+        raise typer.BadParameter(
+            "a hold lasts 5 minutes at most, since clients give up then, and 1s or more", param_hint="--for"
+        )
+    left_ms = _ask(ctx, bootstrap, HoldGroup(group, for_ms, until_members))
     until = f", or until {until_members} members have joined" if until_members else ""
     _show(group, left_ms, f"Holding {group} for {duration(left_ms)}{until}.", as_json=as_json)
 
