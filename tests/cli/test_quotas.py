@@ -42,7 +42,7 @@ def test_limits_are_set_listed_and_deleted(shell: Shell, node: FakeNode) -> None
     ],
 )
 def test_what_cannot_be_a_limit_is_said_in_a_sentence(shell: Shell, arguments: tuple[str, ...], complaint: str) -> None:
-    assert complaint in shell.complaint("quotas", *arguments)
+    assert complaint in shell.complaint("quotas", *arguments, code=2)
 
 
 def test_what_the_node_refuses_is_said_in_its_words(shell: Shell) -> None:

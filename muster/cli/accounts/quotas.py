@@ -5,7 +5,6 @@ from typing import Annotated, Final
 
 import typer
 
-from muster.admin.asking import Complaint
 from muster.blocking.cluster import expect
 from muster.cli.asking import AsJson, Bootstrap, administering
 from muster.cli.showing import show_json, show_table
@@ -104,14 +103,14 @@ def _entity(
     ip: str | None,
     default_ip: bool,
 ) -> tuple[QuotaEntity, ...]:
-    """Return whom the options name. Raises Complaint if that is nobody, or one and all."""
+    """Return whom the options name. Raises a usage error if that is nobody, or one and all."""
     parts = (("user", user, default_user), ("client-id", client_id, default_client_id), ("ip", ip, default_ip))
     for kind, name, is_default in parts:
         if name is not None and is_default:
-            raise Complaint(f"--{kind} and --default-{kind} cannot both be meant")
+            raise typer.BadParameter(f"--{kind} and --default-{kind} cannot both be meant")
     entity = tuple(QuotaEntity(kind, name) for kind, name, is_default in parts if name is not None or is_default)
     if not entity:
-        raise Complaint("a limit is for somebody: --user, --client-id or --ip says whom")
+        raise typer.BadParameter("a limit is for somebody: --user, --client-id or --ip says whom")
     return entity
 
 
@@ -120,7 +119,7 @@ def _read(text: str) -> QuotaChange:
     try:
         return QuotaChange(key, float(value))
     except ValueError:
-        raise Complaint(f"{text!r} is no limit: LIMIT=VALUE is wanted, such as commit_rate=100") from None
+        raise typer.BadParameter(f"{text!r} is no limit: LIMIT=VALUE is wanted, such as commit_rate=100") from None
 
 
 def _number(value: float) -> str:
