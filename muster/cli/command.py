@@ -1,6 +1,5 @@
 """The command as a whole: what all parts share, and how each ends."""
 
-import os
 import sys
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -16,9 +15,9 @@ from muster.cli.config import read_servers
 from muster.cli.failures import complain, complain_of_use, is_json, remember_form
 from muster.cli.operating import audit, doctor, surgery
 from muster.cli.operating.watching import WatchableCommand
+from muster.cli.showing import INTERRUPTED, forget_stdout
 from muster.errors import MusterError
 
-_INTERRUPTED = 130
 _Misuse: Any = typer.BadParameter.__mro__[1]  # UsageError: of Click, or of the Click inside newer versions of Typer
 
 
@@ -41,9 +40,9 @@ class _Command(TyperGroup):
         except _Misuse as error:
             raise _misused(ctx, error) from None
         except KeyboardInterrupt:
-            raise typer.Exit(_INTERRUPTED) from None
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            _forget_stdout()
+            forget_stdout()
             raise typer.Exit(0) from None
         return result
 
@@ -51,15 +50,6 @@ class _Command(TyperGroup):
 def _misused(ctx: Any, error: Any) -> Exception:
     """Return what ends the command: the error itself, which Typer prints, unless a document is wanted."""
     return typer.Exit(complain_of_use(error)) if is_json(ctx) else error
-
-
-def _forget_stdout() -> None:
-    """Close standard output: its reader has gone (`| head`). The interpreter's own flush at the end must not complain
-    of it.
-    """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 app = typer.Typer(

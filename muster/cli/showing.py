@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 NOTHING = "-"
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
+
+
+def forget_stdout() -> None:
+    """Close standard output: its reader has gone (`| head`). The interpreter's own flush at the end must not complain
+    of it.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def say_left_out(sentence: str) -> None:

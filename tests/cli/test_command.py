@@ -55,13 +55,21 @@ def test_an_interrupt_ends_quietly(shell: Shell, node: FakeNode) -> None:
     assert shell.complaint("topics", "list", code=130) == ""
 
 
-def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+MUSTER = "sys.argv = ['muster', 'groups', 'list', '--json']; from muster.cli import main"
+KAFKAS = (
+    "sys.argv = ['muster-consumer-groups', '--bootstrap-server', 'h:9', '--list']\n"
+    "from muster.cli.operating.kafka_groups import main"
+)
+
+
+@pytest.mark.parametrize("command", [MUSTER, KAFKAS])
+def test_a_reader_that_goes_away_ends_it_quietly(command: str) -> None:
     """A real process: the interpreter's own flush at its end is what likes to complain."""
     script = (
         "import sys; from muster.blocking import cluster; from tests.cli.fake_node import *\n"
         "node = FakeNode(); cluster.CallerDriver = lambda where, *_: FakeDriver(node, where)\n"
         "node.groups = {f'g{n}': DescribedGroup(f'g{n}', group_state='Empty') for n in range(20_000)}\n"
-        "sys.argv = ['muster', 'groups', 'list', '--json']; from muster.cli import main; main()"
+        f"{command}; main()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

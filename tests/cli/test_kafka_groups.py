@@ -46,6 +46,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> s
     return out
 
 
+def test_an_interrupt_ends_quietly(capsys: pytest.CaptureFixture[str], node: FakeNode) -> None:
+    node.interrupted = True
+    assert run(capsys, "--list", code=130) == ""
+
+
 LIST_STATE = """\
 GROUP                     STATE               $
 gone                      Empty               $

@@ -23,7 +23,7 @@ from muster.cli.operating.carrying_out import carry_out_at_kafka
 from muster.cli.operating.kafka_arguments import parse
 from muster.cli.operating.kafka_describing import JAVA, committed, describe, print_table
 from muster.cli.operating.offset_targets import at_time, duration_of, groups_of_file, now_ms, plan_offsets, time_of
-from muster.cli.showing import say_left_out
+from muster.cli.showing import INTERRUPTED, forget_stdout, say_left_out
 from muster.errors import MusterError
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply, OffsetDeleteTopic
@@ -39,17 +39,29 @@ _WARNING: Final = "WARN: No action will be performed as the --execute option is 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; the process ends with 0, or with 1 if something was refused."""
-    parsed = parse(arguments)
+    try:
+        ended = _carry_out(parse(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        forget_stdout()
+        ended = 0
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+    sys.exit(ended)
+
+
+def _carry_out(parsed: Namespace) -> int:
+    """Return 0, or 1 if something was refused."""
     if parsed.validate_regex is not None:
-        sys.exit(_validate(parsed.validate_regex))
+        return _validate(parsed.validate_regex)
     try:
         servers = read_servers(f"kafka://{parsed.bootstrap_server}", parsed.command_config)
         cluster = ClusterClient(servers.bootstrap, client_id="muster-consumer-groups", security=servers.security)
         with closing(cluster):
-            sys.exit(0 if _run(cluster, parsed) else 1)
+            return 0 if _run(cluster, parsed) else 1
     except (MusterError, Complaint, typer.BadParameter, ValueError) as error:
         print(f"\nError: Executing consumer group command failed due to {error}")
-        sys.exit(1)
+        return 1
 
 
 def _validate(regex: str) -> int:
