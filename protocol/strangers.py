@@ -1,4 +1,5 @@
-"""Guesses the protocol of a client that speaks another one than its listener: wrong ports are a common mistake."""
+"""Guesses the protocol of a client or server that speaks another one than was expected: wrong ports are a common
+mistake."""
 
 from typing import Final
 
@@ -17,3 +18,9 @@ def guess(first: bytes) -> str:
     if first[:1] and 0x90 <= first[0] <= 0x9F:
         return " (a client of the native protocol, which has a listener of its own)"
     return ""
+
+
+def guess_server(first: bytes) -> str:
+    """Return the protocol that a server's first four bytes look like, as `guess` does. `H` alone is a whole frame of
+    the native protocol."""
+    return " (an HTTP answer: this is the port of HTTP)" if first in (b"H", b"HTTP") else ""

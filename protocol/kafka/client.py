@@ -16,6 +16,7 @@ from protocol.kafka.writing import Writer, writer
 from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.node import ApiVersions
+from protocol.strangers import guess_server
 
 __all__ = ["KafkaAnswer", "KafkaClient", "encode_request"]
 
@@ -119,7 +120,8 @@ class KafkaClient:
         while len(buffer) - position >= 4:
             (size,) = _INT32(buffer, position)
             if not 4 <= size <= self._max_frame_bytes:
-                raise ProtocolViolation(f"a reply of {size} bytes; 4 to {self._max_frame_bytes} are allowed")
+                allowed = f"4 to {self._max_frame_bytes} are allowed{guess_server(buffer[position : position + 4])}"
+                raise ProtocolViolation(f"a reply of {size} bytes; {allowed}")
             end = position + 4 + size
             if end > len(buffer):
                 self._wanted = 4 + size

@@ -15,7 +15,7 @@ from msgspec import NODEFAULT
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.native.sentences import sentence
-from protocol.strangers import guess
+from protocol.strangers import guess, guess_server
 
 T = TypeVar("T")
 Details = dict[str, Any]
@@ -77,7 +77,7 @@ def decode_from_server(frame: bytes) -> ReplyFrame | PushFrame:
     try:
         value: ReplyFrame | PushFrame = _reply_or_push(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolViolation(f"neither a reply nor a notification: {error}") from None
+        raise ProtocolViolation(f"neither a reply nor a notification: {error}{guess_server(frame[:4])}") from None
     return value
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.errors import ProtocolViolation
-from protocol.kafka.client import encode_request
+from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import KafkaDialect
 from protocol.messages.node import ApiVersions, FindCoordinator, HelloReply
 from protocol.native.client import NativeClient
@@ -47,3 +47,9 @@ def test_at_the_native_listener() -> None:
 
 def test_nobody_is_named_who_is_not_known() -> None:
     assert guess(b"\x7f\xff\xff\xff") == guess(b"") == ""
+
+
+@pytest.mark.parametrize("client", [KafkaClient("c", 1 << 20), NativeClient(1 << 20)])
+def test_a_client_at_the_http_listener(client: KafkaClient | NativeClient) -> None:
+    with pytest.raises(ProtocolViolation, match="an HTTP answer: this is the port of HTTP"):
+        client.receive_data(b"HTTP/1.1 400 Bad Request\r\n\r\n")
