@@ -45,13 +45,13 @@ pure: ## remove what was compiled in place
 	find coordinator diagnosis membership muster partition_log protocol purgatory pyspark_muster -name '*.so' -delete
 	rm -f muster__mypyc*.so
 
-test: $(ALL) $(LIBRARIES) ## lint and every test, with a third of long enumerations; ARGS="-k NAME" chooses; COMPILED=1
+test: $(ALL) $(LIBRARIES) ## lint and tests, but for long ones and two thirds of enumerations; ARGS="-k NAME" chooses; COMPILED=1
 	@$(BIN)/python -m tests.suite $(ARGS)
 
 quick: $(ALL) $(LIBRARIES) ## ruff, import contracts, tests without processes, Spark and worlds, a tenth of enumerations
 	@$(BIN)/python -m tests.suite --quick $(ARGS)
 
-check: $(ALL) ## what CI runs: make test with all of the enumerations; then tests of the compiled hot path
+check: $(ALL) ## what CI runs: lint and every test; then tests of the compiled hot path
 	@$(BIN)/python -m tests.suite --all $(ARGS)
 	@$(BIN)/python -m tests.suite --compiled $(ARGS)
 

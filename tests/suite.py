@@ -32,7 +32,10 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
 LEFT_OUT = ("interop", "simulation", "spark")
 """Folders besides the edges that a quick run has no time for."""
-EDGES = [*PYTEST, "-n", str(2 * CORES), "--no-loadscope-reorder", "tests/edges"]  # its conftest puts slow ones first
+EDGES = [*PYTEST, "--no-loadscope-reorder", "tests/edges"]  # its conftest puts slow ones first
+ALL_EDGES = [*EDGES, "-n", str(2 * CORES)]
+SHORT_EDGES = [*EDGES, "-n", str(3 * CORES), "-m", "not long"]
+"""Clusters of Spark, which want processors, are long; what is left mostly waits."""
 FOLDERS = [
     "cluster_node",
     "groups",
@@ -62,6 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         return compiled(options)
     if "--all" in arguments:
         os.environ[VARIABLE] = "all"
+    edges = ALL_EDGES if "--all" in arguments or options else SHORT_EDGES
     if any(ran(name, command) for name, command in LINT.items()):
         return 1
     if "--quick" in arguments:
@@ -70,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryFile() as said:
         mypy = Part("mypy", MYPY, stdout=said)
         try:
-            codes = [ran("tests", [*UNITS, *options]), ran("tests/edges", [*EDGES, *options])]
+            codes = [ran("tests", [*UNITS, *options]), ran("tests/edges", [*edges, *options])]
             mypy_code = mypy.ended()
         finally:
             mypy.process.kill()

@@ -55,7 +55,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(
+    "mode", [GenerationMode.POSITIVE, pytest.param(GenerationMode.NEGATIVE, marks=pytest.mark.long)]
+)
 def test_no_answer_is_an_error_of_ours_or_undocumented(daemon: Daemon, mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{daemon.http_port}/openapi.json", timeout=120)
     tried = 0

@@ -124,6 +124,7 @@ def join_and_leave(daemon: Daemon, client: str) -> None:
         consumer.commit()
 
 
+@pytest.mark.long
 def test_each_run_adds_what_is_new_and_writes_a_page(spark: SparkSession, daemon: Daemon, tmp_path: Path) -> None:
     folder, page = tmp_path / "tables", tmp_path / "report.html"
     options = {"bootstrap": daemon.bootstrap}

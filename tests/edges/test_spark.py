@@ -313,6 +313,7 @@ def test_a_query_goes_on_when_the_daemon_dies_and_comes_back(
     assert committed(daemon) == source.ends
 
 
+@pytest.mark.long
 def test_a_query_that_triggers_seldom_keeps_its_place_and_lets_others_in_between_its_batches(
     spark: SparkSession, daemon: Daemon, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from tests.edges.spark_tour import SEEN, what_was_seen
 from tests.edges.test_client import create, members_of
 from tests.edges.test_spark import ALL, GROUP, TOPIC, Source, committed
 
-pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.long, pytest.mark.timeout(1_800)]
 
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"

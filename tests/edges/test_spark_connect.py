@@ -15,7 +15,7 @@ from tests.edges.spark_tour import ROWS, SEEN, what_was_seen
 from tests.edges.test_client import create
 
 pytest.importorskip("grpc_status", reason="the extra `connect` is not installed")
-pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.long, pytest.mark.timeout(1_800)]
 
 TOPIC, PARTITIONS = "orders", 2
 

@@ -190,6 +190,7 @@ def test_a_query_that_dies_between_the_transaction_and_sparks_log_repeats_nothin
     assert sorted(int(number) for (number,) in ask(connect, "SELECT number FROM flown")) == list(range(20))
 
 
+@pytest.mark.long
 def test_a_batch_held_past_the_poll_interval_is_refused_and_its_query_goes_on(
     daemon: Daemon, connect: Callable[[], DbConnection], in_this_process: None
 ) -> None:

@@ -17,7 +17,7 @@ from tests.edges.streaming import ran_well
 from tests.edges.test_client import create
 
 pytest.importorskip("grpc_status", reason="the extra `connect` is not installed")
-pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.long, pytest.mark.timeout(1_800)]
 
 PIPELINE = ROOT / "deploy" / "spark" / "pipeline"
 HIVE = "spark.sql.catalogImplementation=hive"

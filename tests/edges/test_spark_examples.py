@@ -15,7 +15,7 @@ from tests.edges.streaming import ran_well
 from tests.edges.test_client import create, members_of
 from tests.edges.test_examples import example
 
-pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.long, pytest.mark.timeout(1_800)]
 
 PARTITIONS, CUSTOMERS = 4, 6
 

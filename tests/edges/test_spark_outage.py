@@ -16,7 +16,7 @@ from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.streaming import started
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(800)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long, pytest.mark.timeout(800)]
 
 OUTAGE_S = float(os.environ.get("TEST_OUTAGE_S", "0"))
 QUICK = {} if OUTAGE_S else {"assignmentTimeoutMs": "1000"}
