@@ -79,6 +79,14 @@ def kill_group(process: "subprocess.Popen[Any]") -> None:
     process.wait(10)
 
 
+def ask_to_stop(process: "subprocess.Popen[str]") -> None:
+    """Write the line that ends a program; one that has ended already is left alone."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write("stop\n")
+        process.stdin.flush()
+
+
 def _close_pipes(process: "subprocess.Popen[Any]") -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from interop.processes import Program, kill_group
+from interop.processes import Program, ask_to_stop, kill_group
 
 _STOP_S = 90.0
 
@@ -54,10 +54,7 @@ class Worker:
 
     def stop(self) -> int | None:
         """Ask it to end; its exit code, None if it did not."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write("stop\n")
-            self._process.stdin.flush()
+        ask_to_stop(self._process)
         try:
             return self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:

@@ -37,25 +37,23 @@ class Fault(NamedTuple):
 
 
 def _kill(scene: Scene, chance: random.Random) -> Fault:
-    node, away_s = _one(scene, chance), chance.uniform(*_AWAY_S)
-
-    def happen() -> None:
-        scene.nodes[node].end()
-        time.sleep(away_s)
-        scene.nodes[node].start()
-
-    return Fault("kill -9", f"kill -9 of node {node + 1}, back after {away_s:.1f} s", node, happen)
+    return _away("kill -9", lambda node: node.end(), scene, chance)
 
 
 def _stop(scene: Scene, chance: random.Random) -> Fault:
+    return _away("planned stop", lambda node: node.stop(), scene, chance)
+
+
+def _away(kind: str, leave: Callable[[Node], object], scene: Scene, chance: random.Random) -> Fault:
+    """Have a node leave, and start it again."""
     node, away_s = _one(scene, chance), chance.uniform(*_AWAY_S)
 
     def happen() -> None:
-        scene.nodes[node].stop()
+        leave(scene.nodes[node])
         time.sleep(away_s)
         scene.nodes[node].start()
 
-    return Fault("planned stop", f"planned stop of node {node + 1}, back after {away_s:.1f} s", node, happen)
+    return Fault(kind, f"{kind} of node {node + 1}, back after {away_s:.1f} s", node, happen)
 
 
 def _sleep(scene: Scene, chance: random.Random) -> Fault:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.builds import NotHere
 from interop import builds, catalogue
 from interop.nodes.judge import Clerk
-from interop.processes import environment, kill_group, missing
+from interop.processes import ask_to_stop, environment, kill_group, missing
 
 IN_PYTHON = ("confluent-kafka", "aiokafka", "muster")
 BUILT = ("java", "go-franz")
@@ -57,10 +57,7 @@ class Office:
 
     def stop(self) -> str | None:
         """Ask all to end; what went wrong."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write("stop\n")
-            self._process.stdin.flush()
+        ask_to_stop(self._process)
         try:
             code = self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:

@@ -169,7 +169,7 @@ _RULES = (
         "Partitions that are added to a subscribed topic move no epoch",
         Edit(
             _MEMBERS,
-            "        if group.metadata_hash in (digest, hash_of(group, subscriptions_of(group))):\n",
+            "        if digest == had or hash_of(group, subscriptions_of(group)) == had:\n",
             "        if digest:\n",
         ),
         f"{_RECONCILING_TESTS}::test_partitions_are_added_to_a_subscribed_topic",

@@ -122,7 +122,8 @@ def _bump(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: 
     group.topics_version = group.topics.version
     digest = hash_of(group, after)
     if cause is None:
-        if group.metadata_hash in (digest, hash_of(group, subscriptions_of(group))):
+        had = group.metadata_hash
+        if digest == had or hash_of(group, subscriptions_of(group)) == had:
             return group.epoch  # a pattern that is not resolved yet changes nothing before it is
         cause = ConsumerCause.TOPICS
     out.records += epoch_records(group, digest)
