@@ -9,7 +9,10 @@ unanswered. Native sessions need not, and never hold a request back.
 from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from protocol.messages import Message
+from protocol.messages.offsets import OffsetCommit
 
 
 class RequestRef(NamedTuple):
@@ -33,6 +36,28 @@ class Encoded(Message):
     """The encoded body of a reply, for the session that encoded it."""
 
     body: bytes
+
+
+class RepeatedCommit(Message):
+    """A commit that is, but for its offsets, `first`, an earlier request of its connection. `offsets`: in the order of
+    the partitions in `first`. A session hands out the same `first` as long as nothing but offsets changes."""
+
+    first: OffsetCommit
+    offsets: tuple[int, ...]
+
+    def whole(self) -> OffsetCommit:
+        """Return the commit that the client has sent."""
+        offsets = iter(self.offsets)
+        topics = [
+            msgspec.structs.replace(
+                topic,
+                partitions=tuple(
+                    [msgspec.structs.replace(part, committed_offset=next(offsets)) for part in topic.partitions]
+                ),
+            )
+            for topic in self.first.topics
+        ]
+        return msgspec.structs.replace(self.first, topics=tuple(topics))
 
 
 class Session(Protocol):

@@ -25,6 +25,7 @@ from coordinator.placement import Placement
 from coordinator.runtime.group import Group
 from coordinator.runtime.group_configs import GroupConfigs
 from coordinator.runtime.journal import Journal
+from coordinator.runtime.kinds.commit_plan import CommitPlan
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.outbox import Outbox
@@ -71,6 +72,8 @@ class Connection:
     peer_port: int = -1
     committer: Committer | None = None
     """Sender of its last commit."""
+    commit_plan: CommitPlan | None = None
+    """Reply and records of commits like its last one."""
     client: Client | None = None
     """The client as its members keep it, made when a request needs it; a login makes it None again."""
     out: list[bytes] | None = None

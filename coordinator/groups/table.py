@@ -176,6 +176,15 @@ class StateTable(Generic[G]):
         error_code: ErrorCode = row.cells[state](group, message, now_ms)
         return error_code
 
+    def permits(self, group: Any, message: Any, action: Callable[..., Any]) -> bool:
+        """Return true if guards let the append-only message pass, and the action is what follows in the present
+        state."""
+        row = self._append_rows[type(message)]
+        for guard, _ in row.guards:
+            if guard(group, message):
+                return False
+        return row.cells[group.state] is action
+
     def decide(self, group: Any, message: Any, moment: Moment, records: list[CommittedOffset]) -> Message | ErrorCode:
         """Decide an append-only message. Fill `records` and return the reply that is valid once they are durable; or
         return the error."""

@@ -39,5 +39,5 @@ def _mark(core: Core, ref: RequestRef, group_id: str, remark: str, moment: Momen
         return Marked(ErrorCode.INCONSISTENT_MODE, f"{group_id} is not a client-balanced group")
     answers = shard.run(group, Mark(ref, group_id, _origin(core, ref), remark), moment)
     verdicts = [one.reply for one in answers if isinstance(one.reply, Marked)]
-    shard.deliver(group_id, [one for one in answers if not isinstance(one.reply, Marked)])
+    shard.outbox.deliver(group_id, [one for one in answers if not isinstance(one.reply, Marked)])
     return verdicts[0]

@@ -99,5 +99,5 @@ def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Mo
     offsets = tuple(shard.offsets.partitions(group_id))
     answers = shard.run(group, Deleted(ref, group_id, offsets, deleted, core.sender(ref)), moment)
     verdicts = [answer.reply for answer in answers if isinstance(answer.reply, GroupDeleted)]
-    shard.deliver(group_id, [answer for answer in answers if not isinstance(answer.reply, GroupDeleted)])
+    shard.outbox.deliver(group_id, [answer for answer in answers if not isinstance(answer.reply, GroupDeleted)])
     return verdicts[0].error_code

@@ -33,7 +33,7 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, foun
     known = places(core, shard, message.group_id, [item.key for item in message.items])
     answers = shard.run(kept, Fetching(ref, message, known), moment)
     plans = [one.reply for one in answers if isinstance(one.reply, FetchPlanned)]
-    shard.deliver(message.group_id, [one for one in answers if not isinstance(one.reply, FetchPlanned)])
+    shard.outbox.deliver(message.group_id, [one for one in answers if not isinstance(one.reply, FetchPlanned)])
     if not plans:
         return
     planned = plans[0].items

@@ -113,7 +113,7 @@ def _deliver(
     for answer in answers:
         if answer.ref == ref and answer.reply.error_code:  # type: ignore[attr-defined]
             note_refused_join(core, ref, message, answer.reply, moment)
-    group.shard.deliver(group.group_id, answers)
+    group.shard.outbox.deliver(group.group_id, answers)
 
 
 def _group_to_join(core: Core, message: JoinGroup, found: Found, moment: Moment) -> Group | ErrorCode:

@@ -169,7 +169,7 @@ def _store(
     if refused:
         return refused, 0
     stored = shard.store(group or shard.new_group(message.group_id), message, moment, committer)
-    return stored, 0 if isinstance(stored, ErrorCode) else shard.position_of(message.group_id)
+    return stored, 0 if isinstance(stored, ErrorCode) else shard.outbox.position_of(message.group_id)
 
 
 def producer_error(message: OffsetCommit | TxnOffsetCommit | EndTransaction) -> ErrorCode:

@@ -55,7 +55,7 @@ def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
     previous, client = _previous(shard, message.group_id, stored), core.sender(ref)
     answers = shard.run(group, DeleteOffsets(ref, existing, stored, subscribed, client, previous), moment)
     (own,) = [answer for answer in answers if isinstance(answer.reply, OffsetDeleteReply)]
-    shard.deliver(message.group_id, [answer for answer in answers if answer is not own])
+    shard.outbox.deliver(message.group_id, [answer for answer in answers if answer is not own])
     assert isinstance(own.reply, OffsetDeleteReply)
     reply = _with_unknown(own.reply, message, refused_places)
     return Served(reply) if own.at_once else served_for(shard.outbox, message.group_id, reply)

@@ -49,6 +49,12 @@ def _is_known_commit(known: _Known, commit: OffsetCommit) -> bool:
     return True
 
 
+def permits_again(connection: Connection, commit: OffsetCommit) -> bool:
+    """Return whether a commit like this one is permitted, by what is known."""
+    access = connection.access
+    return access is not None and _is_known_commit(access.known, commit)
+
+
 def _is_known_fetch(known: _Known, fetch: OffsetFetch) -> bool:
     """Return whether all of the fetch was permitted before. A fetch of all topics is restricted in its reply."""
     for group in fetch.groups:
@@ -84,6 +90,7 @@ class LocalAuthorization:
             )
             return
         serving.handlers = {message: self.guarded(message, handler) for message, handler in serving.handlers.items()}
+        serving.repeated.guards.append(permits_again)
         serving.on_opened.append(self.opened)
         serving.on_closed.append(self.closed)
 

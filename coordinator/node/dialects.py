@@ -14,9 +14,11 @@ _READ_AND_REFUSED = 2
 connection unread."""
 
 
-def make_dialects(config: Config, *, relays_logins: bool = False) -> dict[str, Dialect]:
+def make_dialects(
+    config: Config, *, relays_logins: bool = False, knows_repeated_commits: bool = False
+) -> dict[str, Dialect]:
     """Build each dialect by its name. They offer the served messages, and no others. `relays_logins`: native clients
-    log in, at a broker."""
+    log in, at a broker. `knows_repeated_commits`: see `KafkaDialect`."""
     offered = set(HANDLERS)
     if "consumer" not in config.group_coordinator_rebalance_protocols.all:
         offered -= {ConsumerGroupHeartbeat, ConsumerGroupDescribe}
@@ -40,5 +42,6 @@ def make_dialects(config: Config, *, relays_logins: bool = False) -> dict[str, D
             offered,
             _READ_AND_REFUSED * config.max_entries_per_request,
             logs_in=config.wants_logins,
+            knows_repeated_commits=knows_repeated_commits,
         ),
     }

@@ -84,17 +84,8 @@ class MemberOwnership:
         without looking further."""
 
         def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
-            found = core.directory.get(message.group_id)
             connection = core.connections.get(ref.connection)
-            if (
-                found is not None
-                and connection is not None
-                and found.kind is GroupKind.CLASSIC
-                and message.group_instance_id is None
-                and (member := found.classic.members.get(message.member_id)) is not None
-                and member.client is not None
-                and member.client is connection.client
-            ):
+            if connection is not None and has_joined(core, connection, message):
                 handler(core, ref, message, moment)
             else:
                 guarded(core, ref, message, moment)
@@ -115,6 +106,19 @@ class MemberOwnership:
         named = (one for one in message.members if one.member_id)
         codes = (_code(group, connection, one.member_id, one.group_instance_id) for one in named)
         return next((code for code in codes if code), ErrorCode.NONE)
+
+
+def has_joined(core: Core, connection: Connection, commit: OffsetCommit) -> bool:
+    """Return whether the member that commits has joined on this very connection, under no instance id."""
+    found = core.directory.get(commit.group_id)
+    return (
+        found is not None
+        and found.kind is GroupKind.CLASSIC
+        and commit.group_instance_id is None
+        and (member := found.classic.members.get(commit.member_id)) is not None
+        and member.client is not None
+        and member.client is connection.client
+    )
 
 
 def _code(group: Group, connection: Connection, member_id: str, instance_id: str | None) -> ErrorCode:

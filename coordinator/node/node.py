@@ -47,7 +47,7 @@ from coordinator.node.events import (
 from coordinator.node.http_logins import HttpLogins
 from coordinator.node.login_checks import LoginChecks
 from coordinator.node.logins import LoginRefusalDue, Logins
-from coordinator.node.member_ownership import MemberOwnership
+from coordinator.node.member_ownership import MemberOwnership, has_joined
 from coordinator.node.note_lines import tell_note
 from coordinator.node.serving import Serving
 from coordinator.node.throttling import LOOK_TASK, ThrottleOver, Throttling
@@ -106,7 +106,7 @@ class Node:
         make_shards: MakeShards | None = None,
     ) -> None:
         core = self.core = make_core(config, store, ids, addresses, started, topics, make_shards)
-        dialects = make_dialects(config)
+        dialects = make_dialects(config, knows_repeated_commits=True)
         self.effects: list[Effect] = []
         """Effects of this step so far."""
         self.serving = Serving(core, self.effects, lambda event: dialects[event.dialect].open())
@@ -120,6 +120,7 @@ class Node:
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:
             self.serving.handlers = MemberOwnership(core).guarded(self.serving.handlers)
+            self.serving.repeated.guards.append(partial(has_joined, core))
         if config.has_accounts:
             LocalAuthorization(core).take_part(self.serving)
         if config.wants_logins:

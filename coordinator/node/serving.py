@@ -16,6 +16,7 @@ from coordinator.core.core import INTERNAL, Connection, Core
 from coordinator.core.request_cost import ONE
 from coordinator.handlers.heartbeat import HEARTBEAT_OK, heartbeat
 from coordinator.handlers.list_refusals import note_fenced
+from coordinator.handlers.repeated_commit import RepeatedCommits
 from coordinator.handlers.table import COSTS, HANDLERS, INTERNAL_HANDLERS, Handler
 from coordinator.node.effects import Close, Effect, Pause, Resume, Return, Send
 from coordinator.node.events import Call, Ended, Idle, Lost, Opened, Received
@@ -25,12 +26,13 @@ from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.groups import Heartbeat
 from protocol.messages.node import ErrorReply
-from protocol.session import Request, RequestRef, Session
+from protocol.session import RepeatedCommit, Request, RequestRef, Session
 
 _CHECKS_A_LIMIT: Final = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
 _ref: Final = partial(tuple.__new__, RequestRef)
 """Makes a reference of its fields, without a call of Python's."""
+_request: Final = partial(tuple.__new__, Request)
 
 
 class Serving:
@@ -45,8 +47,7 @@ class Serving:
         self.on_opened: list[Callable[[Connection, Opened, Moment], None]] = []
         """Called with each new connection."""
         self.admit: Callable[[Connection, Message, Moment], None] | None = None
-        """Raises ProtocolViolation for a request that the connection may not send yet, or no more. Called while its
-        `session_ends_ms` is not ahead."""
+        """Raises ProtocolViolation for a request that is not allowed. Called while `session_ends_ms` is not ahead."""
         self.on_ended: list[Callable[[Connection], None]] = []
         """Called with each connection whose client has shut down its sending side."""
         self.on_closed: list[Callable[[int], None]] = []
@@ -65,11 +66,11 @@ class Serving:
         """Connections that sent more than one step may serve; nothing is read from them meanwhile."""
         self._dropped: list[int] = []
         """Connections dropped since the end of the last step."""
+        self.repeated = RepeatedCommits(core)
         self._core = core
         self._effects = effects
         self._most_entries = core.config.max_entries_per_request
-        self._check_every_bytes = core.config.max_unfinished_bytes // _CHECKS_A_LIMIT
-        self._bytes_to_check = self._check_every_bytes
+        self._bytes_to_check = self._check_every_bytes = core.config.max_unfinished_bytes // _CHECKS_A_LIMIT
 
     # --- events ---
 
@@ -168,8 +169,7 @@ class Serving:
         budget = core.budget
         try:
             while budget.cost > 0 and not connection.throttled_until_ms:
-                request = session.next_request()
-                if request is None:
+                if (request := session.next_request()) is None:
                     break
                 number, message = request
                 if type(message) is Heartbeat and (
@@ -183,6 +183,10 @@ class Serving:
                     if reply is not HEARTBEAT_OK and reply.error_code is ErrorCode.FENCED_INSTANCE_ID:
                         note_fenced(core, connection.number, message, moment)
                     connection.say(session.encode_reply(number, reply))
+                elif type(message) is RepeatedCommit:
+                    if not self.repeated.serve(connection, number, message, moment):
+                        self._serve_request(connection, _request((number, message.whole())), moment)
+                        self.repeated.learn(connection, message.first)
                 else:
                     self._serve_request(connection, request, moment)
         except ProtocolViolation as violation:

@@ -135,6 +135,7 @@ class Throttling:
         """Count, or stop to."""
         is_on = self._quotas.is_on
         self._serving.handlers = self._limited if is_on else self._unlimited
+        self._serving.repeated.is_off = is_on
         self._serving.on_reply = self._replied if is_on else None
         self._limits_held = self._quotas.limits_held
         if self._limits_held:

@@ -82,13 +82,13 @@ LENGTH_AND_VERSION, LENGTH_AND_VERSION_WITH_ID = b"\x30\x00\x04", b"\x54\x00\x04
 ID_TAG = b"\x01\x00\x10"
 """One tagged field: tag 0, of 16 bytes."""
 _NO_HEADERS = b"\x00"
-_NO_TEXT = 1
+NO_TEXT = 1
 _LONGER_FROM = frozenset({1 << 6, 1 << 13, 1 << 20})
 """Record indexes in a batch from which on an index takes one byte more."""
 
 
 @lru_cache(maxsize=4_096)
-def _commits_have_in_common(
+def commits_have_in_common(
     group_id: str, topic: str, topic_id: bytes | None, place_bytes: int
 ) -> tuple[Callable[..., bytes], bytes, bytes, bytes, bytes]:
     """Return the common parts of the records of a group's commits to a topic: a function of the bytes before the index,
@@ -111,13 +111,11 @@ def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes 
     """
     pieces: list[bytes] = []
     topic, topic_id, size = records[0].topic, records[0].topic_id, 0
-    pack, before, key, head, tail = _commits_have_in_common(records[0].group_id, topic, topic_id, 1)
+    pack, before, key, head, tail = commits_have_in_common(records[0].group_id, topic, topic_id, 1)
     for place, record in enumerate(records):
         if record.topic is not topic or record.topic_id is not topic_id or place in _LONGER_FROM:
             topic, topic_id = record.topic, record.topic_id
-            pack, before, key, head, tail = _commits_have_in_common(
-                record.group_id, topic, topic_id, len(varint(place))
-            )
+            pack, before, key, head, tail = commits_have_in_common(record.group_id, topic, topic_id, len(varint(place)))
         if record.metadata or record.expire_timestamp_ms >= 0:
             piece = encode_record(varint(place), *encode(record))
         else:
@@ -129,7 +127,7 @@ def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes 
                 head,
                 record.offset,
                 record.leader_epoch,
-                _NO_TEXT,
+                NO_TEXT,
                 record.commit_timestamp_ms,
                 tail,
             )

@@ -5,7 +5,7 @@ Nested dictionaries, not one with tuple keys: half the memory for each offset. E
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,18 @@ PendingPlace = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
 """Group, topic, partition, and the pending offsets by producer, the newest last."""
 PendingProducer = tuple[int, list[tuple[str, str, int]]]
 """A producer, and the groups and partitions of its pending offsets."""
+
+
+class TopicCommit(NamedTuple):
+    """Parts that commits of a member to a topic have in common. `asked_id`: the id in the requests, `NO_TOPIC_ID` if
+    they name the topic. `recorded_id`: the one object that the table shares. `highest`: the highest partition."""
+
+    name: str
+    asked_id: bytes
+    recorded_id: bytes | None
+    highest: int
+    partitions: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
 
 
 class PendingOffsets:
@@ -160,6 +172,47 @@ class OffsetTable:
         if self.pending:
             for record in records:
                 self.pending.overtake(record.group_id, (record.topic, record.partition))
+
+    def followed(
+        self, group_id: str, topics: Sequence[TopicCommit], offsets: Sequence[int]
+    ) -> list[TopicOffsets] | None:
+        """Return the present offsets of each topic if they are there for all these partitions, none above the new
+        one, and nothing is pending in a transaction; else None."""
+        known = self._groups.get(group_id)
+        if known is None or self.pending:
+            return None
+        found: list[TopicOffsets] = []
+        place = 0
+        for topic in topics:
+            partitions = known.get(topic.name)
+            if partitions is None:
+                return None
+            for index in topic.partitions:
+                before = partitions.get(index)
+                if before is None or before.offset > offsets[place]:
+                    return None
+                place += 1
+            found.append(partitions)
+        return found
+
+    def follow(
+        self,
+        followed: Sequence[TopicOffsets],
+        topics: Sequence[TopicCommit],
+        offsets: Sequence[int],
+        wall_ms: int,
+        committer: Committer,
+    ) -> None:
+        """Set the offsets as `set` does, where `followed` has found that each follows another."""
+        place = 0
+        for partitions, (_, _, topic_id, _, indexes, epochs) in zip(followed, topics, strict=True):
+            origins = partitions.origins
+            if origins is None:
+                origins = partitions.origins = {}
+            for index, epoch in zip(indexes, epochs, strict=True):
+                origins[index] = (partitions[index].offset, committer)
+                partitions[index] = OffsetAndMetadata(offsets[place], epoch, "", wall_ms, -1, topic_id)
+                place += 1
 
     def going_back(self, records: Iterable[CommittedOffset]) -> frozenset[Place]:
         """Return the partitions in which the records are below the committed offset."""

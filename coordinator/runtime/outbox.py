@@ -11,6 +11,7 @@ waits for that log alone and sends by the same way.
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from coordinator.groups.outcome import Answer
 from protocol.messages import Message
 from protocol.session import RequestRef
 
@@ -75,6 +76,14 @@ class Outbox:
     def hold_for(self, group_id: str, ref: RequestRef, reply: Message) -> None:
         """Send the reply when the group's last record is durable."""
         self.hold(self.position_of(group_id), ref, reply)
+
+    def deliver(self, group_id: str, answers: Iterable[Answer]) -> None:
+        """Send the replies that are marked `at_once`; hold the others until the group's last record is durable."""
+        for ref, reply, at_once in answers:
+            if at_once:
+                self.send(ref, reply)
+            else:
+                self.hold_for(group_id, ref, reply)
 
     def release(self, durable: int) -> None:
         """Release the replies up to this position: the log is durable."""

@@ -42,6 +42,7 @@ from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.journal import Journal, encode_note
 from coordinator.runtime.kinds.commit_checks import checked, refuse_backward
+from coordinator.runtime.kinds.commit_plan import CommitPlan
 from coordinator.runtime.kinds.group_kinds import AnyEvent, append_failed, handle
 from coordinator.runtime.kinds.kind_records import apply_consumer, end_on_record
 from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
@@ -141,16 +142,7 @@ class Shard:
     def process(self, group: Group, event: AnyEvent, moment: Moment, preceding: Preceding = NONE_PRECEDING) -> None:
         """Run the event on the group. Its replies are sent at once, or when their record is on disk. `preceding`:
         records that make the group what the event finds, in one batch with the event's own, if it has any."""
-        self.deliver(group.group_id, self.run(group, event, moment, preceding))
-
-    def deliver(self, group_id: str, answers: Iterable[Answer]) -> None:
-        """Send the replies that are marked `at_once`; hold the others until the group's last record is durable."""
-        outbox = self.outbox
-        for ref, reply, at_once in answers:
-            if at_once:
-                outbox.send(ref, reply)
-            else:
-                outbox.hold_for(group_id, ref, reply)
+        self.outbox.deliver(group.group_id, self.run(group, event, moment, preceding))
 
     def run(self, group: Group, event: AnyEvent, moment: Moment, preceding: Preceding = NONE_PRECEDING) -> list[Answer]:
         """Run the event on the group, and follow-up events until nothing changes any more. Return the replies to
@@ -242,6 +234,19 @@ class Shard:
         self._apply_offsets(records, NO_PRODUCER if producer is None else producer[0], group, by)
         return decided
 
+    def store_again(self, group: Group, plan: CommitPlan, offsets: Sequence[int], moment: Moment) -> bool:
+        """Append and apply a commit that `decide` allows, of the same partitions as before. Return false, and change
+        nothing, if that is not all there is to do: `store` finds out what is."""
+        group_id, topics, wall_ms = group.group_id, plan.topics, moment.wall_ms
+        if (followed := self.offsets.followed(group_id, topics, offsets)) is None:
+            return False
+        payload = plan.template.payload(offsets, wall_ms)
+        if self._writer.append_payload(group_id, payload, plan.template.count, moment) is not None:
+            return False
+        self.offsets.follow(followed, topics, offsets, wall_ms, plan.committer)
+        self.expirations.bring_forward(group_id, wall_ms + self._tools.offsets_retention_ms)
+        return True
+
     def import_offsets(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
         """Store offsets imported from another coordinator, all of them or none; durable when `position_of` is. They are
         one batch, limited only by a segment of the write-ahead log. At least one record is required."""
@@ -297,8 +302,8 @@ class Shard:
             tools.notes_log.append(encode_batch([encode_note(note) for note in own], timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:
-        """Apply a record: with `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load
-        alike. `group` is that of the record's event; `producer_id` that of the batch, if it is a transaction's."""
+        """Apply a record: the only mutator of hard state, live and at load alike, with `_apply_offsets`, `store_again`
+        and `apply_marker`. `group`: that of the record's event; `producer_id`: that of a transaction's batch."""
         group_id = record.group_id
         if type(record) is CommittedOffset:
             self._apply_offsets((record,), producer_id, group)
@@ -403,10 +408,6 @@ class Shard:
         self.expirations = ExpirySchedule()
         self.counts = GroupCounts(self._tools.journal.tallies)
         self.loaded_records = 0
-
-    def position_of(self, group_id: str) -> int:
-        """Position of the group's last record in the log: its state may be shown only when that is durable."""
-        return self.outbox.position_of(group_id)
 
 
 class _Run(NamedTuple):

@@ -37,15 +37,14 @@ from partition_log.store.limits import Appended, StoreLimits
 from partition_log.store.pending_cleaning import PendingCleaning
 from partition_log.store.recovery import NodeFolder, RecoveryReport
 from partition_log.wal.write_ahead_log import WriteAheadLog
+from protocol.record_batch import stamp
 
 __all__ = ["AppendError", "Appended", "CheckpointJob", "FlushJob", "LogStore", "PartitionLog", "StoreLimits"]
 
 LOG_NAME_BYTES = 255  # what file systems allow
 
-# length, last offset delta, largest timestamp; the last two fields end a batch's first 43 bytes
-_PEEK = Struct(">8xi11xi8xq").unpack_from
-_OFFSET = Struct(">q").pack
-_LEADER_EPOCH = bytes(4)
+# base offset, length, leader epoch, last offset delta, largest timestamp; the last ends a batch's first 43 bytes
+_PEEK = Struct(">qii7xi8xq").unpack_from
 
 
 class LogStore:
@@ -227,13 +226,12 @@ class LogStore:
     def append(
         self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False
     ) -> Appended | AppendError:
-        """Append one sound batch (`check_batch`) at the log's end, stamped there. Never raises.
-
-        After an `AppendError` nothing has changed. With `must_fit` false the batch is bounded by a write-ahead segment
+        """Append one sound batch (`check_batch`) at the log's end, stamped there unless it is already. Never raises;
+        after an `AppendError` nothing has changed. With `must_fit` false the batch is bounded by a write-ahead segment
         alone, not by `max_batch_bytes`. With `makes_room` it is taken while `disk_full` too, as far as room was
         prepared: it records the removal of a log.
         """
-        length, last_offset_delta, max_timestamp_ms = _PEEK(batch)
+        offset, length, leader_epoch, last_offset_delta, max_timestamp_ms = _PEEK(batch)
         size = len(batch)
         assert length + 12 == size, "one whole batch at a time"
         if size > self._max_batch_bytes and (must_fit or size > self._wal.largest_frame - LOG_NAME_BYTES):
@@ -241,12 +239,13 @@ class LogStore:
         if self.disk_full and not makes_room:
             return AppendError.DISK_FULL
         base_offset = log.next_offset
-        stamped = _OFFSET(base_offset) + batch[8:12] + _LEADER_EPOCH + batch[16:]
-        position = self._wal_append(log.wal_name, stamped)
+        if offset != base_offset or leader_epoch:
+            batch = stamp(batch, base_offset)
+        position = self._wal_append(log.wal_name, batch)
         if not position:
             return AppendError.DISK_FULL
         next_offset = base_offset + last_offset_delta + 1
-        log.append(stamped, next_offset, max_timestamp_ms)
+        log.append(batch, next_offset, max_timestamp_ms)
         if not log.unflushed:
             log.unflushed = True
             self._unflushed.append(log)

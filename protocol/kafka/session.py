@@ -18,6 +18,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
 from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES
+from protocol.kafka.repeats import CommitLayout, layout_of
 from protocol.kafka.varint import read_tags
 from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.messages import Message
@@ -33,9 +34,9 @@ from protocol.messages.node import (
     SaslHandshake,
     SaslHandshakeReply,
 )
-from protocol.messages.offsets import OffsetCommitReply
+from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.refusals import REFUSE
-from protocol.session import Encoded, Request
+from protocol.session import Encoded, RepeatedCommit, Request
 from protocol.strangers import guess
 
 __all__ = ["KafkaDialect", "KafkaSession"]
@@ -82,9 +83,19 @@ _SERVER_DRIVEN: Final[dict[str, Any]] = {
 
 class KafkaDialect:
     """Kafka's wire. `served`: requests that the core answers; others of the table are not served or advertised. A
-    request with more than `most_entries` elements in its arrays is a violation. `logs_in`: the core answers SASL."""
+    request with more than `most_entries` elements in its arrays is a violation. `logs_in`: the core answers SASL.
+    `knows_repeated_commits`: the core serves `RepeatedCommit`."""
 
-    __slots__ = ("_codecs", "_most_entries", "_served", "logs_in", "max_frame_bytes", "name", "offer")
+    __slots__ = (
+        "_codecs",
+        "_most_entries",
+        "_served",
+        "knows_repeated_commits",
+        "logs_in",
+        "max_frame_bytes",
+        "name",
+        "offer",
+    )
 
     def __init__(
         self,
@@ -93,8 +104,10 @@ class KafkaDialect:
         most_entries: int = MAX_ENTRIES,
         *,
         logs_in: bool = False,
+        knows_repeated_commits: bool = False,
     ) -> None:
         self.logs_in = logs_in
+        self.knows_repeated_commits = knows_repeated_commits
         self._most_entries = min(most_entries, MAX_ENTRIES)
         self.name = "kafka"
         self.max_frame_bytes = max_frame_bytes
@@ -154,11 +167,28 @@ class _KeptRequest:
         self.message = message
 
 
+class _KeptCommit:
+    """Last OffsetCommit of a connection: key and version, the frame's size, the decoded message, and where its offsets
+    stand, once a second commit was as long as the first. A member's next commit is the same but for its offsets."""
+
+    __slots__ = ("codec", "kind", "layout", "message", "size")
+
+    def __init__(
+        self, kind: int, size: int, codec: VersionCodec, message: OffsetCommit, layout: CommitLayout | None
+    ) -> None:
+        self.kind = kind
+        self.size = size
+        self.codec = codec
+        self.message = message
+        self.layout = layout
+
+
 class KafkaSession:
-    """The server's side of one connection. An idle one keeps no receive buffer, only its last repeated request and its
-    last commit reply, 1 KiB each at most."""
+    """The server's side of one connection. An idle one keeps no receive buffer, only its last repeated request, its
+    last commit and the reply to that, 1 KiB each at most."""
 
     __slots__ = (
+        "_kept_commit",
         "_kept_request",
         "_codec",
         "_chunks",
@@ -195,6 +225,7 @@ class KafkaSession:
         """Codec of the unanswered request."""
         self._request: Message | None = None
         self._kept_request: _KeptRequest | None = None
+        self._kept_commit: _KeptCommit | None = None
         self._kept_reply: _KeptReply | None = None
         self._own: list[bytes] | None = None
         """The session's own answers, which leave before the next reply."""
@@ -265,6 +296,12 @@ class KafkaSession:
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
             kind, number, name_size = _HEAD(frame, _HEAD_AT)
+            commit = self._kept_commit
+            if commit is not None and kind == commit.kind and len(frame) == commit.size and commit.layout is not None:
+                offsets = commit.layout.offsets(frame)
+                if offsets is not None:
+                    self._codec, self._request = commit.codec, commit.message
+                    return _request((number, RepeatedCommit(commit.message, offsets)))
             kept = self._kept_request
             if kept is not None and kind == kept.kind and frame[_REST_AT:] == kept.rest:
                 self._codec, message = kept.codec, kept.message
@@ -279,6 +316,8 @@ class KafkaSession:
                 self._codec = codec
                 if codec.is_repeated and len(frame) <= _MAX_KEPT_REQUEST_BYTES:
                     self._kept_request = _KeptRequest(kind, frame[_REST_AT:], codec, message)
+                elif type(message) is OffsetCommit and self._dialect.knows_repeated_commits:
+                    self._keep_commit(kind, frame, position, codec, message)
             self._request = message
             return _request((number, message))
         return None
@@ -309,6 +348,13 @@ class KafkaSession:
             except IndexError:
                 raise ProtocolViolation("the frame ends in its header") from None
         return codec, position
+
+    def _keep_commit(self, kind: int, frame: bytes, body: int, codec: VersionCodec, commit: OffsetCommit) -> None:
+        """Keep the commit. Its layout is learned if the last one was as long and not yet known."""
+        before, size = self._kept_commit, len(frame)
+        is_alike = before is not None and before.kind == kind and before.size == size and before.layout is None
+        layout = layout_of(codec, frame, body) if is_alike and size <= _MAX_KEPT_REQUEST_BYTES else None
+        self._kept_commit = _KeptCommit(kind, size, codec, commit, layout)
 
     def _name(self, name: bytes, size: int) -> None:
         if len(name) < size:
@@ -372,7 +418,7 @@ class KafkaSession:
 
     def _commit_reply(self, codec: VersionCodec, number: int, reply: Message) -> bytes:
         kept = self._kept_reply
-        if kept is not None and kept.codec is codec and kept.reply == reply:
+        if kept is not None and kept.codec is codec and (kept.reply is reply or kept.reply == reply):
             return reply_head(kept.size, number) + kept.tail
         data = codec.frame(number, reply)
         self._kept_reply = _KeptReply(codec, reply, data) if len(data) <= _MAX_KEPT_REPLY_BYTES else None

@@ -144,7 +144,7 @@ class Bench:
         if isinstance(stored, ErrorCode):
             kind = OffsetCommitReply if isinstance(message, OffsetCommit) else TxnOffsetCommitReply
             stored = kind(refused_topics(message.topics, stored))
-        self.outbox.hold(self.shard.position_of(group.group_id), ref, stored)
+        self.outbox.hold(self.shard.outbox.position_of(group.group_id), ref, stored)
         self._drain()
         self.check()
 

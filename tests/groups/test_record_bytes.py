@@ -3,8 +3,10 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.records.codec import decode, decode_marker, encode, encode_marker, encode_offsets
+from coordinator.records.commit_template import CommitTemplate
 from coordinator.records.records import (
     BalancedMember,
     BalancedMetadata,
@@ -126,6 +128,28 @@ def test_places_grow_longer_in_a_large_commit() -> None:
     whole = encode_batch([encode(record) for record in records], timestamp_ms=TIME_MS)
     payload = encode_offsets(records, 1 << 24)
     assert payload is not None and seal_batch(payload, len(records), TIME_MS) == whole
+
+
+@given(_COMMITS, st.lists(st.integers(0, 2**63 - 1), min_size=8, max_size=8), st.integers(0, 2**62))
+def test_a_template_encodes_the_records_that_are_made_one_by_one(
+    records: list[CommittedOffset], offsets: list[int], now_ms: int
+) -> None:
+    offsets = (offsets * len(records))[: len(records)]
+    plain = [replace(one, metadata="", expire_timestamp_ms=-1) for one in records]
+    template = CommitTemplate(plain)
+    for shift in (0, 1):
+        values = [max(offset - shift, 0) for offset in offsets]
+        now = [replace(one, offset=at, commit_timestamp_ms=now_ms) for one, at in zip(plain, values, strict=True)]
+        payload = template.payload(values, now_ms)
+        whole = encode_batch([encode(record) for record in now], timestamp_ms=TIME_MS)
+        assert seal_batch(payload, template.count, TIME_MS) == whole
+
+
+def test_a_template_of_a_large_commit_has_longer_places() -> None:
+    records = [commit(partition=index, metadata="") for index in range(8_300)]
+    whole = encode_batch([encode(record) for record in records], timestamp_ms=TIME_MS)
+    payload = CommitTemplate(records).payload([77] * len(records), TIME_MS)
+    assert seal_batch(payload, len(records), TIME_MS) == whole
 
 
 def test_a_commit_that_is_too_large_is_no_bytes_at_all() -> None:

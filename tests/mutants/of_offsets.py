@@ -6,6 +6,7 @@ _EXPIRY = "coordinator/runtime/expiry_rules.py"
 _OFFSETS = "coordinator/runtime/offset_table.py"
 _SHARD = "coordinator/runtime/shard.py"
 _TABLE = "coordinator/groups/classic/table.py"
+_BOTH_ROADS = "tests/node/test_repeated_commits.py::test_both_roads_leave_the_same_node"
 
 MUTANTS = (
     Mutant(
@@ -237,5 +238,29 @@ MUTANTS = (
         Test(
             "tests/client/test_pending_operations.py::test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended"
         ),
+    ),
+    Mutant(
+        "repeated-commit-outside-the-state-table",
+        "A commit that repeats the last one with other offsets is stored though its generation has ended",
+        (
+            Edit(
+                "coordinator/handlers/repeated_commit.py",
+                "        or not permits(classic, message, commit)\n",
+                "",
+            ),
+        ),
+        Test(_BOTH_ROADS),
+    ),
+    Mutant(
+        "repeated-commit-goes-back-unseen",
+        "A rewind by a commit that repeats the last one is not noted, and not refused where it must be",
+        (Edit(_OFFSETS, "before is None or before.offset > offsets[place]", "before is None"),),
+        Test(_BOTH_ROADS),
+    ),
+    Mutant(
+        "repeated-commit-beside-a-transaction",
+        "A commit that repeats the last one is replaced by what a transaction had pending before it",
+        (Edit(_OFFSETS, "if known is None or self.pending:", "if known is None:"),),
+        Test(_BOTH_ROADS),
     ),
 )

@@ -2,6 +2,7 @@
 checks that topics exist and knows the stored offsets: the group sees partitions that exist, and returns records."""
 
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, GroupDeleted, RetentionDue
@@ -40,7 +41,7 @@ class _StoredReplies(dict[int, OffsetCommitPartitionReply]):
         return OffsetCommitPartitionReply(index)
 
 
-_STORED = _StoredReplies({index: OffsetCommitPartitionReply(index) for index in range(1_024)})
+STORED: Final = _StoredReplies({index: OffsetCommitPartitionReply(index) for index in range(1_024)})
 
 
 def commit(
@@ -49,12 +50,7 @@ def commit(
     """Store the committed offsets; a commit keeps the member alive. A partition with too long metadata is refused
     alone. The caller has set each topic's id to the one to record."""
     wall_ms = moment.wall_ms
-    member = group.members.get(request.member_id)
-    if member is not None:
-        deadline_ms = moment.monotonic_ms + member.session_timeout_ms
-        if deadline_ms > member.deadline_ms:
-            member.deadline_ms = deadline_ms
-        member.committed_ms = moment.monotonic_ms
+    keep_alive(group, request.member_id, moment)
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == _NO_RETENTION else wall_ms + retention_ms
     limit, group_id, owners = group.settings.offset_metadata_max_bytes, group.group_id, group.owners
@@ -86,9 +82,19 @@ def commit(
                     topic_id,
                 )
             )
-            results.append(_STORED[index])
+            results.append(STORED[index])
         topics.append(OffsetCommitTopicReply(name, tuple(results)))
     return OffsetCommitReply(tuple(topics))
+
+
+def keep_alive(group: ClassicGroup, member_id: str, moment: Moment) -> None:
+    """Extend the session of a member that has committed."""
+    member = group.members.get(member_id)
+    if member is not None:
+        deadline_ms = moment.monotonic_ms + member.session_timeout_ms
+        if deadline_ms > member.deadline_ms:
+            member.deadline_ms = deadline_ms
+        member.committed_ms = moment.monotonic_ms
 
 
 def commit_in_transaction(
@@ -110,7 +116,7 @@ def commit_in_transaction(
             records.append(
                 CommittedOffset(group_id, topic.name, index, offset, epoch, metadata, wall_ms, topic_id=topic_id)
             )
-            results.append(_STORED[index])
+            results.append(STORED[index])
         topics.append(OffsetCommitTopicReply(topic.name, tuple(results)))
     return TxnOffsetCommitReply(tuple(topics))
 

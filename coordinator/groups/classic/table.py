@@ -236,3 +236,4 @@ TABLE: StateTable[ClassicGroup] = StateTable(GroupState, _ROWS, get_args(GroupEv
 handle: Callable[[Any, Any, Outcome], None] = TABLE.handle
 answer: Callable[[Any, Any, int], ErrorCode] = TABLE.answer
 decide: Callable[[Any, Any, Moment, list[CommittedOffset]], Message | ErrorCode] = TABLE.decide
+permits: Callable[[Any, Any, Callable[..., Any]], bool] = TABLE.permits

@@ -110,7 +110,7 @@ def _convert_in_slices(shard: Shard, group: Group) -> Work:
     for event in shard.converting.pop(group.group_id):
         refused = _join(shard, group, planned, event, moment)
         if refused is not None:
-            shard.deliver(group.group_id, [Answer(event.ref, event.refused(*refused), at_once=True)])
+            shard.outbox.deliver(group.group_id, [Answer(event.ref, event.refused(*refused), at_once=True)])
         moment = yield _JOIN_US
     return None
 
