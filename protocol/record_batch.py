@@ -23,7 +23,10 @@ MAGIC = 2
 _MAGIC_AT = 16
 
 _HEAD = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
-_BODY = struct.Struct(">hiqqqhii")  # what the crc covers, up to the records
+BODY_CODE = "hiqqqhii"
+"""Code of `struct` for what the checksum covers, up to the records: attributes, last offset delta, base and largest
+timestamp, the producer's id, epoch and sequence, and the number of records."""
+_BODY = struct.Struct(f">{BODY_CODE}")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _EXTENT = struct.Struct(">qi11xi8xq")
 _OFFSET = struct.Struct(">q")
@@ -146,6 +149,11 @@ def seal_batch(
 ) -> bytes:
     """Return the batch of the `count` encoded records in `payload`. `producer`: its id, epoch and sequence."""
     body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, count) + payload
+    return seal_body(body, base_offset, leader_epoch)
+
+
+def seal_body(body: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
+    """Return the batch of what its checksum covers."""
     # The length counts the leader epoch, the magic and the crc too: nine bytes.
     return _HEAD.pack(base_offset, len(body) + 9, leader_epoch, MAGIC, crc32c(body)) + body
 

@@ -42,4 +42,5 @@ class Timings:
         durations = self.requests.get(kind)
         if durations is None:
             durations = self.requests[kind] = Durations()
-        durations.add(ms)
+        durations.counts[bisect_left(BOUNDS_MS, ms)] += 1  # `add`, without a call: there is one for each request
+        durations.sum_ms += ms

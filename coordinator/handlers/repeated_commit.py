@@ -6,7 +6,7 @@ and in the table (a first offset of a partition, a rewind, an error) is served a
 write the same records.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -51,9 +51,24 @@ class RepeatedCommits:
         for guard in self.guards:
             if not guard(connection, first):
                 return False
-        ref = _ref((connection.number, number, OffsetCommit, now_ms))
-        if not repeated_commit(core, ref, plan, message.offsets, moment):
+        group = core.directory.get(first.group_id)
+        if group is None or group.kind is not GroupKind.CLASSIC:
             return False
+        shard, classic, member_id = group.shard, group.classic, first.member_id
+        if (
+            shard.state is not ShardState.ACTIVE
+            or shard.deleting
+            or classic.owners is not None
+            or not permits(classic, first, commit)
+            or admit_write(core)
+            or not _are_as_before(core, plan)
+            or not shard.store_again(group, plan, message.offsets, moment)
+        ):
+            return False
+        keep_alive(classic, member_id, moment)
+        classic.commits_by(member_id, connection.number)
+        ref = _ref((connection.number, number, OffsetCommit, now_ms))
+        shard.outbox.hold_for(first.group_id, ref, plan.reply)
         core.budget.cost -= plan.cost
         core.count("commits_repeated")
         connection.is_heavy = False
@@ -85,29 +100,6 @@ def plan_of(core: Core, connection: int, message: OffsetCommit) -> CommitPlan | 
     if len({topic.name for topic in topics}) < len(topics):
         return None
     return CommitPlan(message, core.committer(connection, message), OFFSET_COMMIT.of(core, message), topics)
-
-
-def repeated_commit(core: Core, ref: RequestRef, plan: CommitPlan, offsets: Sequence[int], moment: Moment) -> bool:
-    """Store the offsets and answer. Return false, with nothing done, if the commit must be served as any other."""
-    message = plan.message
-    group = core.directory.get(message.group_id)
-    if group is None or group.kind is not GroupKind.CLASSIC:
-        return False
-    shard, classic, member_id = group.shard, group.classic, message.member_id
-    if (
-        shard.state is not ShardState.ACTIVE
-        or shard.deleting
-        or classic.owners is not None
-        or not permits(classic, message, commit)
-        or admit_write(core)
-        or not _are_as_before(core, plan)
-        or not shard.store_again(group, plan, offsets, moment)
-    ):
-        return False
-    keep_alive(classic, member_id, moment)
-    classic.commits_by(member_id, ref.connection)
-    shard.outbox.hold_for(message.group_id, ref, plan.reply)
-    return True
 
 
 def _are_as_before(core: Core, plan: CommitPlan) -> bool:

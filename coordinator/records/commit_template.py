@@ -1,4 +1,4 @@
-"""Records of a commit that are encoded again and again, each time with other offsets and another time."""
+"""Batch of a commit that is encoded again and again, each time with other offsets and another time."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -7,22 +7,28 @@ from typing import Any
 
 from coordinator.records.codec import NO_TEXT, commits_have_in_common
 from coordinator.records.records import CommittedOffset
+from protocol.record_batch import BODY_CODE, seal_body
 from protocol.record_writing import varint
 
 _INT32 = Struct(">i").pack
 _packer: Callable[[str], Struct] = lru_cache(4_096)(Struct)
 """Plans of members with the same partitions, and names as long, share theirs."""
+_BASE_TIME, _LARGEST_TIME = 2, 3
+_FIRST_OFFSET, _FIRST_TIME = 9, 11
+"""Places in the values: eight of the batch come before those of the first record."""
 _VALUES_A_RECORD = 5
 
 
 class CommitTemplate:
-    """Encodes the records of a commit without text and retention, byte for byte as `encode_offsets` does."""
+    """Encodes a commit without text and retention as a batch, byte for byte as `encode_offsets` and `seal_batch` do."""
 
-    __slots__ = ("_pack", "_values", "count")
+    __slots__ = ("_is_single", "_pack", "_values")
 
     def __init__(self, records: Sequence[CommittedOffset]) -> None:
         """Take everything but offsets and times from the records of one group, at least one."""
-        code, values = ">", []
+        count = len(records)
+        code = f">{BODY_CODE}"
+        values: list[Any] = [0, count - 1, 0, 0, -1, -1, -1, count]
         for place, record in enumerate(records):
             index = varint(place)
             _, before, key, head, tail = commits_have_in_common(
@@ -32,16 +38,17 @@ class CommitTemplate:
             between = _INT32(record.leader_epoch) + bytes((NO_TEXT,))
             code += f"{len(fixed)}sq{len(between)}sq{len(tail)}s"
             values += [fixed, 0, between, 0, tail]
-        self.count = len(records)
+        self._is_single = count == 1
         self._pack: Callable[..., bytes] = _packer(code).pack
-        self._values: list[Any] = values
+        self._values = values
 
-    def payload(self, offsets: Sequence[int], wall_ms: int) -> bytes:
-        """Encode the records with these offsets, in the order of the records."""
+    def batch(self, offsets: Sequence[int], wall_ms: int, base_offset: int) -> bytes:
+        """Return the batch with these offsets, in the order of the records, all committed at that time."""
         values = self._values
-        if self.count == 1:
-            values[1], values[3] = offsets[0], wall_ms
+        values[_BASE_TIME] = values[_LARGEST_TIME] = wall_ms
+        if self._is_single:
+            values[_FIRST_OFFSET], values[_FIRST_TIME] = offsets[0], wall_ms
         else:
-            values[1::_VALUES_A_RECORD] = offsets
-            values[3::_VALUES_A_RECORD] = (wall_ms,) * self.count
-        return self._pack(*values)
+            values[_FIRST_OFFSET::_VALUES_A_RECORD] = offsets
+            values[_FIRST_TIME::_VALUES_A_RECORD] = (wall_ms,) * len(offsets)
+        return seal_body(self._pack(*values), base_offset)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
 from coordinator.records.codec import encode, encode_marker, encode_offsets
+from coordinator.records.commit_template import CommitTemplate
 from coordinator.records.records import CommittedOffset, ShardRecord, TransactionEnded
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard_log import ShardLog
@@ -68,22 +69,23 @@ class PartitionWriter:
         if payload is None:
             return TOO_LARGE
         if producer is None:
-            return self.append_payload(group_id, payload, len(records), moment)
-        batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, (*producer, 0))
+            batch = seal_batch(payload, len(records), moment.wall_ms)
+        else:
+            batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, (*producer, 0))
         return self._append_of(group_id, batch)
 
-    def append_payload(self, group_id: str, payload: bytes, count: int, moment: Moment) -> ErrorCode | None:
-        """Append a commit of the group, its `count` records encoded, as one batch."""
+    def append_again(self, group_id: str, template: CommitTemplate, offsets: Sequence[int], wall_ms: int) -> bool:
+        """Append a commit of the group as one batch; return false, and change nothing, if it is refused."""
         log = self._log
         # Sealed with the offset that it will have, so that the log need not copy it to stamp it.
-        batch = seal_batch(payload, count, moment.wall_ms, base_offset=log.next_offset)
+        batch = template.batch(offsets, wall_ms, log.next_offset)
         if len(batch) > self._max_batch_bytes:
-            return TOO_LARGE
+            return False
         appended = log.append(batch)
         if isinstance(appended, AppendError):
-            return _APPEND_ERRORS[appended]
+            return False
         self._outbox.wrote(group_id, appended.position)
-        return None
+        return True
 
     def import_offsets(self, group_id: str, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
         """Append imported offsets of the group as one batch, limited only by a segment of the write-ahead log."""

@@ -240,8 +240,7 @@ class Shard:
         group_id, topics, wall_ms = group.group_id, plan.topics, moment.wall_ms
         if (followed := self.offsets.followed(group_id, topics, offsets)) is None:
             return False
-        payload = plan.template.payload(offsets, wall_ms)
-        if self._writer.append_payload(group_id, payload, plan.template.count, moment) is not None:
+        if not self._writer.append_again(group_id, plan.template, offsets, wall_ms):
             return False
         self.offsets.follow(followed, topics, offsets, wall_ms, plan.committer)
         self.expirations.bring_forward(group_id, wall_ms + self._tools.offsets_retention_ms)

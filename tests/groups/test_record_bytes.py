@@ -140,16 +140,14 @@ def test_a_template_encodes_the_records_that_are_made_one_by_one(
     for shift in (0, 1):
         values = [max(offset - shift, 0) for offset in offsets]
         now = [replace(one, offset=at, commit_timestamp_ms=now_ms) for one, at in zip(plain, values, strict=True)]
-        payload = template.payload(values, now_ms)
-        whole = encode_batch([encode(record) for record in now], timestamp_ms=TIME_MS)
-        assert seal_batch(payload, template.count, TIME_MS) == whole
+        whole = encode_batch([encode(record) for record in now], timestamp_ms=now_ms, base_offset=shift)
+        assert template.batch(values, now_ms, shift) == whole
 
 
 def test_a_template_of_a_large_commit_has_longer_places() -> None:
     records = [commit(partition=index, metadata="") for index in range(8_300)]
     whole = encode_batch([encode(record) for record in records], timestamp_ms=TIME_MS)
-    payload = CommitTemplate(records).payload([77] * len(records), TIME_MS)
-    assert seal_batch(payload, len(records), TIME_MS) == whole
+    assert CommitTemplate(records).batch([77] * len(records), TIME_MS, 0) == whole
 
 
 def test_a_commit_that_is_too_large_is_no_bytes_at_all() -> None:

@@ -245,7 +245,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/handlers/repeated_commit.py",
-                "        or not permits(classic, message, commit)\n",
+                "            or not permits(classic, first, commit)\n",
                 "",
             ),
         ),
