@@ -110,6 +110,7 @@ class ClusterShard:
     def take_effects(self, now: BootMoment) -> list[ShardEffect]:
         """Do what is due and return the effects since the last call."""
         self._see(now)
+        self._let_go_if_unheard(now)
         self._requests.run_due(now)
         self._note_attempt(now)
         if self.claim is not None:
@@ -137,6 +138,12 @@ class ClusterShard:
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         self._lose(f"the process slept for {slept_ms} ms", now)
 
+    def _let_go_if_unheard(self, now: BootMoment) -> None:
+        """Send clients on when the nodes' group was not heard for long. The log would refuse another owner's writes,
+        but of a node that is cut off nobody hears that (docs/spec/shared-log.md#Recommended.9)."""
+        if self.claim is not None and self._lease.is_unheard(now.boot_ms):
+            self._lose("the node does not hear of the nodes' group", now)
+
     # --- who should own the shard: the nodes' group ---
 
     def _given(self, event: OwnershipGiven, now: BootMoment) -> None:
@@ -153,8 +160,8 @@ class ClusterShard:
             self._hand_over(now)
 
     def _ownership_lost(self, event: OwnershipLost, now: BootMoment) -> None:
-        self._is_wanted = self._is_wanted and event.is_member
-        self._lose(f"the node {'does not hear of' if event.is_member else 'is no member of'} the nodes' group", now)
+        self._is_wanted = False
+        self._lose("the node is no member of the nodes' group", now)
 
     def _following(self, event: FollowingWanted, now: BootMoment) -> None:
         self._follows = event.is_wanted

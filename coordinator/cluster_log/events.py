@@ -18,10 +18,7 @@ class OwnershipRevoked(ShardEvent, frozen=True):
 
 
 class OwnershipLost(ShardEvent, frozen=True):
-    """Others may have the shard already. `is_member`: as far as the node knows it is still to have it, but it has not
-    heard of the nodes' group for long."""
-
-    is_member: bool = False
+    """The node is no member of the nodes' group any more: others may have the shard already."""
 
 
 class FollowingWanted(ShardEvent, frozen=True):

@@ -111,6 +111,9 @@ class _NoNodes(Lease):
     def holds(self, boot_ms: int) -> bool:
         return True
 
+    def is_unheard(self, boot_ms: int) -> bool:
+        return False
+
 
 class ShardMove:
     """One shard, from its claim to the proof of what stands in its log. `records`: those that the log had when it was

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from coordinator.clock import Moment
 from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, ShardOwned, WriteBatch
-from coordinator.cluster_log.events import OwnershipLost
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
@@ -142,8 +141,6 @@ class ClusterShards:
 
     def _take_effects(self, service: ShardService, moment: Moment) -> None:
         protocol = service.log.protocol
-        if protocol.claim is not None and self.lease.is_unheard(self._clock.now.boot_ms):
-            protocol.happen(OwnershipLost(is_member=True), self._clock.now)
         for effect in protocol.take_effects(self._clock.now):
             if isinstance(effect, AskProducerId | WriteBatch | ReadLog):
                 self._node.effects.append(ShardRequest(effect))

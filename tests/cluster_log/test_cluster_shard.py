@@ -185,6 +185,25 @@ def test_a_process_that_slept_claims_anew_once_it_knows_that_it_is_a_member() ->
     assert kinds(bench.take()) == ["AskProducerId"]
 
 
+def test_who_does_not_hear_of_the_nodes_group_for_three_sessions_lets_go_and_claims_anew_when_it_hears() -> None:
+    bench = Bench()
+    bench.own()
+    bench.shard.append([PAIR], bench.now)
+    written = bench.take()
+    unheard_ms = SETTINGS.unheard_sessions * SETTINGS.session_ms
+    for _ in range(unheard_ms // 1_000 - 1):
+        bench.now_ms += 1_000
+        assert bench.take() == []
+    bench.now_ms += 1_000
+    assert kinds(bench.take()) == ["ShardLost", "StateDropped"]
+    assert bench.answer(written) == [], "what was under way is not acknowledged"
+    bench.now_ms += SETTINGS.session_ms
+    assert bench.take() == []
+    bench.beat()
+    bench.now_ms += 200
+    assert kinds(bench.take()) == ["AskProducerId"]
+
+
 def test_an_owner_keeps_its_fence_alive_and_renews_its_claim() -> None:
     bench = Bench()
     bench.own()

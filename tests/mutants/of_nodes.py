@@ -85,4 +85,34 @@ MUTANTS = (
             "test_a_stale_record_of_a_later_kind_is_left_to_who_knows_it_and_a_pending_one_ends"
         ),
     ),
+    Mutant(
+        "cut-off-node-keeps-its-clients",
+        "A node that is cut off from the cluster lets its clients wait for as long as that lasts",
+        (
+            Edit(
+                "coordinator/cluster_log/cluster_shard.py",
+                "        if self.claim is not None and self._lease.is_unheard(now.boot_ms):\n",
+                "        if False:\n",
+            ),
+        ),
+        Test(
+            "tests/cluster_node/test_service.py::"
+            "test_a_node_without_the_nodes_coordinator_for_three_sessions_serves_nobody_and_goes_on_when_it_is_back"
+        ),
+    ),
+    Mutant(
+        "let-go-within-a-session",
+        "Nodes send all clients on while another broker becomes the coordinator of their group",
+        (
+            Edit(
+                "coordinator/cluster_log/lease.py",
+                "        self._unheard_ms = settings.unheard_sessions * settings.session_ms\n",
+                "        self._unheard_ms = settings.session_ms\n",
+            ),
+        ),
+        Test(
+            "tests/cluster_node/test_service.py::"
+            "test_a_node_without_the_nodes_coordinator_for_three_sessions_serves_nobody_and_goes_on_when_it_is_back"
+        ),
+    ),
 )

@@ -14,6 +14,8 @@ SEEDS, SHARES = share_of(15), share_of(3)
 MARKS = (
     *("shards owned", "writes acknowledged", "writes refused by the fence", "reads within the lease"),
     *("nodes killed", "nodes frozen", "leaders moved", "requests lost", "members evicted", "records cleaned away"),
+    "looks at nodes that were unheard for long",
+    "lost: the node does not hear of the nodes' group",
 )
 """Marks that a share of the worlds must have reached."""
 TRIES = 8

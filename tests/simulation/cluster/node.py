@@ -30,6 +30,7 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from tests.simulation.errors import Broken
 
 HEARTBEAT_MS = 1_000
 Answer = Callable[[int | None], None]
@@ -95,6 +96,8 @@ class SimNode:
         self.member = ""
         self._joins = 0
         self._heard = 0  # number of the newest heartbeat answered
+        self._heard_boot_ms = self._boot_ms
+        self._silence_ms = settings.unheard_sessions * settings.session_ms + settings.session_ms // 3
         self._given: set[int] = set()
         self.shards = self._make_shards(shards, settings, make)
         if random.random() < 0.5:
@@ -147,9 +150,23 @@ class SimNode:
     def _tick(self) -> None:
         def tick() -> None:
             self._look()
+            self._must_have_let_go()
             self._world.after(50, self._tick)
 
         self.when_awake(tick)
+
+    def _must_have_let_go(self) -> None:
+        """Raise `Broken` if clients wait for a node that has not heard of the nodes' group for three sessions."""
+        silent_ms = self.clock.boot_ms - self._heard_boot_ms
+        if silent_ms >= self._silence_ms:
+            self._world.mark("looks at nodes that were unheard for long")
+            served = [state.core.index for state in self.shards if state.core.claim is not None]
+            if served or self._awaited():
+                raise Broken(f"{self.name} heard nothing for {silent_ms} ms, and serves {served}")
+
+    def _awaited(self) -> int:
+        """Return how many replies clients wait for."""
+        return sum(len(state.held) for state in self.shards)
 
     def _look(self) -> None:
         for state in self.shards:
@@ -182,6 +199,7 @@ class SimNode:
                 self._happen(shard, OwnershipLost())
             return
         self._heard = number
+        self._heard_boot_ms = max(self._heard_boot_ms, sent_boot_ms)
         self._renew_lease(sent_boot_ms)
         owned, revoked = answer
         for shard in owned - self._given:

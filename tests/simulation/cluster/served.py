@@ -70,6 +70,10 @@ class ServedShard:
         return self
 
     @property
+    def index(self) -> int:
+        return self._service.shard.index
+
+    @property
     def claim(self) -> ClaimedEpoch | None:
         return self._service.log.protocol.claim if self._service.shard.state is ShardState.ACTIVE else None
 
@@ -158,6 +162,9 @@ class ServedNode(SimNode):
                 if is_new:
                     self._world.owned(self, index)
             self._served[index] = claim is not None
+
+    def _awaited(self) -> int:
+        return len(self._answers)
 
     def _call(self, message: Message, answer: Callable[[Message], None]) -> None:
         number = next(self._calls)

@@ -35,15 +35,23 @@ class WithoutLease(ClusterShard):
         return 0 if self.is_serving else None
 
 
-class WithoutReclaimAfterSleep(ClusterShard):
-    """A process that wakes goes on."""
+class WithoutLettingGo(ClusterShard):
+    """An owner that hears of nobody serves on."""
+
+    def _let_go_if_unheard(self, now: BootMoment) -> None:
+        pass
+
+
+class WithoutReclaimAfterSleep(WithoutLettingGo):
+    """A process that wakes goes on. A long sleep is found by either rule, so both are taken out."""
 
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         pass
 
 
-class WithoutKeepAlive(ClusterShard):
-    """An owner without anything to write is silent."""
+class WithoutKeepAlive(WithoutLettingGo):
+    """An owner without anything to write is silent, so that the leader forgets whom it fences: one that lets go by
+    itself writes nothing more, so this rule is taken out as well."""
 
     def _is_keep_alive_due(self, now: BootMoment) -> bool:
         return False
@@ -82,6 +90,7 @@ RULES: dict[type[ClusterShard], tuple[int, tuple[str, ...]]] = {
     WithLeaseByWrites: (6, ("cut_from_group", "start_another")),
     WithoutReclaimAfterSleep: (0, ("freeze_in_turn",)),
     WithoutKeepAlive: (0, ("fall_silent",)),
+    WithoutLettingGo: (0, ("cut",)),
     WithoutFenceByHand: (0, ("cut_from_group", "kill")),
 }
 """A seed, and faults, by which each is found soon."""
