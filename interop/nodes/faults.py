@@ -17,6 +17,7 @@ from interop.nodes.gate import Gate
 
 _AWAY_S = (0.5, 10.0)
 _ASLEEP_S = (2.0, 30.0)
+"""Shortest and longest; each doubling is as likely as another."""
 
 
 class Scene(NamedTuple):
@@ -46,7 +47,7 @@ def _stop(scene: Scene, chance: random.Random) -> Fault:
 
 def _away(kind: str, leave: Callable[[Node], object], scene: Scene, chance: random.Random) -> Fault:
     """Have a node leave, and start it again."""
-    node, away_s = _one(scene, chance), chance.uniform(*_AWAY_S)
+    node, away_s = _one(scene, chance), _drawn_s(chance, _AWAY_S)
 
     def happen() -> None:
         leave(scene.nodes[node])
@@ -57,7 +58,7 @@ def _away(kind: str, leave: Callable[[Node], object], scene: Scene, chance: rand
 
 
 def _sleep(scene: Scene, chance: random.Random) -> Fault:
-    node, for_s = _one(scene, chance), chance.uniform(*_ASLEEP_S)
+    node, for_s = _one(scene, chance), _drawn_s(chance, _ASLEEP_S)
 
     def happen() -> None:
         scene.nodes[node].send_signal(signal.SIGSTOP)
@@ -68,7 +69,7 @@ def _sleep(scene: Scene, chance: random.Random) -> Fault:
 
 
 def _cut(scene: Scene, chance: random.Random) -> Fault:
-    node, for_s = _one(scene, chance), chance.uniform(*_ASLEEP_S)
+    node, for_s = _one(scene, chance), _drawn_s(chance, _ASLEEP_S)
 
     def happen() -> None:
         scene.gates[node].cut()
@@ -79,7 +80,7 @@ def _cut(scene: Scene, chance: random.Random) -> Fault:
 
 
 def _kill_broker(scene: Scene, chance: random.Random) -> Fault:
-    number, away_s = chance.randrange(len(scene.cluster.brokers)), chance.uniform(*_AWAY_S)
+    number, away_s = chance.randrange(len(scene.cluster.brokers)), _drawn_s(chance, _AWAY_S)
 
     def happen() -> None:
         scene.cluster.brokers[number].kill()
@@ -118,6 +119,11 @@ def _kill_all(scene: Scene, chance: random.Random) -> Fault:
             node.start()
 
     return Fault("all nodes killed", "all nodes killed at once", None, happen)
+
+
+def _drawn_s(chance: random.Random, limits: tuple[float, float]) -> float:
+    least, most = limits
+    return float(least * (most / least) ** chance.random())
 
 
 def _one(scene: Scene, chance: random.Random) -> int:
