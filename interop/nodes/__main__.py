@@ -2,11 +2,14 @@
 stopped, asleep and cut off, while groups of five clients commit (docs/cluster.md).
 
 Each group has a member, which commits one offset after another and reads it back. What was acknowledged must be read
-by everybody later, no generation may go back, and nobody may be rebalanced because a node went.
+by everybody later, no generation may go back, and nobody may be rebalanced because a node went. After SIGTERM no further
+further fault is drawn, and what was seen is judged.
 """
 
 import argparse
+import signal
 import sys
+import threading
 from pathlib import Path
 
 from interop.nodes.faults import KINDS
@@ -46,8 +49,11 @@ def main() -> int:
         given.stopped_within,
     )
 
+    is_ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: is_ended.set())
+
     def play(work: Path) -> list[str]:
-        return run(work, plan)
+        return run(work, plan, is_ended)
 
     return judged(given.keep, play)
 

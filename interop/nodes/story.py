@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -152,8 +153,8 @@ def owners_of(scene: Scene, groups: Sequence[str]) -> Mapping[str, int | None]:
     return {group: places.get(ids.get(group, -1)) for group in groups}
 
 
-def run(work: Path, plan: Plan) -> list[str]:
-    """Prints as it goes; what failed."""
+def run(work: Path, plan: Plan, is_ended: threading.Event) -> list[str]:
+    """Prints as it goes; what failed. Once it is ended, no further fault is drawn."""
     with ExitStack() as stack:
         cluster = stack.enter_context(kafka_cluster(work, BROKERS, ways=len(NODES)))
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
@@ -176,7 +177,7 @@ def run(work: Path, plan: Plan) -> list[str]:
         story = Story(scene, offices, plan.ease_s)
         if story.begin():
             story.failed += _second_of_one_id(cluster.bootstrap, work)
-            _let_happen(story, scene, plan)
+            _let_happen(story, scene, plan, is_ended)
         story.failed += [fault for office in offices if (fault := office.stop())]
         for clerk in story.clerks:
             clerk.found(_committed(bootstrap, clerk.group))
@@ -201,11 +202,11 @@ def _until_all_serve(scene: Scene) -> None:
     raise TimeoutError(f"not all shards are served after {_BEGIN_S:g} s")
 
 
-def _let_happen(story: Story, scene: Scene, plan: Plan) -> None:
+def _let_happen(story: Story, scene: Scene, plan: Plan, is_ended: threading.Event) -> None:
     chance = random.Random(plan.seed)
     ends_s = time.monotonic() + 60 * plan.minutes
     for number in range(1, plan.faults + 1):
-        if time.monotonic() > ends_s:
+        if is_ended.is_set() or time.monotonic() > ends_s:
             return
         print(f"{number}. ", end="", flush=True)
         if not story.tell(drawn(scene, chance, plan.kinds)):
