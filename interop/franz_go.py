@@ -105,6 +105,10 @@ class Suite:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         kill_group(self._process)
 
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def outcome(self) -> Mapping[str, Counter[str]]:
         """Wait for its end; how often each variant passed, failed and was skipped."""
         said, _ = self._process.communicate()

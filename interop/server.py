@@ -32,13 +32,16 @@ class Musterd(Server):
 
     http = "off"
     """Address of the HTTP listener."""
+    kafka = "127.0.0.1:0"
+    """Address of the listener for Kafka's clients."""
 
     def __init__(self, folder: Path, *settings: str) -> None:
         self._folder = folder
         self._settings = [word for setting in settings for word in ("--set", setting)]
-        self._process = self._start("127.0.0.1:0")
+        self._process = self._start(self.kafka)
         host, port = self._process.addresses["kafka"]
-        super().__init__(f"{host}:{port}")
+        self.kafka = f"{host}:{port}"
+        super().__init__(self.kafka)
 
     @property
     def is_ours(self) -> bool:
@@ -51,7 +54,7 @@ class Musterd(Server):
 
     def start(self) -> None:
         """Start it again after its end, at the same address over the same data."""
-        self._process = self._start(self.bootstrap, self.native)
+        self._process = self._start(self.kafka, self.native)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""

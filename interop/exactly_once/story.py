@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from bench.builds import NotHere
 from interop import builds, catalogue, franz_go
-from interop.cluster_nodes import NODES_GROUP, node
+from interop.cluster_nodes import NODES_GROUP, node, node_behind_a_balancer
 from interop.exactly_once.judge import of_copies, of_counts
 from interop.exactly_once.workers import Worker
 from interop.kafka_cluster import Cluster, kafka_cluster
@@ -20,7 +20,7 @@ from interop.server import Musterd
 
 TOPIC, PARTITIONS, EACH = "numbers", 4, 2
 ETL = "TestTxnEtl"
-"""franz-go's own test: it brings its own records, and counts each refused connection as a failure."""
+"""franz-go's own test, which brings its own records."""
 _JUDGES: Mapping[str, Callable[[list[str], int], list[str]]] = {
     "java": of_copies,
     "confluent-kafka": of_copies,
@@ -33,6 +33,8 @@ _AWAY_S = 3.0
 """Time for which a killed node stays away; every third for longer than a session of the nodes."""
 _LONG_AWAY_S = 10.0
 _PAUSE_MS = "250"
+_ETL_PAUSE_S = 8.0
+"""Time between two kills during TestTxnEtl."""
 _EVENTS = ("committed", "aborted", "anew", "ended by itself")
 _AT_END = -191
 """librdkafka's code for a partition without further records."""
@@ -86,6 +88,8 @@ def run(work: Path, plan: Plan) -> list[str]:
         stage = Stage(cluster, nodes, work)
         if chosen:
             _carry(stage, programs, chosen, plan.kills)
+        for one in nodes:
+            one.stop()
         if ETL in plan.programs:
             _etl(stage, plan)
         heard = cluster.groups() - {NODES_GROUP}
@@ -236,10 +240,31 @@ def _everything(stage: Stage, name: str) -> list[str]:
 
 
 def _etl(stage: Stage, plan: Plan) -> None:
-    """Run TestTxnEtl. Nobody is killed meanwhile."""
-    with franz_go.Suite(stage.bootstrap, f"^{ETL}$", plan.etl_records, copies=plan.brokers) as suite:
-        outcome = suite.outcome()
+    """Run TestTxnEtl while nodes are killed. franz-go gives a request up whose connection is refused, and the test
+    counts that as a failure, whoever refuses; so the nodes are behind addresses that stay, and hang up instead."""
+    with ExitStack() as stack:
+        stage.nodes = [
+            stack.enter_context(
+                node_behind_a_balancer(number + 1, stage.cluster.bootstrap, plan.brokers, stage.work / "balanced")
+            )
+            for number in range(plan.nodes)
+        ]
+        with franz_go.Suite(stage.bootstrap, f"^{ETL}$", plan.etl_records, copies=plan.brokers) as suite:
+            kills = _kill_until(stage, plan.kills, lambda: suite.has_ended)
+            outcome = suite.outcome()
     counts = {how: sum(one[how] for one in outcome.values()) for how in ("PASS", "FAIL", "SKIP")}
-    print(f"{ETL} through {plan.nodes} nodes: {counts}", flush=True)
+    print(f"{ETL} through {plan.nodes} nodes, {kills} kills: {counts}", flush=True)
+    if kills < min(plan.kills, 1):
+        stage.failed.append(f"{ETL}: it ended before a node was killed")
     if not counts["PASS"] or counts["FAIL"]:
         stage.failed.append(f"{ETL}: {counts}")
+
+
+def _kill_until(stage: Stage, most: int, has_ended: Callable[[], bool]) -> int:
+    """Kill one node after the other, `most` of them, until it has ended; how many."""
+    for kills in range(most):
+        time.sleep(_ETL_PAUSE_S)
+        if has_ended():
+            return kills
+        stage.kill_a_node()
+    return most

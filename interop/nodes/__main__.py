@@ -2,7 +2,7 @@
 stopped, asleep and cut off, while groups of five clients commit (docs/cluster.md).
 
 Each group has a member, which commits one offset after another and reads it back. What was acknowledged must be read
-by everybody later, no generation may go back, and nobody may be rebalanced because a node went. After SIGTERM no further
+by everybody later, no generation may go back, and nobody may be rebalanced because a node went. After SIGTERM no
 further fault is drawn, and what was seen is judged.
 """
 

@@ -9,9 +9,10 @@ _BYTES = 1 << 16
 
 
 class Gate:
-    """Listeners in front of listeners, one each."""
+    """Listeners in front of listeners, one each. While nobody listens behind, who connects is let in and let go."""
 
-    def __init__(self, fronts: Sequence[int], behind: Sequence[int]) -> None:
+    def __init__(self, fronts: Sequence[int], behind: Sequence[int], host_behind: str = "127.0.0.1") -> None:
+        self._host_behind = host_behind
         self.bootstrap = ",".join(f"127.0.0.1:{front}" for front in fronts)
         self._open = threading.Event()
         self._open.set()
@@ -53,7 +54,7 @@ class Gate:
         self._sockets.add(node)
         with node, suppress(OSError):
             self._open.wait()
-            with socket.create_connection(("127.0.0.1", port)) as broker:
+            with socket.create_connection((self._host_behind, port)) as broker:
                 self._sockets.add(broker)
                 back = threading.Thread(target=self._pass, args=(broker, node), daemon=True)
                 back.start()

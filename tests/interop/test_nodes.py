@@ -97,6 +97,17 @@ def test_nothing_passes_a_gate_that_is_cut_and_all_of_it_once_it_is_mended() -> 
             gate.close()
 
 
+def test_a_closed_port_behind_the_way_ends_connections_that_were_let_in() -> None:
+    front, behind = free_ports(2)
+    gate = Gate([front], [behind])
+    try:
+        with socket.create_connection(("127.0.0.1", front), 10) as client:
+            client.settimeout(10)
+            assert client.recv(64) == b""
+    finally:
+        gate.close()
+
+
 @pytest.mark.parametrize(
     ("causes", "expected"),
     [
