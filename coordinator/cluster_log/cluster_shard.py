@@ -84,11 +84,6 @@ class ClusterShard:
         """True while appends are taken and reads answered."""
         return self.claim is not None and not self._is_leaving
 
-    @property
-    def end(self) -> int:
-        """Offset behind what was acknowledged; the claim's own end before anything was."""
-        return self._expected
-
     def append(self, pairs: Sequence[Pair], now: BootMoment) -> int | None:
         """Append records; return the position at which they are durable, or None where the shard is not served."""
         self._see(now)
@@ -110,7 +105,6 @@ class ClusterShard:
     def take_effects(self, now: BootMoment) -> list[ShardEffect]:
         """Do what is due and return the effects since the last call."""
         self._see(now)
-        self._let_go_if_unheard(now)
         self._requests.run_due(now)
         self._note_attempt(now)
         if self.claim is not None:
@@ -130,19 +124,16 @@ class ClusterShard:
 
     def _see(self, now: BootMoment) -> None:
         """Look at the clock. A process that slept longer than a session claims anew before it writes, so that no zombie
-        outlives the time for which a leader remembers producers (docs/spec/shared-log.md#Recommended.6)."""
+        outlives the time for which a leader remembers producers (docs/spec/shared-log.md#Recommended.6). An owner that
+        has not heard of the nodes' group for long sends its clients on (docs/spec/shared-log.md#Recommended.9)."""
         slept_ms, self._seen_ms = now.boot_ms - self._seen_ms, now.boot_ms
         if slept_ms > self._settings.session_ms and (self.claim is not None or self._attempt is not None):
             self._slept(slept_ms, now)
+        if self.claim is not None and self._lease.is_unheard(now.boot_ms):
+            self._lose("the node does not hear of the nodes' group", now)
 
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         self._lose(f"the process slept for {slept_ms} ms", now)
-
-    def _let_go_if_unheard(self, now: BootMoment) -> None:
-        """Send clients on when the nodes' group was not heard for long. The log would refuse another owner's writes,
-        but of a node that is cut off nobody hears that (docs/spec/shared-log.md#Recommended.9)."""
-        if self.claim is not None and self._lease.is_unheard(now.boot_ms):
-            self._lose("the node does not hear of the nodes' group", now)
 
     # --- who should own the shard: the nodes' group ---
 

@@ -238,7 +238,7 @@ class ShardMove:
 
     def _read_back(self) -> None:
         self.phase = MovePhase.READING_BACK
-        self._back = LogSurvey(self.index, self._settings, self._shard.end)
+        self._back = LogSurvey(self.index, self._settings, self._shard.reader.tail.next_offset)
 
     def _compare(self, back: LogSurvey) -> None:
         if back.claim != self._shard.claim:

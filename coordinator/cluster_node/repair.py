@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from coordinator.cluster_log.entries import Pair, is_pending_key
 from coordinator.groups.consumer.record_builders import records_of
 from coordinator.records.codec import decode, encode
-from coordinator.records.records import CommittedOffset, OffsetTombstone, ShardRecord
+from coordinator.records.records import CommittedOffset, GroupSettingsRecord, OffsetTombstone, ShardRecord
 from coordinator.runtime.shard import Shard
 
 
@@ -36,6 +36,9 @@ def _records_of(shard: Shard, gone: ShardRecord) -> Iterator[ShardRecord]:
                 kept.expire_timestamp_ms,
                 kept.topic_id,
             )
+        return
+    if isinstance(gone, GroupSettingsRecord):
+        yield GroupSettingsRecord(gone.group_id, shard.own_settings.get(gone.group_id))
         return
     group = shard.groups.get(gone.group_id)
     if group is None:

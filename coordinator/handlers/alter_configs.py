@@ -8,7 +8,15 @@ from coordinator.core.core import Core
 from coordinator.facts.admin_notes import OF_NODE, note_admin
 from coordinator.groups.classic.notes import Cause
 from coordinator.handlers.client_balanced import refreshed
-from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
+from coordinator.handlers.describe_configs import (
+    INVALID,
+    awaited,
+    has_settings_with_groups,
+    no_such_kind,
+    refuse_elsewhere,
+    refuse_node,
+)
+from coordinator.records.records import GroupSettingsRecord
 from coordinator.topics.rules import TopicRefusal
 from protocol.messages.configs import (
     AlterableConfig,
@@ -28,14 +36,15 @@ from protocol.session import RequestRef
 # ---------------------------------------------------------------------------------------------------------- changing
 def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment) -> None:
     """Change the settings named; durable when answered."""
-    core.outbox.hold(position(core), ref, IncrementalAlterConfigsReply(_altered(core, ref, message, moment)))
+    reply = IncrementalAlterConfigsReply(_altered(core, ref, message, moment))
+    awaited(core, message.resources).hold(core.outbox, ref, reply)
 
 
 def replace_configs(core: Core, ref: RequestRef, message: AlterConfigs, moment: Moment) -> None:
     """Replace all settings of each resource: settings that are not named are reset."""
     resources = tuple(_as_changes(core, resource) for resource in message.resources)
     altered = _altered(core, ref, IncrementalAlterConfigs(resources, message.validate_only), moment)
-    core.outbox.hold(position(core), ref, AlterConfigsReply(altered))
+    awaited(core, message.resources).hold(core.outbox, ref, AlterConfigsReply(altered))
 
 
 def _as_changes(core: Core, resource: ReplaceConfigsResource) -> AlterConfigsResource:
@@ -109,8 +118,21 @@ def _alter_group(
 ) -> TopicRefusal | None:
     """Change the settings of a group; an existing group takes them over at once."""
     name = resource.resource_name
-    refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)
-    group = core.find(name)[1]
+    shard, group = core.find(name)
+    if refused := refuse_elsewhere(core, shard, name):
+        return refused
+
+    def record(own: dict[str, str]) -> TopicRefusal | None:
+        error = shard.record([GroupSettingsRecord(name, own)], None, moment)
+        return None if error is None else TopicRefusal(error, "the log of the group's shard takes no records now")
+
+    refused = core.group_configs.alter(
+        name,
+        resource.configs,
+        moment,
+        validate_only=validate_only,
+        record=record if has_settings_with_groups(shard) else None,
+    )
     if refused is None and group is not None:
         group.classic.settings = core.group_configs.of(name)
         group.shard.expirations.note_change(name)  # it may be pinned no more

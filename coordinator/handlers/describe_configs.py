@@ -2,13 +2,17 @@
 its start. Each resource is answered by itself."""
 
 from collections.abc import Collection, Iterable
+from typing import Protocol
 
 import msgspec
 
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS
 from coordinator.config.keys import INT_MAX, Key, ListenerKinds, Names
+from coordinator.core.admission import admit, admit_to_shard
 from coordinator.core.core import Core
+from coordinator.runtime.outbox import Awaited
+from coordinator.runtime.shard import Shard
 from coordinator.topics.configs import SETTINGS, described_config
 from coordinator.topics.rules import TopicRefusal, refuse_name
 from protocol.errors import ErrorCode
@@ -73,11 +77,41 @@ INVALID = ErrorCode.INVALID_REQUEST
 def describe_configs(core: Core, ref: RequestRef, message: DescribeConfigs, moment: Moment) -> None:
     """Describe each setting: its value and its sources."""
     results = [_described(core, resource, message) for resource in dict.fromkeys(message.resources)]
-    core.outbox.hold(position(core), ref, DescribeConfigsReply(tuple(results)))
+    awaited(core, message.resources).hold(core.outbox, ref, DescribeConfigsReply(tuple(results)))
 
 
-def position(core: Core) -> int:
-    return max(core.embedded.position, core.group_configs.position)
+class _Named(Protocol):
+    """A resource, whatever is asked about it."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+def awaited(core: Core, resources: Iterable[_Named]) -> Awaited:
+    """Return what a reply about these resources waits for."""
+    found = Awaited()
+    found.add(core.outbox, max(core.embedded.position, core.group_configs.position))
+    for resource in resources:
+        if resource.resource_type == ResourceType.GROUP:
+            shard = core.find(resource.resource_name)[0]
+            if has_settings_with_groups(shard) and not admit_to_shard(shard):
+                found.add_group(shard.outbox, resource.resource_name)
+    return found
+
+
+def has_settings_with_groups(shard: Shard) -> bool:
+    """Return whether settings of groups are in the log of their shard: nodes share it."""
+    return shard.log.files is None
+
+
+def refuse_elsewhere(core: Core, shard: Shard, group_id: str) -> TopicRefusal | None:
+    """Refuse a group whose settings are with it at another node, or are still being read."""
+    error = admit(core, group_id) if has_settings_with_groups(shard) else ErrorCode.NONE
+    if not error:
+        return None
+    return TopicRefusal(error, "settings of a group are with it: ask the node that FindCoordinator names")
 
 
 def _described(core: Core, resource: DescribeConfigsResource, message: DescribeConfigs) -> DescribedConfigs:
@@ -105,6 +139,8 @@ def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig
     if resource.resource_type == ResourceType.GROUP:
         if not name:
             return TopicRefusal(INVALID, "a group has a name")
+        if elsewhere := refuse_elsewhere(core, core.find(name)[0], name):
+            return elsewhere
         return [config for config in core.group_configs.described(name) if not keys or config.name in keys]
     return no_such_kind(resource.resource_type)
 

@@ -127,6 +127,7 @@ def make_core(
         broker_id=config.node_id,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         consumer_settings=group_configs.consumer_settings,
+        take_settings=group_configs.take,
         topics=EmbeddedTopicImage(topics) if image is None else image,
         slices=slices,
     )

@@ -1,8 +1,8 @@
 """Keys and values of Muster's own records, in the offsets log beside Kafka's.
 
 Their key's version is unused in Kafka: its tools report it as unknown, and continue. A value is its format as two
-bytes, and a MessagePack array. `LogCorrupt` is a value that does not parse, or of a newer format: to skip a grant would
-be to make it twice.
+bytes, and a MessagePack array; of settings, a map. `LogCorrupt` is a value that does not parse, or of a newer format:
+to skip a grant would be to make it twice.
 """
 
 import struct
@@ -15,6 +15,7 @@ from coordinator.records.records import (
     BalancedMember,
     BalancedMetadata,
     BalancedTombstone,
+    GroupSettingsRecord,
     LogCorrupt,
     MemberReplaced,
     Owner,
@@ -22,10 +23,10 @@ from coordinator.records.records import (
     OwnershipTombstone,
 )
 
-OWNERSHIP_KEY, BALANCED_KEY, REPLACED_KEY = 0x4D01, 0x4D02, 0x4D03
+OWNERSHIP_KEY, BALANCED_KEY, REPLACED_KEY, SETTINGS_KEY = 0x4D01, 0x4D02, 0x4D03, 0x4D04
 _FORMAT = b"\x00\x00"
 
-OwnRecord = Ownership | OwnershipTombstone | BalancedMetadata | BalancedTombstone | MemberReplaced
+OwnRecord = Ownership | OwnershipTombstone | BalancedMetadata | BalancedTombstone | MemberReplaced | GroupSettingsRecord
 T = TypeVar("T")
 
 
@@ -66,15 +67,19 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_grant = msgspec.msgpack.Decoder(_Grant).decode
 _decode_balanced = msgspec.msgpack.Decoder(_Balanced).decode
 _decode_replaced = msgspec.msgpack.Decoder(_Replaced).decode
+_decode_settings = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
 def encode_own(record: OwnRecord) -> tuple[bytes, bytes | None]:
     """Encode key and value of the record; the value of a tombstone is None."""
     if isinstance(record, BalancedMetadata | BalancedTombstone):
-        return _balanced_key(record.group_id), _balanced_value(record)
+        return _group_key(BALANCED_KEY, record.group_id), _balanced_value(record)
+    if isinstance(record, GroupSettingsRecord):
+        value = _FORMAT + _encode(record.settings) if record.settings else None
+        return _group_key(SETTINGS_KEY, record.group_id), value
     if isinstance(record, MemberReplaced):
-        value = _Replaced(*msgspec.structs.astuple(record)[2:])
-        return _replaced_key(record.group_id, record.instance_id), _FORMAT + _encode(value)
+        fields = _Replaced(*msgspec.structs.astuple(record)[2:])
+        return _replaced_key(record.group_id, record.instance_id), _FORMAT + _encode(fields)
     key = _ownership_key(record.group_id, record.topic, record.partition)
     if isinstance(record, OwnershipTombstone):
         return key, None
@@ -83,9 +88,9 @@ def encode_own(record: OwnRecord) -> tuple[bytes, bytes | None]:
     return key, _FORMAT + _encode(_Grant(record.epoch, line))
 
 
-def _balanced_key(group_id: str) -> bytes:
+def _group_key(kind: int, group_id: str) -> bytes:
     group = group_id.encode()
-    return struct.pack(">HH", BALANCED_KEY, len(group)) + group
+    return struct.pack(">HH", kind, len(group)) + group
 
 
 def _balanced_value(record: BalancedMetadata | BalancedTombstone) -> bytes | None:
@@ -117,6 +122,9 @@ def decode_own(key: bytes, value: bytes | None) -> OwnRecord | None:
         return _decode_group(key, value)
     if kind == REPLACED_KEY:
         return _decode_replacement(key, value)
+    if kind == SETTINGS_KEY:
+        (group_id,), _rest = _read_key(key, texts=1, rest=0)
+        return GroupSettingsRecord(group_id, {} if value is None else _read(_decode_settings, value, "settings"))
     return None
 
 

@@ -166,6 +166,14 @@ class BalancedTombstone(msgspec.Struct, frozen=True, gc=False):
     group_id: str
 
 
+class GroupSettingsRecord(msgspec.Struct, frozen=True, gc=False):
+    """Settings that a group has itself, by their keys, in a log that nodes share (`coordinator.runtime.group_configs`);
+    without any it is a tombstone."""
+
+    group_id: str
+    settings: dict[str, str] = {}
+
+
 class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
     """A marker: the producer's pending offsets in this log become valid, or are dropped."""
 
@@ -185,6 +193,7 @@ ShardRecord = (
     | OwnershipTombstone
     | BalancedMetadata
     | BalancedTombstone
+    | GroupSettingsRecord
     | ConsumerRecord
 )
 """Records of the offsets log that have a key. The batch marks `CommittedOffset`s as a transaction's; a

@@ -1,10 +1,11 @@
-"""Settings of single groups, over the node's: kept in `__muster_configs-0`, a compacted log.
+"""Settings of single groups, over the node's: kept in `__muster_configs-0`, a compacted log, or with the group in the
+log of its shard, where nodes share that.
 
 Key: "group/" and the group's id. Value, version 1: two bytes of version, then a MessagePack map of the settings. No
 value: the group follows the node. A group need not exist to have settings.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from coordinator.config.config import KEYS, Config
 from coordinator.config.keys import BackwardCommits, Key, Names
 from coordinator.groups.classic.group_states import GroupSettings
 from coordinator.groups.consumer.state import ConsumerGroupSettings
+from coordinator.records.records import LogCorrupt
 from coordinator.runtime.consumer_group_configs import CONSUMER_SETTINGS, refuse_settings, settings_of
 from coordinator.topics.configs import unknown
 from coordinator.topics.registry import APPEND_ERRORS
@@ -98,6 +100,15 @@ class GroupConfigs:
             for entry in decode_batch(bytes(data)):
                 self._apply(*_decode(entry.key, entry.value))
 
+    def take(self, group_id: str, own: dict[str, str]) -> None:
+        """Put the settings of a group into force that the log of its shard says; none: it follows the node. Raises
+        `LogCorrupt`."""
+        try:
+            self._apply(group_id, own)
+        except ValueError as error:
+            raise LogCorrupt(f"settings of the group {group_id}: {error}") from None
+        self.changes += 1
+
     def _apply(self, group_id: str, own: dict[str, str] | None) -> None:
         self._forbidden.pop(group_id, None)
         self._consumer.pop(group_id, None)
@@ -143,9 +154,16 @@ class GroupConfigs:
     # ---------------------------------------------------------------------------------------------------- changing
 
     def alter(
-        self, group_id: str, changes: Iterable[AlterableConfig], moment: Moment, *, validate_only: bool
+        self,
+        group_id: str,
+        changes: Iterable[AlterableConfig],
+        moment: Moment,
+        *,
+        validate_only: bool,
+        record: Callable[[dict[str, str]], TopicRefusal | None] | None = None,
     ) -> TopicRefusal | None:
-        """Apply all of the changes or none; durable when `position` is."""
+        """Apply all of the changes or none; durable when `position` is. `record` writes them elsewhere, and has
+        `take` called."""
         if not group_id:
             return TopicRefusal(
                 ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start"
@@ -160,6 +178,8 @@ class GroupConfigs:
             )
         if validate_only or own == before:
             return None
+        if record is not None:
+            return record(own)
         entry = (
             _KIND + group_id.encode("utf-8", "surrogatepass"),
             _VERSION + msgspec.msgpack.encode(own) if own else None,

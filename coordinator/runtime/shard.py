@@ -27,6 +27,7 @@ from coordinator.records.records import (
     BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
+    GroupSettingsRecord,
     GroupTombstone,
     MemberReplaced,
     Note,
@@ -44,7 +45,8 @@ from coordinator.runtime.journal import Journal, encode_note
 from coordinator.runtime.kinds.commit_checks import checked, refuse_backward
 from coordinator.runtime.kinds.commit_plan import CommitPlan
 from coordinator.runtime.kinds.group_kinds import AnyEvent, append_failed, handle
-from coordinator.runtime.kinds.kind_records import apply_consumer, end_on_record
+from coordinator.runtime.kinds.kind_records import apply_further, end_on_record
+from coordinator.runtime.kinds.own_settings import OwnSettings
 from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
 from coordinator.runtime.offset_table import OffsetTable
 from coordinator.runtime.outbox import Outbox
@@ -70,6 +72,7 @@ _RULING = (
     ConsumerGroupRecord,
     ConsumerMemberRecord,
     ConsumerTombstone,
+    GroupSettingsRecord,
 )
 """Records that may bring the expiry of a group or its offsets forward."""
 
@@ -100,6 +103,8 @@ class ShardTools(NamedTuple):
     offsets_retention_ms: int = 0
     consumer_settings: Callable[[str], ConsumerGroupSettings] = lambda _: ConsumerGroupSettings()
     """Settings in force for a consumer group."""
+    take_settings: Callable[[str, dict[str, str]], None] = lambda _group_id, _own: None
+    """Takes what a group has of settings itself, which the log of its shard says."""
     topics: TopicImage = NoTopics()
     """All topics, as consumer groups see them."""
     slices: SlicedRequests | None = None
@@ -134,6 +139,7 @@ class Shard:
         """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self.converting: dict[str, list[ConsumerJoin]] = {}
         """Joins that wait until a group has changed its protocol, which takes several steps."""
+        self.own_settings = OwnSettings(tools.take_settings, tools.overrides, tools.settings)
         self._tools = tools
         self._writer = PartitionWriter(log, tools.outbox, tools.max_batch_bytes)
 
@@ -322,8 +328,8 @@ class Shard:
             self._ensure(group_id, group).apply_balanced(record)
         elif isinstance(record, BalancedTombstone) and group_id in self.groups:
             self.groups[group_id].drop_balanced()
-        elif isinstance(record, ConsumerRecord):
-            apply_consumer(self, record, group)
+        elif isinstance(record, ConsumerRecord | GroupSettingsRecord):
+            apply_further(self, record, group)
         if type(record) in _RULING and group_id in self.groups:
             self.expirations.note_change(group_id)
 
@@ -349,8 +355,7 @@ class Shard:
 
     def new_group(self, group_id: str) -> Group:
         """Make a new group: Empty, and added only when a record of it is applied."""
-        settings = self._tools.overrides.get(group_id, self._tools.settings)
-        return Group(group_id, self, ClassicGroup(group_id, settings))
+        return Group(group_id, self, ClassicGroup(group_id, self.own_settings.in_force(group_id)))
 
     def new_consumer(self, group_id: str) -> ConsumerGroup:
         """Make the server-driven state of a group."""
@@ -400,9 +405,9 @@ class Shard:
         """Drop all state: half of a log must not be shown."""
         for group_id in self.groups:
             del self._tools.directory[group_id]
-        self.groups.clear()
-        for groups in self.of_kind.values():
+        for groups in (self.groups, *self.of_kind.values()):
             groups.clear()
+        self.own_settings.drop()
         self.offsets = OffsetTable()
         self.expirations = ExpirySchedule()
         self.counts = GroupCounts(self._tools.journal.tallies)

@@ -19,6 +19,7 @@ from coordinator.records.records import (
     BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
+    GroupSettingsRecord,
     GroupTombstone,
     LogCorrupt,
     MemberRecord,
@@ -148,6 +149,8 @@ def _of_shard(record: ShardRecord) -> Entry:
         return _replaced(record)
     if isinstance(record, BalancedTombstone):
         return {"type": "balanced_tombstone", "group": record.group_id}
+    if isinstance(record, GroupSettingsRecord):
+        return {"type": "group_settings", "group": record.group_id, "settings": record.settings}
     if isinstance(record, ConsumerRecord):
         return _consumer(record)
     return _balanced(record) if isinstance(record, BalancedMetadata) else _group(record)

@@ -18,6 +18,7 @@ from membership.events import NodeAddress
 from muster.blocking.cluster import ClusterClient
 from muster.errors import CannotConnect, MusterError, RequestTimedOut
 from protocol.messages import Message
+from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
 from protocol.messages.groups import (
     JoinGroup,
     JoinGroupReply,
@@ -171,6 +172,38 @@ async def own_groups(node: Daemon) -> list[str]:
         reply = await asyncio.to_thread(cluster.ask, ListGroups())
     assert isinstance(reply, ListGroupsReply)
     return [group.group_id for group in reply.groups]
+
+
+def alter(node: Daemon, group_id: str, value: str) -> None:
+    """Change the size that the group may have, by the command."""
+    command = [sys.executable, "-m", "muster.cli", "--bootstrap", node.bootstrap]
+    command += ["groups", "alter", group_id, "--config", f"group.max.size={value}"]
+    subprocess.run(command, check=True, timeout=_PATIENCE_S)
+
+
+def sizes(node: Daemon) -> dict[str, str | None]:
+    """Return the size that each group may have, from whoever has it."""
+    found = {}
+    with ClusterClient(node.bootstrap) as cluster:
+        for group_id in GROUPS:
+            wanted = DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, group_id, ("group.max.size",)),))
+            (result,) = cluster.ask_coordinator(DescribeConfigsReply, group_id, wanted).results
+            found[group_id] = result.configs[0].value if result.configs else None
+    return found
+
+
+async def test_settings_of_groups_are_changed_through_any_node_and_outlive_the_one_that_had_them(
+    tmp_path: Path,
+) -> None:
+    async with two(tmp_path) as (one, other):
+        for node in (one, other):
+            await soon(partial(get, node, "/v1/groups"), {"groups": []})
+        for number, group_id in enumerate(GROUPS):
+            await asyncio.to_thread(alter, (one, other)[number % 2], group_id, str(number + 2))
+        wanted = {group_id: str(number + 2) for number, group_id in enumerate(GROUPS)}
+        await soon(partial(asyncio.to_thread, sizes, other), wanted)
+        await asyncio.to_thread(other.kill)
+        await soon(partial(asyncio.to_thread, sizes, one), wanted)
 
 
 async def test_nodes_that_ask_for_certificates_show_each_other_their_own(tmp_path: Path) -> None:

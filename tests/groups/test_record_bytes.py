@@ -13,6 +13,7 @@ from coordinator.records.records import (
     BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
+    GroupSettingsRecord,
     GroupTombstone,
     LogCorrupt,
     MemberRecord,
@@ -411,6 +412,7 @@ _RECORD = st.one_of(
         st.lists(_TEXT, max_size=2).map(tuple),
     ),
     st.builds(BalancedTombstone, _TEXT),
+    st.builds(GroupSettingsRecord, _TEXT, st.dictionaries(_TEXT, _TEXT, max_size=2)),
 )
 
 

@@ -12,6 +12,7 @@ from coordinator.records.records import (
     BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
+    GroupSettingsRecord,
     GroupTombstone,
     MemberReplaced,
     Note,
@@ -82,7 +83,7 @@ def note(written: Note) -> str:
 
 def record(appended: ShardRecord | None) -> str:
     """Return the text of an appended record."""
-    if isinstance(appended, ConsumerRecord):
+    if isinstance(appended, ConsumerRecord | GroupSettingsRecord):
         return f"record {appended.group_id}: {type(appended).__name__}"
     match appended:
         case GroupMetadata():

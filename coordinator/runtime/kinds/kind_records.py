@@ -6,14 +6,27 @@ from typing import TYPE_CHECKING
 from coordinator.groups.consumer import applying
 from coordinator.groups.consumer.record_builders import group_tombstones
 from coordinator.records.consumer_records import ConsumerKey, ConsumerRecord, ConsumerTombstone
-from coordinator.records.records import BalancedTombstone, GroupTombstone, ShardRecord
+from coordinator.records.records import BalancedTombstone, GroupSettingsRecord, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
 
 if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
 
 
-def apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) -> None:
+def apply_further(shard: "Shard", record: ConsumerRecord | GroupSettingsRecord, group: Group | None) -> None:
+    """Apply a record that is not about what every kind of group has."""
+    if not isinstance(record, GroupSettingsRecord):
+        _apply_consumer(shard, record, group)
+        return
+    if shard.log.files is not None:
+        return  # moved here from the cluster's log: a node with a log of its own keeps settings elsewhere
+    shard.own_settings.set(record.group_id, record.settings)
+    known = shard.groups.get(record.group_id)
+    if known is not None:
+        known.classic.settings = shard.own_settings.in_force(record.group_id)
+
+
+def _apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) -> None:
     """Apply the record. A tombstone of an absent group changes nothing; any other makes the group if it is absent, and
     one that only has offsets becomes a consumer group."""
     known = shard.groups.get(record.group_id)

@@ -4,7 +4,6 @@ from typing import Annotated, Final
 
 import typer
 
-from muster.blocking.cluster import expect
 from muster.cli.asking import ActRefused, Bootstrap, reaching
 from muster.cli.showing import counted, printable
 from protocol.messages.configs import (
@@ -65,7 +64,8 @@ def _setting(text: str) -> AlterableConfig:
 def _change(ctx: typer.Context, group: str, bootstrap: str | None, *changes: AlterableConfig) -> None:
     resource = AlterConfigsResource(ResourceType.GROUP, group, changes)
     with reaching(ctx, bootstrap) as cluster:
-        reply = expect(IncrementalAlterConfigsReply, cluster.ask(IncrementalAlterConfigs((resource,))))
+        asked = IncrementalAlterConfigs((resource,))
+        reply = cluster.ask_coordinator(IncrementalAlterConfigsReply, group, asked)
     altered = reply.responses[0]
     if altered.error_code:
         raise ActRefused(f"group {group!r}: {altered.error_message or altered.error_code.name}")

@@ -3,7 +3,8 @@
 from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase
 from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.entries import ClaimedEpoch
-from coordinator.cluster_log.settings import BootMoment
+from coordinator.cluster_log.lease import Lease
+from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 
 
 class _Unwritten(ClaimAttempt):
@@ -35,11 +36,25 @@ class WithoutLease(ClusterShard):
         return 0 if self.is_serving else None
 
 
+class _AlwaysHeard(Lease):
+    """A lease that ends as another, of a node that is told of its group for ever."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._of_node = lease
+
+    def holds(self, boot_ms: int) -> bool:
+        return self._of_node.holds(boot_ms)
+
+    def is_unheard(self, boot_ms: int) -> bool:
+        return False
+
+
 class WithoutLettingGo(ClusterShard):
     """An owner that hears of nobody serves on."""
 
-    def _let_go_if_unheard(self, now: BootMoment) -> None:
-        pass
+    def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
+        super().__init__(index, settings, lease, now)
+        self._lease = _AlwaysHeard(lease)
 
 
 class WithoutReclaimAfterSleep(WithoutLettingGo):
