@@ -46,7 +46,7 @@ def errors(reply: Any) -> list[ErrorCode]:
     return [one.error_code for one in reply.responses]
 
 
-def value_of(node: LogNode, group_id: str, key: str = SIZE) -> str | None | ErrorCode:
+def value_of(node: LogNode, group_id: str, key: str = SIZE) -> str | ErrorCode | None:
     """Return the value in force, as the node describes it, or the error."""
     reply = node.ask(DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, group_id, (key,)),)))
     assert isinstance(reply, DescribeConfigsReply)

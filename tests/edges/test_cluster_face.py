@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -182,9 +182,9 @@ def alter(node: Daemon, group_id: str, value: str) -> None:
 
 
 def sizes(node: Daemon) -> dict[str, str | None]:
-    """Return the size that each group may have, from whoever has it."""
+    """Return the size that each group may have, from whoever has it; as far as that is known."""
     found = {}
-    with ClusterClient(node.bootstrap) as cluster:
+    with ClusterClient(node.bootstrap) as cluster, suppress(MusterError):  # a node that is named has died
         for group_id in GROUPS:
             wanted = DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, group_id, ("group.max.size",)),))
             (result,) = cluster.ask_coordinator(DescribeConfigsReply, group_id, wanted).results
