@@ -8,6 +8,7 @@ _COUNTS = Test(
     "tests/client/producing/test_transactions.py::test_what_was_committed_counts_once_and_in_order_and_nothing_else_does"
 )
 _TOLD = "tests/cluster_node/test_moves.py::"
+_SETTINGS = "tests/cluster_node/test_settings.py::"
 
 MUTANTS = (
     Mutant(
@@ -114,5 +115,23 @@ MUTANTS = (
             "tests/cluster_node/test_service.py::"
             "test_a_node_without_the_nodes_coordinator_for_three_sessions_serves_nobody_and_goes_on_when_it_is_back"
         ),
+    ),
+    Mutant(
+        "settings-of-a-lost-shard-stay",
+        "A node keeps settings of a group in force that never came to the log of its shard",
+        (Edit("coordinator/runtime/shard.py", "        self.own_settings.drop()\n", ""),),
+        Test(f"{_SETTINGS}test_a_change_under_way_when_the_shard_is_lost_is_refused_and_not_in_force"),
+    ),
+    Mutant(
+        "settings-answered-before-they-are-written",
+        "A change of a group's settings is answered before the log of its shard has it",
+        (
+            Edit(
+                "coordinator/handlers/describe_configs.py",
+                "            if has_settings_with_groups(shard) and not admit_to_shard(shard):\n",
+                "            if False:\n",
+            ),
+        ),
+        Test(f"{_SETTINGS}test_a_change_is_answered_when_the_shard_of_each_group_has_it"),
     ),
 )
