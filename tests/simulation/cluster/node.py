@@ -33,6 +33,8 @@ from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 from tests.simulation.errors import Broken
 
 HEARTBEAT_MS = 1_000
+_WAKES_WITHIN_MS = 5_000
+"""Time after a freeze in which what waited for brokers is given up."""
 Answer = Callable[[int | None], None]
 """Told the value, or None where the node does not serve the key."""
 
@@ -158,7 +160,7 @@ class SimNode:
     def _must_have_let_go(self) -> None:
         """Raise `Broken` if clients wait for a node that has not heard of the nodes' group for three sessions."""
         silent_ms = self.clock.boot_ms - self._heard_boot_ms
-        if silent_ms >= self._silence_ms:
+        if silent_ms >= self._silence_ms and self._world.now_ms >= self.frozen_until_ms + _WAKES_WITHIN_MS:
             self._world.mark("looks at nodes that were unheard for long")
             served = [state.core.index for state in self.shards if state.core.claim is not None]
             if served or self._awaited():
