@@ -45,6 +45,8 @@ from tests.simulation.disk import SimDisk
 TOPIC = "t"
 _LIMITS = StoreLimits(wal_segment_bytes=1 << 17, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
 _STEPS_AT_ONCE = 10_000
+_BROKERS_ANSWER_WITHIN_MS = 5_000
+"""Time for requests of which a node asks brokers, which may not answer."""
 
 
 def group_of(key: str, shards: int) -> str:
@@ -114,6 +116,7 @@ class ServedNode(SimNode):
         store.open()
         self._calls, self._served = count(1), [False] * shards
         self._answers: dict[int, Callable[[Message], None]] = {}
+        self._asked_ms: dict[int, int] = {}
         self._side = ClusterShards(settings, self._moment, 1 << 20)
         self._side.protocol = make  # type: ignore[assignment]
         config = Config(offsets_topic_num_partitions=shards, log_retention_check_interval_ms=2**31 - 1)
@@ -136,6 +139,7 @@ class ServedNode(SimNode):
                 case HandedOver(shard=shard):
                     self._handed_over(shard)
                 case Return(call_id=call, reply=reply):
+                    del self._asked_ms[call]
                     self._answers.pop(call)(reply)
                 case Flush(job=job):
                     job.run(self.node.core.store._disk)
@@ -164,11 +168,12 @@ class ServedNode(SimNode):
             self._served[index] = claim is not None
 
     def _awaited(self) -> int:
-        return len(self._answers)
+        return sum(asked_ms < self._world.now_ms - _BROKERS_ANSWER_WITHIN_MS for asked_ms in self._asked_ms.values())
 
     def _call(self, message: Message, answer: Callable[[Message], None]) -> None:
         number = next(self._calls)
         self._answers[number] = answer
+        self._asked_ms[number] = self._world.now_ms
         self._step(Call(number, message))
 
     def _happen(self, shard: int, event: ShardEvent) -> None:
