@@ -18,6 +18,8 @@ from muster.aio import Consumer as MusterConsumer
 from muster.errors import MusterError
 
 _READ_EVERY = 10
+_LOOKS, _LOOK_PAUSE_S = 20, 0.5
+"""Reads of a group that seems to have no offset, before that is believed."""
 _SESSION_MS, _HEARTBEAT_MS = 45_000, 1_000
 
 
@@ -112,9 +114,16 @@ class _OfAiokafka(_Clerk, ConsumerRebalanceListener):  # type: ignore[misc]
         await consumer.stop()
 
     async def _committed(self, place: AiokafkaPartition) -> int:
-        """Ask the coordinator: `committed()` answers from memory for what is assigned."""
-        found = await self._consumer._coordinator.fetch_committed_offsets([place])  # noqa: SLF001
-        return int(found[place].offset) if place in found else -1
+        """Ask the coordinator: `committed()` answers from memory for what is assigned. aiokafka takes an error of the
+        whole answer, such as NOT_COORDINATOR, for a group without offsets; one that has none says so each time."""
+        coordinator = self._consumer._coordinator  # noqa: SLF001 - no other way
+        for _ in range(_LOOKS):
+            found = await coordinator.fetch_committed_offsets([place])
+            if place in found:
+                return int(found[place].offset)
+            coordinator.coordinator_dead()
+            await asyncio.sleep(_LOOK_PAUSE_S)
+        return -1
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         self._consumer.pause(*assigned)
