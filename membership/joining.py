@@ -31,6 +31,8 @@ JOIN_GRACE_MS = 5_000
 """Time that a JoinGroup may take beyond the rebalance timeout (docs/spec/group-protocol.md#2.12)."""
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
+_NEVER_JOINED = (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID)
+"""Refusals that say that no JoinGroup before was in a rebalance, not even one whose answer was lost."""
 
 M = TypeVar("M", bound=MemberState)
 
@@ -164,7 +166,7 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
                 f"{', '.join(m.kind.offered(m))}",
             )
         return
-    if code not in COORDINATOR_GONE:
+    if code in _NEVER_JOINED:
         m.joining_from_ms = None
     if code == ErrorCode.MEMBER_ID_REQUIRED and event.reply is not None and event.reply.member_id:
         m.generation_id = NO_GENERATION

@@ -234,7 +234,7 @@ class MemberState:
     lease_from_ms: int | None = None
     """Send time of the newest request by which the coordinator's session began anew, as its answer shows."""
     joining_from_ms: int | None = None
-    """Send time of the first JoinGroup since one was answered."""
+    """Send time of the first JoinGroup that may be in the next rebalance, or in one whose answer was lost."""
     timers: dict[Timer, int] = field(default_factory=dict)
     operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
