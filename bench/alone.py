@@ -10,6 +10,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from bench.alone_balanced import PARTITIONS, BalancedAlone
 from bench.alone_rebalances import StandingGroup
 from bench.node_rig import TOPIC, Rig
 from bench.processes import scratch
@@ -30,6 +31,8 @@ ROUNDS = 400
 _QUICK = 10
 SIZES = (10, 100, 1_000)
 """Members of the groups to which one is added."""
+BALANCED_SIZES, _QUICK_BALANCED_SIZES = (100, 1_000, 10_000), (100,)
+"""Members of the groups that the coordinator balances, to which one is added."""
 _LEAST_ROUNDS = 3
 _NUMBERS_A_GROUP = 100_000
 
@@ -38,6 +41,7 @@ def measure(options: Options) -> list[Sheet]:
     rounds = ROUNDS // (_QUICK if options.quick else 1)
     rows: list[tuple[Value, ...]] = []
     added: list[tuple[Value, ...]] = []
+    balanced: list[tuple[Value, ...]] = []
     with scratch(in_memory=True) as folder:
         rig = Rig(folder)
         gc.collect()
@@ -50,11 +54,26 @@ def measure(options: Options) -> list[Sheet]:
                 group = StandingGroup(rig, size, (place + 1) * _NUMBERS_A_GROUP)
                 took = [group.add_one() for _ in range(max(rounds // size, _LEAST_ROUNDS))]
                 added.append((size, min(took), median(took)))
+            for place, size in enumerate(_QUICK_BALANCED_SIZES if options.quick else BALANCED_SIZES):
+                alone = BalancedAlone(rig, size, (place + len(SIZES) + 1) * _NUMBERS_A_GROUP)
+                ones = [alone.add_one() for _ in range(_LEAST_ROUNDS)]
+                node_ms, members_ms = min([one.node_ms for one in ones]), min([one.members_ms for one in ones])
+                beat_us = min([alone.beat_us() for _ in range(_LEAST_ROUNDS)])
+                balanced.append((size, node_ms, node_ms / size * 1_000, members_ms, ones[0].rounds, beat_us))
         finally:
             gc.enable()
     return [
         Sheet("The node alone", ("request", "least us", "median us"), rows),
         Sheet("The node alone: one member is added to a group", ("members", "least ms", "median ms"), added),
+        Sheet(
+            f"The node alone: one member is added to a group that the coordinator balances ({PARTITIONS:,} partitions)",
+            ("members", "node, ms", "us a member", "members, ms", "rounds", "idle heartbeat, us"),
+            balanced,
+            (
+                "Least of a few. Rounds: heartbeats of each member until all own their shares. What the bench's own",
+                "members take of the processor is not in the node's figures.",
+            ),
+        ),
     ]
 
 

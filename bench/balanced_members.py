@@ -19,7 +19,7 @@ from protocol.native.client import NativeAnswer, NativeClient
 
 PATIENCE_S = 300.0
 _COMES_UP_S = 60.0
-_VERSION = 1
+VERSION = 1
 _TIMEOUT_MS = 600_000
 _MAX_FRAME_BYTES = 1 << 26
 _NOT_YET = (
@@ -131,11 +131,13 @@ class BalancedMember:
     def count(self) -> int:
         return sum(len(one.partitions) for one in self.owned)
 
-    async def beat(self, connection: Asking) -> None:
-        """Join, report what it owns if that has changed, or say no more than that it is alive. Raises Refused."""
+    def request(self) -> ConsumerGroupHeartbeat:
+        """Build its next heartbeat: it joins, reports what it owns if that has changed, or says no more than that it is
+        alive."""
         is_new = self.epoch == JOINING
         owned = None if self.owned == self._reported and not is_new else self.owned
-        request = ConsumerGroupHeartbeat(
+        self._reported = self.owned
+        return ConsumerGroupHeartbeat(
             group_id=self._group_id,
             member_id=self._id,
             member_epoch=self.epoch,
@@ -143,14 +145,9 @@ class BalancedMember:
             subscribed_topic_names=self._topics if is_new else None,
             topic_partitions=owned,
         )
-        self._reported = self.owned
-        ends = time.monotonic() + _COMES_UP_S
-        while True:
-            reply = await connection.ask(request, _VERSION)
-            assert isinstance(reply, ConsumerGroupHeartbeatReply)
-            if reply.error_code not in _NOT_YET or time.monotonic() > ends:
-                break
-            await asyncio.sleep(0.1)
+
+    def hear(self, reply: ConsumerGroupHeartbeatReply) -> None:
+        """Take what the reply says. Raises Refused."""
         if reply.error_code is not ErrorCode.NONE:
             raise Refused(f"a heartbeat was answered {reply.error_code.name}: {reply.error_message}")
         if reply.member_epoch != self.epoch or reply.assignment is not None:
@@ -158,6 +155,18 @@ class BalancedMember:
         self.epoch, self.interval_s = reply.member_epoch, reply.heartbeat_interval_ms / 1e3
         if reply.assignment is not None:
             self.owned = reply.assignment.topic_partitions
+
+    async def beat(self, connection: Asking) -> None:
+        """Send its next heartbeat. Raises Refused."""
+        request = self.request()
+        ends = time.monotonic() + _COMES_UP_S
+        while True:
+            reply = await connection.ask(request, VERSION)
+            assert isinstance(reply, ConsumerGroupHeartbeatReply)
+            if reply.error_code not in _NOT_YET or time.monotonic() > ends:
+                break
+            await asyncio.sleep(0.1)
+        self.hear(reply)
 
     async def live(self, connection: Asking, first_s: float) -> None:
         """Send heartbeats in the server's interval, the first after `first_s`; at once what was given up or received,

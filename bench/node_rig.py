@@ -49,7 +49,7 @@ class Rig:
         self.node = Node(config, store, RandomIds(), {}, self._moment())
         while not self.node.is_loaded:
             self._step(Woke())
-        self._ask(CreateTopics((CreatableTopic(TOPIC, _PARTITIONS),)), CreateTopicsReply)
+        self.make_topic(TOPIC, _PARTITIONS)
         for number in range(CONNECTIONS):
             self.open(number)
         self.members = [self.join(number) for number in range(CONNECTIONS)]
@@ -88,6 +88,10 @@ class Rig:
         """Ask for the member of that number: from inside the process."""
         return self._ask(message, kind)
 
+    def make_topic(self, name: str, partitions: int) -> None:
+        """Make a topic."""
+        self._ask(CreateTopics((CreatableTopic(name, partitions),)), CreateTopicsReply)
+
     def open(self, number: int) -> None:
         """Open a connection of Kafka's protocol."""
         self._step(Opened(number, "kafka", f"127.0.{number >> 8 & 255}.{number & 255}", peer_port=40_000 + number))
@@ -97,6 +101,10 @@ class Rig:
         answered = self._answered
         self._step(Received(number, frame))
         assert self._answered == answered + 1, "no reply"
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self._now_ms += milliseconds
 
     def settle(self) -> None:
         """Write to files what the logs have in memory; the second checkpoint ends what the first has begun."""
