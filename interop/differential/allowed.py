@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from interop.differential.answers import UNANSWERED, Unlike
 from interop.differential.facts import Facts
-from interop.differential.steps import ABOUT_GROUPS, Ask, DeleteOffsets, Describe, Join, Sync
+from interop.differential.steps import ABOUT_GROUPS, Ask, Commit, DeleteOffsets, Describe, Join, Sync
 
 _SUBSCRIBED = {"NONE", "GROUP_SUBSCRIBED_TO_TOPIC"}
 _FULL = "GROUP_MAX_SIZE_REACHED"
@@ -105,7 +105,9 @@ def _client_of_replaced(case: Case) -> bool:
 
 
 def _group_of_nothing(case: Case) -> bool:
-    return case.facts.nothing_stored and isinstance(case.ask, ABOUT_GROUPS)
+    told = case.unlike.kafka, case.unlike.muster
+    is_commit_of_nobody = isinstance(case.ask, Commit) and told == ("UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND")
+    return case.facts.nothing_stored and (isinstance(case.ask, ABOUT_GROUPS) or is_commit_of_nobody)
 
 
 def _subscription_of_one_joining(case: Case) -> bool:

@@ -232,6 +232,15 @@ def test_a_rule_allows_what_it_is_for_and_nothing_beside_it(rule: Rule) -> None:
     assert first_that_holds(forbidden) is None
 
 
+def test_a_commit_of_nobody_finds_the_group_that_a_refused_commit_left_at_kafka() -> None:
+    path, here, there = "topics.partitions.error_code", "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"
+    allowed = first_that_holds(field(Commit(version=9), path, here, there, Facts(nothing_stored=True)))
+    assert allowed is not None
+    assert allowed.name == "a commit of which nothing is stored"
+    assert first_that_holds(field(Commit(version=9), path, here, there)) is None
+    assert first_that_holds(field(Commit(version=9), path, there, here, Facts(nothing_stored=True))) is None
+
+
 def test_no_rule_allows_an_error_where_there_is_none() -> None:
     assert first_that_holds(whole(Commit(version=8), "NONE", "ILLEGAL_GENERATION", CHOSEN)) is None
 

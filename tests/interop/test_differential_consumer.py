@@ -308,6 +308,7 @@ CASES: Mapping[str, tuple[Case, Case]] = {
     [
         (List(version=5), "groups.group_state", "Assigning", "Stable"),
         (DeleteOffsets(version=0), "topics.partitions.error_code", "NONE", "GROUP_SUBSCRIBED_TO_TOPIC"),
+        (Join(version=7), "member_id", "c5-e", ""),
     ],
 )
 def test_who_looks_on_sees_that_kafka_removed_a_member_that_went_over(

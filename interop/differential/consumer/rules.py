@@ -101,9 +101,10 @@ def _forgotten_by_join(case: Case) -> bool:
 
 def _went_over(case: Case) -> bool:
     """Kafka begins a new epoch when it removes the member, whose topics are not subscribed to any more, and the group
-    may be classic then."""
+    may be classic then: it names the member that it does not know."""
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
-    return case.facts.went_over and (is_gone or isinstance(case.ask, _TELL_EPOCHS))
+    is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
+    return case.facts.went_over and (is_gone or is_classic or isinstance(case.ask, _TELL_EPOCHS))
 
 
 def _back_to_full_group(case: Case) -> bool:
