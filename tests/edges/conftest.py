@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark_muster.session import local_session
 
 HERE = Path(__file__).parent
-SLOW = ("spark", "spark-cluster")
+SLOW = ("spark", "spark-2", "spark-cluster")
 """Groups that begin first, the longest before the others, so that no worker is left alone with one at the end."""
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java for a session that ends before the optimizing compiler has earned what it costs."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,7 +40,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session: it takes ten seconds to start. Whoever uses it carries `xdist_group("spark")`."""
-    session = local_session("tests")
+    """The session of a worker: it takes ten seconds to start, so two workers have one. Whoever uses it carries
+    `xdist_group("spark")`, with queries that run for long, or `xdist_group("spark-2")`."""
+    session = local_session("tests", settings={"spark.driver.defaultJavaOptions": _SHORT_LIVED})
     yield session
     session.stop()

@@ -17,7 +17,7 @@ from pyspark_muster.tables.columns import COLUMNS, TableName, ddl
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(600)]
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

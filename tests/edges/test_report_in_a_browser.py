@@ -15,7 +15,7 @@ from pyspark_muster.tables.columns import COLUMNS, TableName, ddl
 from tests.edges import simulated_day as day
 from tests.edges.chromium import LIMIT_MS, NEEDS_CHROMIUM, SERIOUS, launched
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long, *NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, *NEEDS_CHROMIUM]
 LATE_AFTER_MIN = 10
 
 

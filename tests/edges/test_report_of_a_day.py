@@ -12,7 +12,7 @@ from pipelines.store import append_new, stored
 from pyspark_muster.tables.columns import COLUMNS, ddl
 from tests.edges.simulated_day import BEGIN, GROUPS, MINUTES, PRODUCED, history, lags, late_minutes, samples
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(600)]
 LATE_AFTER_MIN = 10
 HOURS = range(24)
 

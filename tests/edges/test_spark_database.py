@@ -25,7 +25,7 @@ from tests.edges.test_spark_reader import Query, query
 from tests.spark.random_writers import P0, P1, overtake_at_random
 from tests.spark.table_writers import Table
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(600)]
 
 TOPIC, GROUP = "flights", "tables"
 needs_postgres = pytest.mark.skipif(
