@@ -59,9 +59,12 @@ def test_a_driver_that_dies_between_the_records_and_the_commit_leaves_nothing(
         producer.flush()
         raise RuntimeError("killed before the commit")
 
+    def leave_nothing(producer: Producer, timeout_s: float | None) -> Iterator[None]:
+        yield from ()
+
     with monkeypatch.context() as patched:
         patched.setattr(Producer, "commit", die)
-        patched.setattr(Producer, "_leave_transaction", lambda producer, timeout_s: iter(()))
+        patched.setattr(Producer, "_leave_transaction", leave_nothing)
         with pytest.raises(RuntimeError, match="killed"):
             sink.write(rows(spark, name, 0, 50), 0)
     sink.write(rows(spark, name, 0, 80), 0)
