@@ -17,7 +17,7 @@ from pyspark_muster.tables.columns import COLUMNS, TableName, ddl
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(600)]
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -124,7 +124,6 @@ def join_and_leave(daemon: Daemon, client: str) -> None:
         consumer.commit()
 
 
-@pytest.mark.long
 def test_each_run_adds_what_is_new_and_writes_a_page(spark: SparkSession, daemon: Daemon, tmp_path: Path) -> None:
     folder, page = tmp_path / "tables", tmp_path / "report.html"
     options = {"bootstrap": daemon.bootstrap}

@@ -25,7 +25,7 @@ from tests.edges.test_spark_reader import Query, query
 from tests.spark.random_writers import P0, P1, overtake_at_random
 from tests.spark.table_writers import Table
 
-pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(600)]
 
 TOPIC, GROUP = "flights", "tables"
 needs_postgres = pytest.mark.skipif(
@@ -190,7 +190,6 @@ def test_a_query_that_dies_between_the_transaction_and_sparks_log_repeats_nothin
     assert sorted(int(number) for (number,) in ask(connect, "SELECT number FROM flown")) == list(range(20))
 
 
-@pytest.mark.long
 def test_a_batch_held_past_the_poll_interval_is_refused_and_its_query_goes_on(
     daemon: Daemon, connect: Callable[[], DbConnection], in_this_process: None
 ) -> None:

@@ -15,7 +15,7 @@ from tests.edges.certificates import Folder
 from tests.edges.musterd import Daemon, running
 from tests.edges.streaming import started
 
-pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(400)]
 
 PASSWORD = "rabbit-hole"
 

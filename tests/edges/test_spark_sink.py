@@ -10,7 +10,7 @@ from tests.edges.musterd import Daemon, running
 from tests.edges.streaming import started
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(400)]
 
 
 @pytest.fixture

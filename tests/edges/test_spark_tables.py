@@ -11,7 +11,7 @@ from muster import Consumer, Producer
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create
 
-pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from muster import Consumer, Producer, TopicPartition
 from pyspark_muster.sinks import TopicSink
 from tests.edges.transactional_kafka import committed_values, kafka_and_node, make_topics
 
-pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
