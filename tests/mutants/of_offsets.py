@@ -261,6 +261,6 @@ MUTANTS = (
         "repeated-commit-beside-a-transaction",
         "A commit that repeats the last one is replaced by what a transaction had pending before it",
         (Edit(_OFFSETS, "if known is None or self.pending:", "if known is None:"),),
-        Test(_BOTH_ROADS),
+        Test("tests/node/test_repeated_commits.py::test_a_commit_overtakes_what_a_transaction_has_pending"),
     ),
 )

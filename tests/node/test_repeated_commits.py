@@ -381,3 +381,20 @@ def test_commits_that_need_more_than_offsets_have_no_plan() -> None:
     assert plan(OffsetCommitPartition(0, 5, -1, "text")) is None
     assert plan(OffsetCommitPartition(0, 5, commit_timestamp_ms=1)) is None
     assert plan(topics=(OffsetCommitTopic("orders", (part,)),) * 2) is None
+
+
+def test_a_commit_overtakes_what_a_transaction_has_pending() -> None:
+    pair = Pair()
+    member = Member(pair, Random(1), 7)
+    member.places = [("orders", 0)]
+    member.join()
+    for _ in range(6):
+        member.commit(is_plain=True)
+    part = TxnOffsetCommitPartition(0, 999)
+    pair.inside(TxnOffsetCommit("tx", "g", 7, 0, (TxnOffsetCommitTopic("orders", (part,)),)))
+    member.commit(is_plain=True)
+    pair.inside(EndTransaction(7, 0, True, 0))
+    (shard,) = pair.quick.node.core.shards
+    kept = shard.offsets.get("g", "orders", 0)
+    assert kept is not None and kept.offset == member.offsets["orders", 0] != 999
+    pair.compare()
