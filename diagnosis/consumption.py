@@ -1,6 +1,6 @@
 """Rules about partitions: not read, not owned, out of range, about to expire. An idle partition is no problem."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from diagnosis import people
@@ -8,7 +8,7 @@ from diagnosis.assignments import Key, assigned_partitions, subscribed_topics
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
-from protocol.messages.groups import DescribedMember
+from protocol.messages.groups import DescribedMember, OffsetChange
 
 UNOWNED_MS: Final = 60_000
 """Time from which an unowned partition is no part of a rebalance in two rounds (KIP-429)."""
@@ -87,6 +87,7 @@ def _stopped(evidence: Evidence, member: DescribedMember, own: list[Progress]) -
 
 def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
     """Offsets that went back a short time ago, by a reset or by a member: records are read again."""
+    committed = {(one.topic, one.partition): one.committed for one in evidence.progress}
     for note in evidence.notes:
         back = [one for one in note.changes if 0 <= one.offset < one.previous_offset]
         if note.act in _REWINDING and back and evidence.now_ms - note.wall_ms <= REWOUND_MS:
@@ -99,10 +100,16 @@ def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
                 partitions=len(back),
                 records=sum(one.previous_offset - one.offset for one in back),
                 command=f"muster undo {group_id}:{note.number}"
-                if note.act == "reset"
+                if note.act == "reset" and not _is_read_past(back, committed)
                 else f"muster explain {group_id}",
             )
             yield blame_client(problem, note.origin)
+
+
+def _is_read_past(back: list[OffsetChange], committed: Mapping[Key, int | None]) -> bool:
+    """Return true if the group has committed again all that it had before: an undo would skip records."""
+    now = (committed.get((one.topic, one.partition_index)) for one in back)
+    return all(at is not None and at >= one.previous_offset for one, at in zip(back, now, strict=True))
 
 
 def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:

@@ -140,6 +140,22 @@ async def test_a_reset_is_diagnosed_with_the_command_that_undoes_it(clinic: Clin
     assert found.command == f"muster undo g:{note.number}"
 
 
+async def test_a_reset_that_was_read_past_is_not_to_be_undone(clinic: Clinic) -> None:
+    emptied(clinic).ask(STRANGER, commit({0: 2, 1: 1}))
+    (note,) = acts(clinic)
+
+    async def command() -> str:
+        (found,) = [one for one in await clinic.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
+        return found.command
+
+    clinic.ask(STRANGER, commit({0: 9}))
+    assert await command() == f"muster undo g:{note.number}", "orders-1 is behind"
+    clinic.ask(STRANGER, commit({1: 3}))
+    assert await command() == f"muster undo g:{note.number}", "still"
+    clinic.ask(STRANGER, commit({1: 4}))
+    assert await command() == "muster explain g"
+
+
 def test_a_group_that_never_had_members_is_committed_for_without_notes(clinic: Clinic) -> None:
     for offset in (1, 2, 3):
         clinic.ask(STRANGER, commit({0: offset}, "simple"))
