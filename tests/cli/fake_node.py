@@ -213,6 +213,8 @@ class FakeNode:
         self.topics: dict[str, list[list[bytes]]] = {}
         self.configs: dict[str, dict[str, str | None]] = {}
         self.group_configs: dict[str, dict[str, str | None]] = {}
+        self.group_settings: tuple[str, ...] = ("group.offsets.backward", "group.offsets.pinned")
+        """Settings that every group has; none: the node does not tell them."""
         self.expiry = DescribeExpiryReply(
             group_state="Empty",
             group_expires_ms=1_700_604_800_000,
@@ -392,7 +394,14 @@ class FakeNode:
         return ListRefusalsReply(refusals=self.refusals)
 
     def DescribeConfigs(self, message: DescribeConfigs) -> Message:  # noqa: N802
-        name = message.resources[0].resource_name
+        (resource,) = message.resources
+        name = resource.resource_name
+        if resource.resource_type == ResourceType.GROUP:
+            configs = [DescribedConfig(key, None) for key in self.group_settings]
+            error = ErrorCode.NONE if configs else ErrorCode.INVALID_REQUEST
+            return DescribeConfigsReply(
+                (DescribedConfigs(resource.resource_type, name, error, configs=tuple(configs)),)
+            )
         if not self.may_alter:
             return DescribeConfigsReply((DescribedConfigs(2, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED),))
         own = self.topic_configs.get(name, {})

@@ -4,12 +4,16 @@ from typing import Annotated, Final
 
 import typer
 
+from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, Bootstrap, reaching
 from muster.cli.showing import counted, printable
 from protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,
     ConfigOperation,
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribeConfigsResource,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
     ResourceType,
@@ -64,8 +68,21 @@ def _setting(text: str) -> AlterableConfig:
 def _change(ctx: typer.Context, group: str, bootstrap: str | None, *changes: AlterableConfig) -> None:
     resource = AlterConfigsResource(ResourceType.GROUP, group, changes)
     with reaching(ctx, bootstrap) as cluster:
+        _check_keys(cluster, group, [one.name for one in changes if one.config_operation == ConfigOperation.DELETE])
         asked = IncrementalAlterConfigs((resource,))
         reply = cluster.ask_coordinator(IncrementalAlterConfigsReply, group, asked)
     altered = reply.responses[0]
     if altered.error_code:
         raise ActRefused(f"group {group!r}: {altered.error_message or altered.error_code.name}")
+
+
+def _check_keys(cluster: ClusterClient, group: str, resets: list[str]) -> None:
+    """Refuse to reset what is no setting: servers take that for done. Those that do not tell their settings decide."""
+    if not resets:
+        return
+    asked = DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, group),))
+    (described,) = cluster.ask_coordinator(DescribeConfigsReply, group, asked).results
+    known = [config.name for config in described.configs]
+    wrong = [key for key in resets if key not in known]
+    if wrong and not described.error_code:
+        raise ActRefused(f"group {group!r}: {wrong[0]} is no setting of a group; there are {', '.join(known)}")
