@@ -35,12 +35,17 @@ def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
                 Kind.CONSUMPTION_STALLED,
                 evidence.group.group_id,
                 f"{people.client_of(member)} commits for {names} and does not get on: the same offset as before, "
-                f"{sum(one.lag for one in own)} records wait, the first for more than {people.duration(OVERDUE_MS)}",
+                + _unread(own),
                 partitions=len(own),
                 records=sum(one.lag for one in own),
                 command=f"muster groups describe {evidence.group.group_id} --verbose",
             )
             yield blame(problem, member)
+
+
+def _unread(own: list[Progress]) -> str:
+    records = people.counted(sum(one.lag for one in own), "record")
+    return f"unread: {records}, the first for more than {people.duration(OVERDUE_MS)}"
 
 
 def _has_stalled(one: Progress, now_ms: int) -> bool:
@@ -71,15 +76,14 @@ def _stopped(evidence: Evidence, member: DescribedMember, own: list[Progress]) -
     group = evidence.group
     last_ms = max((one.committed_ms for one in own if one.committed_ms is not None), default=-1)
     since = f"nothing committed for {people.duration(evidence.now_ms - last_ms)}" if last_ms >= 0 else "no commit"
-    records = sum(one.lag for one in own)
     problem = GroupProblem(
         Kind.CONSUMPTION_STOPPED,
         group.group_id,
         f"{people.client_of(member)} does not read {_names([(one.topic, one.partition) for one in own])}: {since}, "
-        f"{records} records wait, the first for more than {people.duration(OVERDUE_MS)}",
+        + _unread(own),
         since_ms=last_ms,
         partitions=len(own),
-        records=records,
+        records=sum(one.lag for one in own),
         command=f"muster groups describe {group.group_id} --verbose",
     )
     return blame(problem, member)
@@ -125,7 +129,7 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
             Kind.OFFSETS_OUT_OF_RANGE,
             group_id,
             f"{_names([(one.topic, one.partition) for one in lost])}: the committed offset lies below the log's start, "
-            f"{records} records were deleted unread",
+            f"deleted unread: {people.counted(records, 'record')}",
             partitions=len(lost),
             records=records,
             command=f"muster groups reset {group_id} --to-earliest {_options(lost)}",
@@ -160,8 +164,8 @@ def idle(evidence: Evidence) -> Iterator[GroupProblem]:
         problem = GroupProblem(
             Kind.IDLE_MEMBERS,
             group.group_id,
-            f"{len(group.members)} members share {len(wanted)} partitions: {len(without)} have none, "
-            f"{people.client_of(without[0])} among them",
+            f"{people.counted(len(group.members), 'member')} share {people.counted(len(wanted), 'partition')}: "
+            f"{len(without)} {people.have(len(without))} none, {people.client_of(without[0])} among them",
             since_ms=group.state_since_ms,
             command=f"muster groups describe {group.group_id}",
         )

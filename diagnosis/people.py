@@ -29,6 +29,16 @@ def duration(ms: int) -> str:
     return f"{ms // _DAY_MS} d"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 offset`, `2 offsets`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def have(number: int) -> str:
+    """`has` of one, `have` of several."""
+    return "has" if number == 1 else "have"
+
+
 def client_of(member: DescribedMember) -> str:
     """`billing-7 at 10.0.0.7:51234`, with the instance id if there is one."""
     instance = f" (instance {member.group_instance_id})" if member.group_instance_id else ""
@@ -70,7 +80,8 @@ def hold(group: DescribedGroup) -> str | None:
     time_left = f"{duration(group.hold_left_ms)} more"
     if not group.hold_until_members:
         return time_left
-    return f"{time_left}, or until {group.hold_until_members} members have come; {group.hold_joined} have"
+    wanted, joined = group.hold_until_members, group.hold_joined
+    return f"{time_left}, or until {counted(wanted, 'member')} {have(wanted)} come; {joined} {have(joined)}"
 
 
 def standstill(group: DescribedGroup) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from diagnosis.loops import is_max_poll
-from diagnosis.people import duration
+from diagnosis.people import counted, duration
 from protocol.client_text import client_text
 from protocol.messages.groups import ListedNote, Origin
 
@@ -87,8 +87,7 @@ def _polls(note: ListedNote) -> str:
 
 
 def _cost(end: ListedNote, took_ms: int) -> str:
-    members = "1 member" if end.members == 1 else f"{end.members} members"
-    cost = f"{members} stood still for {duration(took_ms)}"
+    cost = f"{counted(end.members, 'member')} stood still for {duration(took_ms)}"
     if end.slowest is None:
         return cost
     last = client_text(end.slowest.client_id, end.slowest.client_host)

@@ -5,6 +5,7 @@ from typing import Any, Final
 from coordinator.clock import Moment
 from coordinator.core.core import Core
 from coordinator.groups.classic.state import ClassicGroup
+from coordinator.groups.notes import counted
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -96,7 +97,7 @@ def _why_not_joined(core: Core, message: JoinGroup, error: ErrorCode, group: Cla
             f"{', '.join(shared) or 'nothing'} in common, as type {group.protocol_type}"
         )
     if error is ErrorCode.GROUP_MAX_SIZE_REACHED and group is not None:
-        return f"the group has {len(group.members)} members, {group.settings.max_size} are allowed"
+        return f"the group has {counted(len(group.members), 'member')}, {group.settings.max_size} allowed"
     if error is ErrorCode.FENCED_INSTANCE_ID:
         return f"instance {message.group_instance_id} belongs to another member"
     return "its subscription is larger than group.max.metadata.bytes" if error is ErrorCode.MESSAGE_TOO_LARGE else ""

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from coordinator.groups.notes import counted
 from coordinator.tools.log_command import DAMAGED, MISUSED, SOUND, is_data_folder, open_inspector
 from partition_log.inspection.findings import Finding, Severity
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     except (BackupFailed, OSError) as error:
         print(f"musterd backup: {error}", file=sys.stderr)
         return DAMAGED
-    print(f"{given.folder} is in {given.target}, verified: sound ({rounds} rounds)")
+    print(f"{given.folder} is in {given.target}, verified: sound ({counted(rounds, 'round')})")
     return SOUND
 
 

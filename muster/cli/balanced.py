@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from diagnosis.people import counted
 from muster.admin.asking import Complaint, NotThere, not_served
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
@@ -68,13 +69,13 @@ def _number(member: BalancedMemberView) -> tuple[int, str]:
 
 def show_balanced(view: BalancedGroupView) -> None:
     """Print the page for people: with what nobody reads."""
-    counted = "off" if view.source_count is None else f"{view.source_count} nodes"
+    source_count = "off" if view.source_count is None else counted(view.source_count, "node")
     filters = "; ".join(f"{topic}: {', '.join(ones)}" for topic, ones in view.filters.items())
     facts: list[tuple[str, object]] = [
         ("Group", view.group_id),
         ("State", view.state),
         ("Mode", f"{view.mode}-balanced, {_CHOOSER.get(view.mode, '')}"),
-        ("Source count", counted),
+        ("Source count", source_count),
         ("Topics", ", ".join(view.topics)),
         ("Total lag", f"{_lag(view)}{_unknown(view.partitions)}"),
     ]
@@ -120,8 +121,8 @@ def warnings(view: BalancedGroupView) -> list[str]:
     """
     found = []
     unowned = [one for one in view.partitions if one.owner is None]
-    behind = f"{_lag(view, unowned=True)} records{_unknown(unowned)}"
-    waiting = f"{len(unowned)} of {len(view.partitions)} partitions are nobody's, {behind}"
+    behind = f"{counted(_lag(view, unowned=True), 'record')}{_unknown(unowned)}"
+    waiting = f"{len(unowned)} of {counted(len(view.partitions), 'partition')} are nobody's, {behind}"
     missing = missing_nodes(view)
     if missing:
         names = ", ".join(map(str, missing))

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from diagnosis.people import counted
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
@@ -13,7 +14,7 @@ from muster.admin.asking import Complaint, describe_group, topology
 from muster.admin.describing import ask_description
 from muster.blocking.cluster import ClusterClient, expect, until
 from muster.cli.asking import Bootstrap, Servers, reaching, reaching_servers, servers
-from muster.cli.showing import counted, printable, show_table
+from muster.cli.showing import printable, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
 from protocol.kafka.features import GATEWAY_FEATURE

@@ -11,13 +11,14 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from diagnosis.people import counted
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import Complaint
 from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.blocking.sent import Sent
 from muster.cli.asking import AsJson, Bootstrap, Servers, reaching_topics, servers
-from muster.cli.showing import counted, show_json
+from muster.cli.showing import show_json
 from muster.cli.stopping import stop, terminated_as_interrupted
 from muster.core.fetching import ConsumerRecord
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut

@@ -81,11 +81,6 @@ def printable(value: object) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in str(value))
 
 
-def counted(number: int, what: str) -> str:
-    """`1 offset`, `2 offsets`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def local_time(wall_ms: int) -> str:
     """`2026-03-01 14:05:09.123`, where people are."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).astimezone().isoformat(" ", "milliseconds")[:23]

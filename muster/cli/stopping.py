@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from diagnosis.people import counted
 from muster.blocking import Producer
 from muster.blocking.sent import Sent
-from muster.cli.showing import counted, printable
+from muster.cli.showing import printable
 from muster.errors import MusterError
 
 PATIENCE_S: Final = 5.0

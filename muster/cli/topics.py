@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from diagnosis.people import counted
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import NotThere, list_topics, topology
@@ -11,7 +12,7 @@ from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, reaching_topics
 from muster.cli.ends import oldest
-from muster.cli.showing import counted, printable, show_facts, show_json, show_table
+from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (

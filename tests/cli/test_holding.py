@@ -39,6 +39,11 @@ def test_a_time_that_no_hold_lasts_is_misuse(shell: Shell, node: FakeNode, time:
     assert node.holds == []
 
 
+def test_one_member_is_no_members(shell: Shell, node: FakeNode) -> None:
+    held = shell.lines("groups", "hold", "orders", "--for", "90s", "--until-members", "1")
+    assert held == ["Holding orders for 90 s, or until 1 member has joined."]
+
+
 def test_a_refused_hold_ends_as_other_refusals_do(shell: Shell, node: FakeNode) -> None:
     assert "there is no group 'nobody'" in shell.complaint("groups", "hold", "nobody", "--for", "9s", code=3)
     node.groups["orders"], node.may_alter = ORDERS, False
@@ -52,6 +57,10 @@ HELD: list[tuple[dict[str, Any], str | None]] = [
     (
         {"hold_left_ms": 78_000, "hold_until_members": 6, "hold_joined": 4},
         "78 s more, or until 6 members have come; 4 have",
+    ),
+    (
+        {"hold_left_ms": 78_000, "hold_until_members": 1, "hold_joined": 1},
+        "78 s more, or until 1 member has come; 1 has",
     ),
 ]
 

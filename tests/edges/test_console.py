@@ -146,7 +146,7 @@ def test_a_group_is_held_while_a_member_comes_and_released(browser: Browser, dae
         expect(doctor).to_contain_text("until 9 members have come; 0 have")
         newcomer = Reader(daemon, "billing", ["orders"], "billing-held")
         try:
-            expect(doctor).to_contain_text("until 9 members have come; 1 have")
+            expect(doctor).to_contain_text("until 9 members have come; 1 has")
             page.get_by_role("button", name="Release").click()
             expect(page.locator("#hold-result")).to_contain_text("Released")
             expect(doctor).not_to_contain_text("Held for")

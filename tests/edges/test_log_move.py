@@ -157,7 +157,7 @@ async def test_a_log_that_is_not_empty_is_refused_in_both_directions(
 async def test_nodes_that_live_are_refused(folder: Path, kafka: FakeKafka, tmp_path: Path, target: str) -> None:
     async with nodes(kafka, 1):
         before = len(kafka.all_asked(Produce))
-        with pytest.raises(MoveRefused, match=r"has 1 members: stop every node first"):
+        with pytest.raises(MoveRefused, match=r"has 1 member: stop every node first"):
             await move(target, folder if target == "cluster" else tmp_path / "back", kafka)
         assert before > 0
 

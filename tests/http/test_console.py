@@ -231,7 +231,7 @@ async def test_a_group_is_held_and_released(client: TestClient[Any, Any], clinic
     clinic.member("g", "late", "10.0.0.2")
     clinic.run(1_000)
     page = plain(await shown(client, "/console/group", id="g"))
-    assert "or until 2 members have come; 1 have. Release" in page
+    assert "or until 2 members have come; 1 has. Release" in page
     assert "Released" in await post(client, "/console/hold?id=g", {"duration": "0s"})
     assert "Held for" not in plain(await shown(client, "/console/group", id="g"))
 

@@ -154,7 +154,7 @@ async def test_a_group_is_held_and_its_page_says_so(client: TestClient[Any, Any]
         2,
         1,
     )
-    assert page["hold_sentence"] == "59 s more, or until 2 members have come; 1 have"
+    assert page["hold_sentence"] == "59 s more, or until 2 members have come; 1 has"
     (reply,) = clinic.ask(OPERATOR, ListAudit())
     (note,) = [one.note for one in reply.notes if one.note.act == "hold"]  # type: ignore[attr-defined]
     assert note.detail == "held for 60 s or until 2 members came, by http at 127.0.0.1"

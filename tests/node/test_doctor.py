@@ -180,6 +180,7 @@ async def test_a_reader_that_stopped_is_told_from_one_with_nothing_to_read() -> 
     found = only(await clinic.problems(), Kind.CONSUMPTION_STOPPED)
     assert (found.client_id, found.partitions, found.records) == ("app-1", 1, 1)
     assert "does not read orders-1" in found.sentence
+    assert found.sentence.endswith("unread: 1 record, the first for more than 5 min")
 
 
 async def test_a_reader_that_commits_the_same_offset_again_and_again_is_stalled() -> None:

@@ -17,6 +17,7 @@ from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import assignment_record, epoch_records, member_tombstones
 from coordinator.groups.consumer.state import NEW, NONE_ASSIGNED, ConsumerGroup, ConsumerMember, Current
 from coordinator.groups.consumer.subscriptions import hash_of, subscriptions_of
+from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
 from protocol.client_text import client_text
@@ -58,7 +59,7 @@ def fence_unrevoked(group: ConsumerGroup, event: RevocationOverdue, out: Outcome
     if member is not None and member.current.epoch == event.epoch:
         timeout_ms = member.subscription.rebalance_timeout_ms
         count = sum(map(len, member.current.pending.values()))
-        detail = f"{count} partitions not revoked in {timeout_ms} ms: {described(member)}"
+        detail = f"{counted(count, 'partition')} not revoked in {timeout_ms} ms: {described(member)}"
         remove(group, [member], ConsumerCause.NOT_REVOKED, detail, out)
 
 

@@ -28,6 +28,7 @@ from coordinator.groups.consumer.subscriptions import (
 )
 from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.hold import act_of, begun, described, left_of
+from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
 from membership.pace import Pace, chunks
@@ -234,7 +235,7 @@ def compute_at_once(
 
 
 def _detail(epoch: int, assignor: str, moved: int, members: int) -> str:
-    return f"epoch {epoch} by {assignor}: {moved} of {members} members have another target"
+    return f"epoch {epoch} by {assignor}: another target for {moved} of {counted(members, 'member')}"
 
 
 def _computation(

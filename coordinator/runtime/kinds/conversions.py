@@ -185,7 +185,7 @@ def _refuse_whole(group: Group, settings: ConsumerGroupSettings) -> Refusal | No
     if classic.protocol_type != PROTOCOL_TYPE:
         return refuse(group, f"has members of protocol type {classic.protocol_type}")
     if len(classic.members) > settings.max_size:
-        return refuse(group, f"has {len(classic.members)} members, {settings.max_size} are allowed")
+        return refuse(group, f"has {len(classic.members)} members, {settings.max_size} allowed")
     if classic.metadata_bytes > settings.max_batch_bytes:  # it is not even read
         return refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
     if classic.stored is not None and classic.stored.state_timestamp_ms == HOLDS_MORE_MS:

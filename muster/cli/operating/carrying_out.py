@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from diagnosis.offset_plan import PlannedOffset, changes
-from diagnosis.people import client_of
+from diagnosis.people import client_of, counted
 from muster.admin.asking import NotThere, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, servers
@@ -58,7 +58,7 @@ def _why_not(group: str, reply: ApplyOffsetsReply) -> str:
         first = reply.conflicts[0]
         now = "none" if first.previous_offset < 0 else first.previous_offset
         where = f"{first.topic}-{first.partition_index} is at {now} by now"
-        return f"the plan is stale, nothing was changed: {where}; {len(reply.conflicts)} partitions in all"
+        return f"the plan is stale, nothing was changed: {where}; {counted(len(reply.conflicts), 'partition')} in all"
     return reply.error_message
 
 
@@ -97,7 +97,9 @@ def carry_out_at_kafka(cluster: ClusterClient, group: str, wanted: tuple[OffsetC
 def _check_all(results: list[tuple[str, int, ErrorCode]]) -> None:
     refused = [f"{topic}-{partition}: {code.name}" for topic, partition, code in results if code]
     if refused:
-        raise ActRefused(f"{len(refused)} of {len(results)} partitions were refused: {', '.join(refused[:5])}")
+        raise ActRefused(
+            f"refused for {len(refused)} of {counted(len(results), 'partition')}: {', '.join(refused[:5])}"
+        )
 
 
 def _described_or_none(cluster: ClusterClient, group: str) -> DescribedGroup | None:

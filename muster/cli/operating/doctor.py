@@ -10,7 +10,7 @@ import typer
 from diagnosis import gathering
 from diagnosis.assignments import Key
 from diagnosis.facts import known_facts
-from diagnosis.people import duration
+from diagnosis.people import counted, duration
 from diagnosis.problem import Evidence, GroupProblem
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import NotThere, describe_expiry, list_notes, list_topics
@@ -21,7 +21,7 @@ from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import AsJson, Bootstrap, describe_node, is_musterd, reaching
 from muster.cli.failures import ExitCode
 from muster.cli.operating.watching import Watch, watched
-from muster.cli.showing import counted, local_time, printable, say_left_out, say_nothing, show_json, utc_time
+from muster.cli.showing import local_time, printable, say_left_out, say_nothing, show_json, utc_time
 from muster.errors import Refused
 from protocol.client_text import client_text
 from protocol.errors import ErrorCode

@@ -4,9 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
+from diagnosis.people import counted
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, Bootstrap, reaching
-from muster.cli.showing import counted, printable
+from muster.cli.showing import printable
 from protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from diagnosis.people import duration
+from diagnosis.people import counted, duration, have
 from muster.admin.asking import answering_for
 from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.showing import printable, show_json
@@ -42,7 +42,7 @@ def hold(
             "a hold lasts 5 minutes at most, since clients give up then, and 1s or more", param_hint="--for"
         )
     left_ms = _ask(ctx, bootstrap, HoldGroup(group, for_ms, until_members))
-    until = f", or until {until_members} members have joined" if until_members else ""
+    until = f", or until {counted(until_members, 'member')} {have(until_members)} joined" if until_members else ""
     _show(group, left_ms, f"Holding {group} for {duration(left_ms)}{until}.", as_json=as_json)
 
 

@@ -15,9 +15,10 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand
 
+from diagnosis.people import counted
 from muster.admin.asking import Complaint
 from muster.cli.failures import complain
-from muster.cli.showing import counted, local_time
+from muster.cli.showing import local_time
 from muster.errors import MusterError
 
 DEFAULT_S: Final = 2.0

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from diagnosis.people import counted
 from membership.outlook import GroupChange, Outlook, facts_of, foresee, parse_partitions, subscribed
 from muster.admin.asking import Complaint, describe_group
 from muster.blocking.cluster import expect
@@ -56,7 +57,7 @@ def _show(outlook: Outlook) -> None:
     show_table(("MEMBER", "NOW", "THEN"), rows)
     moved = outlook.moved
     of = len({one for share in outlook.after.values() for one in share})
-    print(f"\n{len(moved)} of {of} partitions would move, by {outlook.assignor}" + (":" if moved else "."))
+    print(f"\n{len(moved)} of {counted(of, 'partition')} would move, by {outlook.assignor}" + (":" if moved else "."))
     for one in moved[:_MOST_SHOWN]:
         print(printable(f"{one.partition}: {one.owner or 'nobody'} -> {one.next_owner or 'nobody'}"))
     if len(moved) > _MOST_SHOWN:

@@ -12,6 +12,7 @@ from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.cluster.log_requests import LogRequests
 from coordinator.gateway.io.cluster.member import boot_ms
 from coordinator.gateway.io.move.data_folder import MoveRefused
+from coordinator.groups.notes import counted
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
@@ -66,8 +67,8 @@ class ClusterSide:
         described = reply.groups[0]
         if described.members:
             raise MoveRefused(
-                f"the group {group} has {len(described.members)} members: stop every node first; one that was killed "
-                "counts until its session has ended"
+                f"the group {group} has {counted(len(described.members), 'member')}: stop every node first; "
+                "one that was killed counts until its session has ended"
             )
         is_absent = described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.NONE if is_absent else described.error_code

@@ -16,6 +16,7 @@ from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.move.cluster_side import ClusterSide
 from coordinator.gateway.io.move.data_folder import MoveRefused, finish, read_folder, write_folder
 from coordinator.gateway.io.security import upstream_login, upstream_tls
+from coordinator.groups.notes import counted
 from coordinator.records.codec import decode
 from coordinator.records.records import CommittedOffset, LogCorrupt
 from partition_log.disk.disk import OsDisk
@@ -102,8 +103,8 @@ async def to_cluster(config: Config, link: ClusterLink, say: Say, *, executes: b
         partitions = await side.partitions()
         if partitions not in {0, len(wanted)}:
             raise MoveRefused(
-                f"topic {OFFSETS_LOG_TOPIC} has {partitions} partitions and {folder} has {len(wanted)} shards: groups "
-                "would not be found where they are"
+                f"topic {OFFSETS_LOG_TOPIC} has {counted(partitions, 'partition')} and {folder} has "
+                f"{counted(len(wanted), 'shard')}: groups would not be found where they are"
             )
         present = await side.survey(partitions) if partitions else [{} for _ in wanted]
         for index, (records, there) in enumerate(zip(wanted, present, strict=True)):
