@@ -14,11 +14,12 @@ _SAYS_THE_CAUSE = "new member "
 
 class NotedRebalance(msgspec.Struct):
     """Notes of one rebalance of a classic group: what began it, with what came meanwhile (more causes, the end of a
-    hold); members that were left out; and its end, None while it goes on."""
+    hold); members that were left out; its end, None while it goes on; and what was assigned, None if it is unknown."""
 
     causes: list[ListedNote]
     dropped: list[ListedNote] = []
     end: ListedNote | None = None
+    assigned: ListedNote | None = None
 
     @property
     def first(self) -> ListedNote:
@@ -49,6 +50,10 @@ def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
                 found.append(running)
             running.end = note
             running = None
+        elif note.kind == "assigned" and found:
+            end = found[-1].end
+            if end is not None and end.generation_id == note.generation_id:
+                found[-1].assigned = note
     return found
 
 
@@ -65,6 +70,8 @@ def sentence(rebalance: NotedRebalance) -> str:
         told.append("no member is left")
     else:
         told.append(_cost(end, end.took_ms if end.took_ms >= 0 else max(0, end.wall_ms - first.wall_ms)))
+    if rebalance.assigned is not None:
+        told.append(_moves(rebalance.assigned))
     return "; ".join(told)
 
 
@@ -92,6 +99,11 @@ def _cost(end: ListedNote, took_ms: int) -> str:
         return cost
     last = client_text(end.slowest.client_id, end.slowest.client_host)
     return f"{cost}, the last was {last} after {duration(end.slowest.waited_ms)}"
+
+
+def _moves(assigned: ListedNote) -> str:
+    of = counted(assigned.moved_partitions + assigned.kept_partitions, "partition")
+    return f"{assigned.moved_partitions} of {of} moved"
 
 
 def _client(origin: Origin | None) -> str:

@@ -21,6 +21,8 @@ class NoteFacts(TypedDict, total=False):
     rebalance_timeout_ms: int
     act: str
     changes: tuple[OffsetChange, ...]
+    moved_partitions: int
+    kept_partitions: int
 
 
 class Titled(Protocol):

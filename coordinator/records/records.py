@@ -204,10 +204,10 @@ class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An event of a group and its reason; kept in the notes log and in the group's journal.
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
-    `dropped` (members left out at the end of a phase), `expired` (the retention of offsets, or of the group, is over),
-    `member` (one of a client-balanced group came, left or lost partitions), `epoch` (a consumer group's epoch
-    moved on), `target` (its target assignment was computed), `converted` (the group changed its protocol), `moved`
-    (another node coordinates it) or `admin`.
+    `assigned` (its leader's assignments are there), `dropped` (members left out at the end of a phase), `expired`
+    (the retention of offsets, or of the group, is over), `member` (one of a client-balanced group came, left or
+    lost partitions), `epoch` (a consumer group's epoch moved on), `target` (its target assignment was computed),
+    `converted` (the group changed its protocol), `moved` (another node coordinates it) or `admin`.
     `number` grows by one a note within its group. Notes of one kind and cause with the same `subject` fold into one if
     no other note comes in between: it has happened `times` times since `since_ms`, and the other fields are of the
     last. The fields behind it are those of `ListedNote`.
@@ -235,3 +235,5 @@ class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     rebalance_timeout_ms: int = -1
     act: str = ""
     changes: tuple[OffsetChange, ...] = ()
+    moved_partitions: int = -1
+    kept_partitions: int = -1

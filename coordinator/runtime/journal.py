@@ -25,6 +25,8 @@ _GROUP_BYTES: Final = 320
 _FOLD_WITHIN_MS: Final = 600_000
 """Largest distance between repetitions that fold: a process that is restarted once a day fences no other."""
 _COMPLETION: Final = "completion of a repeated rebalance"
+_ENDS: Final = ("completed", "assigned")
+"""Kinds of notes at the end of a rebalance; they fold if the rebalance before them is one that repeats."""
 _SPARE_ORDERS: Final = 1_024
 
 
@@ -70,7 +72,7 @@ class Journal:
         if note.kind == "rebalance":
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)
-        if note.kind == "completed" and kept.notes and kept.notes[-1].subject:
+        if note.kind in _ENDS and kept.notes and kept.notes[-1].subject:
             note = replace(note, subject=_COMPLETION)  # a rebalance that repeats is completed each time
         at = _repeated(kept.notes, note) if note.subject else None
         if at is not None:
@@ -255,6 +257,8 @@ def _listed(note: Note) -> ListedNote:
         rebalance_timeout_ms=note.rebalance_timeout_ms,
         act=note.act,
         changes=note.changes,
+        moved_partitions=note.moved_partitions,
+        kept_partitions=note.kept_partitions,
     )
 
 

@@ -22,6 +22,7 @@ from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
 _OPENINGS = {
     "rebalance": "Rebalance",
     "completed": "Done",
+    "assigned": "Shared out",
     "dropped": "Left out",
     "replaced": "No rebalance needed",
     "moved": "No rebalance needed",
@@ -32,7 +33,7 @@ _OPENINGS = {
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 """The end of a member id. Its beginning tells members apart; scripts get all of it."""
 _NOW_COLUMNS = ("MEMBER", "EPOCH", "PARTITIONS", "TARGET", "TO REVOKE", "FOR")
-_ROLES = {"rebalance": "Began with", "completed": "Leader:", "dropped": "It was", "replaced": "Now"}
+_ROLES = {"rebalance": "Began with", "completed": "Leader:", "assigned": "By", "dropped": "It was", "replaced": "Now"}
 
 
 def explain(
@@ -141,7 +142,8 @@ def _rebalance_row(rebalance: NotedRebalance) -> tuple[object, ...]:
 
 
 def _rebalance_document(rebalance: NotedRebalance) -> dict[str, Any]:
-    numbers = [note.number for note in (*rebalance.causes, *rebalance.dropped, rebalance.end) if note is not None]
+    told = (*rebalance.causes, *rebalance.dropped, rebalance.end, rebalance.assigned)
+    numbers = [note.number for note in told if note is not None]
     return {
         "when": utc_time(rebalance.first.wall_ms),
         "sentence": rebalances.sentence(rebalance),

@@ -306,11 +306,11 @@ class ListedNote(Message):
     """Note of a group's journal. `number` counts the group's notes; `cause` is one of a fixed set, `detail` a sentence
     for people.
 
-    `kind`: `rebalance` (begun), `completed`, `dropped` (members left out), `replaced` (a static member came back
-    without a rebalance), `expired` (offsets, or the group, reached the end of their retention), `member` (a member of
-    a client-balanced group joined, left or lost partitions), `epoch` and `target` (a server-driven group moved on),
-    `converted` (it changed its protocol), `moved` (another node coordinates it), `rewound` (a member committed
-    backwards), `admin`.
+    `kind`: `rebalance` (begun), `completed`, `assigned` (the leader's assignments came), `dropped` (members left
+    out), `replaced` (a static member came back without a rebalance), `expired` (offsets, or the group, reached the
+    end of their retention), `member` (a member of a client-balanced group joined, left or lost partitions), `epoch`
+    and `target` (a server-driven group moved on), `converted` (it changed its protocol), `moved` (another node
+    coordinates it), `rewound` (a member committed backwards), `admin`.
 
     Repeated events, as when two processes fence each other, make one note: it happened `times` times since `since_ms`,
     the last time at `wall_ms`. The note becomes the newest, with a new number, each time its count has doubled.
@@ -321,7 +321,10 @@ class ListedNote(Message):
 
     `act`: set if a client changed something beyond its own membership: `reset`, `rewind`, `undo`, `import`,
     `delete offsets`, `delete group`, `evict`, `create topic`, `add partitions`, `delete topic`, `alter settings`; those
-    about topics have the group id "". `changes`: the offsets that it changed."""
+    about topics have the group id "". `changes`: the offsets that it changed.
+
+    `assigned`: of the partitions that a member had in the generation before, `moved_partitions` have another owner now,
+    or none, and `kept_partitions` the same."""
 
     number: int
     generation_id: int
@@ -343,6 +346,8 @@ class ListedNote(Message):
     rebalance_timeout_ms: int = -1
     act: str = ""
     changes: tuple[OffsetChange, ...] = ()
+    moved_partitions: int = -1
+    kept_partitions: int = -1
 
 
 class AuditedNote(Message):

@@ -81,6 +81,8 @@ COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "rebalance_timeout_ms": "bigint",
         "act": "string",
         "changes": f"array<{_CHANGE}>",
+        "moved_partitions": "bigint",
+        "kept_partitions": "bigint",
         "detail": "string",
     },
     "topics": {

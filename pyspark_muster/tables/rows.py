@@ -199,6 +199,8 @@ def _note_row(group_id: str, note: ListedNote) -> Row:
             }
             for one in note.changes
         ],
+        "moved_partitions": _known(note.moved_partitions),
+        "kept_partitions": _known(note.kept_partitions),
         "detail": note.detail or None,
     }
     return row("notes", values)

@@ -307,6 +307,18 @@ def test_explain_says_a_sentence_a_rebalance(shell: Shell, node: FakeNode) -> No
     ]
 
 
+def test_explain_says_how_many_partitions_moved(shell: Shell, node: FakeNode) -> None:
+    moved = ListedNote(2, 1, "partitions assigned", "m-1", 1_700_000_004_010, "1 of 3 moved", kind="assigned")
+    moved = msgspec.structs.replace(moved, moved_partitions=1, kept_partitions=2)
+    of_another = msgspec.structs.replace(moved, number=3, generation_id=2, moved_partitions=3)
+    node.notes["orders"] += (moved, of_another)
+
+    assert shell.lines("explain", "orders")[3].endswith(" Shared out: partitions assigned, 1 of 3 moved. By m-1.")
+    (row,) = shell.lines("explain", "orders", "--short")[1:]
+    assert row.endswith("1 member stood still for 2.8 s; 1 of 3 partitions moved")
+    assert [one["notes"] for one in shell.json("explain", "orders")["rebalances"]] == [[0, 1, 2]]
+
+
 def test_a_kind_of_note_that_is_news_to_the_command_is_told_all_the_same(shell: Shell, node: FakeNode) -> None:
     note: ListedNote = msgspec.structs.replace(node.notes["orders"][0], kind="repainted", detail="")
     node.notes["orders"] = (note, note)

@@ -189,13 +189,14 @@ def test_a_war_of_two_static_members_is_one_growing_note() -> None:
     assert summary(journal)[2:] == [("replaced", 300, 1_000), ("rebalance", 1, 40_000), ("replaced", 1, 41_000)]
 
 
-def test_a_war_that_rebalances_each_time_is_two_growing_notes() -> None:
+def test_a_war_that_rebalances_each_time_is_three_growing_notes() -> None:
     journal = Journal(20)
     journal.add(note(kind="admin", cause="told", wall_ms=0))
     for wall_ms in range(1, 100):
         journal.add(note(cause="static member replaced", subject="instance 1", wall_ms=wall_ms))
         journal.add(note(kind="completed", cause="rebalance completed", wall_ms=wall_ms))
-    assert summary(journal) == [("admin", 1, 0), ("rebalance", 99, 1), ("completed", 99, 1)]
+        journal.add(note(kind="assigned", cause="partitions assigned", wall_ms=wall_ms))
+    assert summary(journal) == [("admin", 1, 0), ("rebalance", 99, 1), ("completed", 99, 1), ("assigned", 99, 1)]
     assert journal.rebalances == {"static member replaced": 99}
 
 

@@ -393,7 +393,19 @@ def test_a_rebalance_under_way_says_how_long_yet_and_repetitions_are_one() -> No
     assert (before.late, before.late_ms, before.initiator) == ("b at h", 900, "b at h:5")
     assert (before.reasons, before.dropped) == (["a left: shutting down"], ["c did not rejoin"])
     settled = rebalances(notes[:4], group(4, state_since_ms=2_030), {}, 9_500)
-    assert settled[0].sync_ms == 30
+    assert (settled[0].sync_ms, settled[0].moved) == (30, None)
+
+
+def test_what_moved_before_anybody_looked_is_known_from_the_journal() -> None:
+    notes = (
+        ListedNote(1, 3, "member joined", "b", 1_000),
+        ListedNote(2, 4, "rebalance completed", "a", 2_000, kind="completed", took_ms=1_000),
+        ListedNote(3, 4, "partitions assigned", "a", 2_010, kind="assigned", moved_partitions=2, kept_partitions=3),
+    )
+    (unseen,) = rebalances(notes, group(4, state_since_ms=2_030), {}, 9_500)
+    assert (unseen.moved, unseen.sync_ms) == (Moved(2, 5), 30)
+    seen = Moved(3, 6, (("b at h", 3),), 20)
+    assert rebalances(notes, group(4), {4: seen}, 9_500)[0].moved == seen, "which says more"
 
 
 def test_who_holds_the_group_up_stands_first_and_topics_stand_by_lag() -> None:

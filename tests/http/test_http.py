@@ -286,6 +286,8 @@ async def test_the_journal_says_why_a_group_rebalanced(browser: Browser) -> None
         "rebalance_timeout_ms": -1,
         "act": "",
         "changes": [],
+        "moved_partitions": -1,
+        "kept_partitions": -1,
     }
 
 

@@ -157,63 +157,63 @@ def hold_over() -> Clinic:
 STORIES: dict[Callable[[], Clinic], str] = {
     joined: (
         "member joined by new at 10.0.0.4:40014; "
-        "4 members stood still for 4.0 s, the last was app-1 at 10.0.0.2 after 4.0 s"
+        "4 members stood still for 4.0 s, the last was app-1 at 10.0.0.2 after 4.0 s; 1 of 4 partitions moved"
     ),
     leader_rejoined: (
         "leader rejoined by app-0 at 10.0.0.1:40011, the leader asked for it: no reason given; "
-        "3 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s"
+        "3 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s; 0 of 4 partitions moved"
     ),
     metadata_changed: (
         "member metadata changed by app-1 at 10.0.0.2:40012, it joined again with other metadata; "
-        "3 members stood still for 3.0 s, the last was app-2 at 10.0.0.3 after 3.0 s"
+        "3 members stood still for 3.0 s, the last was app-2 at 10.0.0.3 after 3.0 s; 0 of 4 partitions moved"
     ),
     static_replaced: (
         "static member replaced, instance app-1 came back: app-2 at 10.0.0.3:40013; "
-        "2 members stood still for 2.0 s, the last was app-0 at 10.0.0.1 after 2.0 s"
+        "2 members stood still for 2.0 s, the last was app-0 at 10.0.0.1 after 2.0 s; 0 of 4 partitions moved"
     ),
     left: (
         "member left by app-0 at 10.0.0.1:40011, 1 left: shutting down; "
-        "2 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s"
+        "2 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s; 4 of 4 partitions moved"
     ),
     polled_too_late: (
         "member left by app-0 at 10.0.0.1:40011, 1 left: no reason given, no poll for its max.poll.interval.ms, 30 s; "
-        "2 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s"
+        "2 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s; 4 of 4 partitions moved"
     ),
     evicted: (
         "member left, 1 removed by stranger at 10.0.0.66:666: it hangs; "
-        "2 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s"
+        "2 members stood still for 4.5 s, the last was app-1 at 10.0.0.2 after 4.5 s; 4 of 4 partitions moved"
     ),
     silent: (
         "session expired, app-0 at 10.0.0.1:40011 was silent for 45000 ms; "
-        "2 members stood still for 2.5 s, the last was app-1 at 10.0.0.2 after 2.5 s"
+        "2 members stood still for 2.5 s, the last was app-1 at 10.0.0.2 after 2.5 s; 4 of 4 partitions moved"
     ),
     never_synced: (
         "member never synced by app-0 at 10.0.0.1:40011, never synced: app-0-1; "
-        "1 member stood still for 0 ms, the last was app-1 at 10.0.0.2 after 0 ms"
+        "1 member stood still for 0 ms, the last was app-1 at 10.0.0.2 after 0 ms; 3 of 4 partitions moved"
     ),
     not_rejoined: (
         "member left by app-2 at 10.0.0.3:40013, 1 left: shutting down; "
         "left out: member did not rejoin in time, not back after 20000 ms: app-0-1; "
-        "1 member stood still for 20 s, the last was app-1 at 10.0.0.2 after 4.5 s"
+        "1 member stood still for 20 s, the last was app-1 at 10.0.0.2 after 4.5 s; 3 of 4 partitions moved"
     ),
     not_stored: (
         "assignment could not be stored by app-0 at 10.0.0.1:40011, "
         "the log refused the assignment: UNKNOWN_SERVER_ERROR; "
-        "2 members stood still for 0 ms, the last was app-0 at 10.0.0.1 after 0 ms"
+        "2 members stood still for 0 ms, the last was app-0 at 10.0.0.1 after 0 ms; 2 of 4 partitions moved"
     ),
     too_large: (
         "group larger than allowed, 3 members, 2 allowed; "
         "left out: group larger than allowed, the group has no room for it any more; "
-        "2 members stood still for 500 ms, the last was app-0 at 10.0.0.1 after 500 ms"
+        "2 members stood still for 500 ms, the last was app-0 at 10.0.0.1 after 500 ms; 2 of 4 partitions moved"
     ),
     downgraded: (
         "group downgraded by modern, member left: modern at 10.0.0.66; "
-        "3 members stood still for 3.5 s, the last was app-0 at 10.0.0.1 after 3.5 s"
+        "3 members stood still for 3.5 s, the last was app-0 at 10.0.0.1 after 3.5 s; 0 of 3 partitions moved"
     ),
     hold_over: (
         "member left by app-0 at 10.0.0.1:40011, 1 left: shutting down; "
         "then hold over, 0 of 2 members joined within 10000 ms; "
-        "2 members stood still for 3.5 s, the last was app-1 at 10.0.0.2 after 3.5 s"
+        "2 members stood still for 3.5 s, the last was app-1 at 10.0.0.2 after 3.5 s; 4 of 4 partitions moved"
     ),
 }
 

@@ -224,8 +224,11 @@ def test_notes_have_what_happened_in_fields(node: FakeNode) -> None:
             joined=("m-2",),
         ),
         ListedNote(6, 3, "offsets reset", "", AT_MS + 2, act="reset", changes=(OffsetChange("t", 1, -1, 7),)),
+        ListedNote(
+            7, 3, "partitions assigned", "m-2", AT_MS + 3, kind="assigned", moved_partitions=0, kept_partitions=4
+        ),
     )
-    expired, completed, reset = rows("notes")
+    expired, completed, reset, assigned = rows("notes")
     assert (expired["time"], expired["since"], expired["times"]) == (at(AT_MS), at(AT_MS - 5_000), 3)
     assert (expired["member"], expired["client"], expired["host"]) == ("m-1", "app-1", "10.0.0.1")
     assert (expired["principal"], expired["idle_ms"], expired["previous_client"]) == ("ann", 9, "app-0")
@@ -234,7 +237,9 @@ def test_notes_have_what_happened_in_fields(node: FakeNode) -> None:
     assert (completed["awaited_host"], completed["joined"]) == ("10.0.0.2", ["m-2"])
     assert (reset["act"], reset["member"]) == ("reset", None)
     assert reset["changes"] == [{"topic": "t", "partition": 1, "previous_offset": None, "offset": 7}]
-    assert [row["number"] for row in rows("notes", startingTimestamp=str(AT_MS + 1))] == [5, 6]
+    assert [row["number"] for row in rows("notes", startingTimestamp=str(AT_MS + 1))] == [5, 6, 7]
+    assert (assigned["kind"], assigned["moved_partitions"], assigned["kept_partitions"]) == ("assigned", 0, 4)
+    assert (completed["moved_partitions"], completed["kept_partitions"]) == (None, None)
 
 
 def test_the_samples_of_all_pages_are_rows(node: FakeNode) -> None:

@@ -18,6 +18,7 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
 )
 from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.moved import note_moved
 from coordinator.groups.classic.notes import Cause, departure, note, origin_of_client
 from coordinator.groups.classic.rebalance import (
     begin_rebalance,
@@ -170,6 +171,7 @@ def collect_sync(group: ClassicGroup, event: Sync, out: Outcome) -> None:
     member.heard_ms = member.parked_ms = out.moment.monotonic_ms
     if group.leader == event.member_id:
         assignments = {line.member_id: line.assignment for line in event.request.assignments}
+        note_moved(group, assignments, out)
         out.records.append(stable_record(group, assignments, group.state_since_ms))
         out.follow_ups.append(AssignmentStored(group.group_id))
 

@@ -24,6 +24,7 @@ class Cause(enum.StrEnum):
     GROUP_TOO_LARGE = "group larger than allowed"
     NOT_REJOINED = "member did not rejoin in time"
     COMPLETED = "rebalance completed"
+    ASSIGNED = "partitions assigned"
     EMPTIED = "last member gone"
     DELETED = "group deleted"
     OFFSETS_DELETED = "offsets deleted"

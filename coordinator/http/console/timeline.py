@@ -72,6 +72,9 @@ def _shown(noted: NotedRebalance, moved: dict[int, Moved]) -> Rebalance:
     running.dropped = [note.detail or note.initiator for note in noted.dropped]
     if noted.end is not None:
         _complete(running, noted.end, moved)
+        if running.moved is None and noted.assigned is not None:
+            count, kept = noted.assigned.moved_partitions, noted.assigned.kept_partitions
+            running.moved = Moved(count, count + kept)
     return running
 
 
