@@ -18,12 +18,12 @@ PINS = {
     "foreign assignment": 1005,
     "oversized assignment": 1014,
     "torn batch": 1030,
-    "power failure inside a checkpoint": 1016,
+    "power failure inside a checkpoint": 1009,
     "power failure inside a swap of compaction": 1030,
     "power failure inside a start": 1009,
     "power failure inside a clean stop": 1009,
     "bit flip that damages": 1001,
-    "bit flip in a snapshot or a spare": 1016,
+    "bit flip in a snapshot or a spare": 1020,
     "clock jumps back": 1001,
 }
 """By the fault's name; the others have `FIRST`."""
