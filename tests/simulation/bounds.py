@@ -25,6 +25,8 @@ def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
     waits += _TIMERS_A_MEMBER * sum([len(group.members) for group in driven])
     waits += core.purgatory.by_kind.get("produce", 0)
+    # A connection waits for one thing at most: the refusal of its login, or the end of its throttling.
+    waits += min(sum([core.purgatory.by_kind.get(kind, 0) for kind in ("login", "throttle")]), len(core.connections))
     _at_most("watched operations", len(core.purgatory), waits + _CHORES)
     _at_most("groups in the directory", len(groups), sum(len(shard.groups) for shard in core.shards))
     requests = sum(connection.session.unanswered for connection in core.connections.values())
