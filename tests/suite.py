@@ -1,4 +1,4 @@
-"""Lint and tests in one run: mypy computes beside pytest, and tests with real processes, which mostly wait, run apart.
+"""Lint and tests in one run: mypy and tests without processes compute beside tests with processes, which mostly wait.
 
 python -m tests.suite [--quick] [--all] [--compiled] [options of pytest, such as -k NAME]
 
@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +28,9 @@ LINT = {
     "ruff format": [str(BIN / "ruff"), "format", "--check", "."],
     "import contracts": [str(BIN / "lint-imports"), "--no-logo"],
 }
-MYPY = ["nice", str(BIN / "mypy")]  # tests have deadlines, and it has none
+NICE = ["nice", "-n", "19"]
+"""Runs what has no deadlines in the time that tests with processes leave."""
+MYPY = [*NICE, str(BIN / "mypy")]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
 LEFT_OUT = ("interop", "simulation", "spark")
@@ -71,16 +74,10 @@ def main(arguments: Sequence[str]) -> int:
     if "--quick" in arguments:
         os.environ[VARIABLE] = "tenth"
         return ran("quick tests", [*UNITS, *(f"--ignore=tests/{folder}" for folder in LEFT_OUT), *options])
-    with tempfile.TemporaryFile() as said:
-        mypy = Part("mypy", MYPY, stdout=said)
-        try:
-            codes = [ran("tests", [*UNITS, *options]), ran("tests/edges", [*edges, *options])]
-            mypy_code = mypy.ended()
-        finally:
-            mypy.process.kill()
-        said.seek(0)
-        print(said.read().decode(), end="", flush=True)
-    tested = [code for code in codes if code != NOTHING_CHOSEN]
+    with beside("mypy", MYPY) as mypy, beside("tests", [*NICE, *UNITS, *options]) as units:
+        edges_code = ran("tests/edges", [*edges, *options])
+        mypy_code, units_code = mypy.ended(), units.ended()
+    tested = [code for code in (edges_code, units_code) if code != NOTHING_CHOSEN]
     return 1 if mypy_code or any(tested) or not tested else 0
 
 
@@ -101,29 +98,48 @@ def compiled(options: Sequence[str]) -> int:
 
 
 class Part:
-    """A process, and how long it has taken so far."""
+    """A process, and how long it has taken so far. `output`: where it prints; None: where this process does."""
 
-    def __init__(self, name: str, command: Sequence[str], stdout: IO[bytes] | None = None) -> None:
+    def __init__(self, name: str, command: Sequence[str], output: IO[bytes] | None = None) -> None:
         self.name = name
-        self.process = subprocess.Popen(command, stdout=stdout, stderr=stdout)
+        self._process = subprocess.Popen(command, stdout=output, stderr=output)
+        self._output = output
         self._began = time.monotonic()
 
     def ended(self) -> int:
-        """The exit code."""
+        """Wait for the end, print what the process has printed elsewhere, and return the exit code."""
         try:
             code, computed_s = self._wait()
         except KeyboardInterrupt:  # it was told so too, and has daemons to stop
             self._wait()
             raise
+        if self._output is not None:
+            self._output.seek(0)
+            print(self._output.read().decode(errors="replace"), end="")
         ending = "" if code in {0, NOTHING_CHOSEN} else f", exit code {code}"
         print(f"== {self.name}: {time.monotonic() - self._began:.0f} s, {computed_s:.0f} of CPU{ending}", flush=True)
         return code
 
+    def kill(self) -> None:
+        """Kill the process if it has not ended."""
+        self._process.kill()
+
     def _wait(self) -> tuple[int, float]:
         """The exit code, and the CPU time of the process and those it has waited for, in seconds."""
-        _, status, used = os.wait4(self.process.pid, 0)
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        return self.process.returncode, used.ru_utime + used.ru_stime
+        _, status, used = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        return self._process.returncode, used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def beside(name: str, command: Sequence[str]) -> Iterator[Part]:
+    """Run the command beside what follows, which is spared its output."""
+    with tempfile.TemporaryFile() as output:
+        part = Part(name, command, output)
+        try:
+            yield part
+        finally:
+            part.kill()
 
 
 def ran(name: str, command: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from crc32c import crc32c
 from coordinator.tools import backup, log_command
 from coordinator.tools.backup import BackupFailed, back_up
 from muster.blocking import ClusterClient
+from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -32,6 +33,8 @@ SETTINGS = (
 )
 METADATA = "m" * 2_000
 PARTITIONS = 20
+NO_ROOM_YET = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+"""Refusals while a slow disk has no room prepared: these segments are small."""
 
 
 class Committer:
@@ -56,8 +59,10 @@ class Committer:
                 commit = OffsetCommit(self._group_id, (OffsetCommitTopic("orders", parts),))
                 reply = connection.ask(commit, 60)
                 assert isinstance(reply, OffsetCommitReply)
-                assert not any(part.error_code for topic in reply.topics for part in topic.partitions)
-                self.acknowledged, offset = offset, offset + 1
+                refused = {part.error_code for topic in reply.topics for part in topic.partitions} - {ErrorCode.NONE}
+                assert refused <= NO_ROOM_YET
+                if not refused:
+                    self.acknowledged, offset = offset, offset + 1
 
 
 @pytest.fixture

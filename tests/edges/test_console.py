@@ -184,6 +184,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, daemon: Daemon, path: s
         assert widths[0] <= widths[1], widths
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser: Browser, daemon: Daemon, scheme: Any) -> None:
     paths = ("/", f"{GROUP}billing", f"{GROUP}settlement", "/console/topics", "/console/topic?name=orders")

@@ -170,6 +170,7 @@ def test_another_site_changes_nothing_in_the_name_of_who_is_logged_in(browser: B
         expect(page.locator(".who")).to_contain_text("root")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_the_form(browser: Browser, daemon: Daemon, scheme: Any) -> None:
     with opened(browser, daemon, OF_LOGINS, color_scheme=scheme, viewport=PHONE, bypass_csp=True) as page:

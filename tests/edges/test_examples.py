@@ -193,6 +193,7 @@ def committed(daemon: Daemon, group: str, topic: str = "orders") -> list[int | N
 def test_a_poll_loop_interrupted_leaves_its_group_and_the_next_goes_on(orders: Daemon, tmp_path: Path) -> None:
     with example("poll_loop", tmp_path, orders.bootstrap) as first:
         first.says(lambda lines: numbers_in(lines) == list(range(40)))
+        assert within(20.0, lambda: committed(orders, "poll-loop") == [10] * 4)
         assert numbers_in(first.interrupted()) == list(range(40))
     order(orders, range(40, 44))
     with example("poll_loop", tmp_path, orders.bootstrap) as second:

@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from tests.enumerations import share_of
+from tests.enumerations import share_of, worlds_of
 from tests.simulation.accounts.known import Known
 from tests.simulation.accounts_world import AccountsWorld
 from tests.simulation.errors import Broken
 
-SEEDS, SHARES = share_of(36), share_of(3)
+SEEDS, SHARES = worlds_of(36), share_of(3)
 MARKS = (
     *("passwords set", "users deleted", "ACLs granted", "ACLs revoked", "accounts compared after a start"),
     *("commits with an ACL", "commits without an ACL", "requests without an ACL"),

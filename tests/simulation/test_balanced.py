@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from protocol.messages.balanced import SERVER_MODE
-from tests.enumerations import share_of
+from tests.enumerations import share_of, worlds_of
 from tests.simulation.balanced_world import BalancedWorld
 
-SEEDS, SHARES = share_of(50), share_of(3)
+SEEDS, SHARES = worlds_of(50), share_of(3)
 MARKS = (
     *("grants", "batches delivered", "batches confirmed", "balancers killed"),
     "requests that came again, late",

@@ -10,11 +10,11 @@ from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.transactions import ClientTransactions
 from coordinator.cluster_node import transactions
 from coordinator.cluster_node.transactions import ShardTransactions
-from tests.enumerations import share_of
+from tests.enumerations import worlds_of
 from tests.simulation.cluster.transactions import TransactedWorld
 from tests.simulation.errors import Broken
 
-SEEDS = share_of(30)
+SEEDS = worlds_of(30)
 MARKS = ("transactions committed", "transactions aborted", "nodes killed", "nodes frozen", "requests lost")
 TRIES = 12
 

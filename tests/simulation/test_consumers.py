@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from tests.enumerations import share_of
+from tests.enumerations import share_of, worlds_of
 from tests.simulation.consumer_world import ConsumerWorld
 
-SEEDS, SHARES = share_of(48), share_of(3)
+SEEDS, SHARES = worlds_of(48), share_of(3)
 MARKS = (
     *("consumer: assignments", "consumers killed", "consumer: commit NONE"),
     *("consumer: heartbeat UNRELEASED_INSTANCE_ID", "pushes: AssignmentChanged"),

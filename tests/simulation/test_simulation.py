@@ -1,4 +1,4 @@
-"""Sixty worlds in `make test`, 180 in `make check`, which also replays their logs three times as often; `make simulate
+"""Thirty worlds in `make test`, 180 in `make check`, which also replays their logs three times as often; `make simulate
 SEEDS=N` runs more. A failure names its seed: replay it alone with `python -m tests.simulation --seed N`, and shrink it
 with `--shrink`."""
 
@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.enumerations import SHARE, share_of
+from tests.enumerations import SHARE, share_of, worlds_of
 from tests.simulation import __main__ as command
 from tests.simulation.marks import missing
 from tests.simulation.plan import draw
@@ -17,7 +17,7 @@ from tests.simulation.process import REPLAY_EVERY_STEPS
 from tests.simulation.sweep import Total
 from tests.simulation.world import run_one
 
-SEEDS, SHARES = share_of(180), share_of(3)
+SEEDS, SHARES = worlds_of(180), share_of(3)
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -26,7 +26,7 @@ def test_every_checker_holds_in_every_world(share: int) -> None:
     for seed in range(share, SEEDS, SHARES):
         seen, _trace, _world = run_one(seed, replay_every=SHARE * REPLAY_EVERY_STEPS)
         total.update(seen.counts)
-    # A share of 60 worlds sees each of these many times over, so a 0 means that a fault is no longer injected.
+    # Thirty worlds see each of these many times over, so a 0 means that a fault is no longer injected.
     assert missing(total) == []
 
 
