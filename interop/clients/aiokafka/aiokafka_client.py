@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import ssl
 import sys
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -65,7 +66,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             await consumer.start()
             await self._read(consumer, options.limit)
         finally:
-            await consumer.stop()
+            with suppress(asyncio.CancelledError):  # of its own fetcher, if that waits after a lost connection
+                await consumer.stop()
 
     async def _read(self, consumer: AIOKafkaConsumer, limit: int | None) -> None:
         seen = 0
