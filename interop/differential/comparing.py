@@ -83,11 +83,12 @@ class Comparison:
         for exchange in fresh:
             for index, side in enumerate(self._sides):
                 self._learn(exchange, index, side)
+        for exchange in waiting:
+            self._replaced[exchange.ask.group] |= exchange.is_return and isinstance(exchange.ask, Join)
         alike = self._look_for_absent(fresh)
         self._look_for_unsynced(fresh)
         for exchange in fresh:
             group, answer = exchange.ask.group, exchange.answers[0]
-            self._replaced[group] |= exchange.is_return and isinstance(exchange.ask, Join)
             self._pending_left[group] |= exchange.names_pending
             if isinstance(answer, ConsumerGroupHeartbeatReply) and answer.member_id:
                 self._learn_of_member(exchange, answer.member_id)
