@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from pipelines.store import append_new, stored
+from pipelines.store import append_new, parquet, stored
 
 _PARTITION = ("group", "topic", "partition")
 
@@ -13,8 +13,8 @@ _PARTITION = ("group", "topic", "partition")
 def collect_commits(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
     """Append a snapshot of the committed offsets to the Parquet in `folder`, and return all snapshots."""
     commits = spark.read.format("muster").options(**options).option("table", "commits").load()
-    append_new(commits, stored(spark, folder), folder, ("read_at", *_PARTITION))
-    return spark.read.parquet(str(folder))
+    append_new(commits, stored(spark, "commits", folder), folder, ("read_at", *_PARTITION))
+    return parquet(spark, "commits", folder)
 
 
 def latest(commits: DataFrame) -> DataFrame:

@@ -11,6 +11,7 @@ from pipelines.store import collect_since
 KEY: Final = ("group", "number", "time")
 _EVENT: Final = ("group", "kind", "cause", "since")
 """Columns by which the versions of a note that repeats are one."""
+_MOVES: Final = ("moved_partitions", "kept_partitions")
 
 
 def collect_notes(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
@@ -22,15 +23,21 @@ def rebalances(notes: DataFrame) -> DataFrame:
     """Return the completed rebalances of members, with what began each: the last begin before it.
 
     `standstill_ms` is the time that its members stood still together, at most. A note that repeats tells the last
-    duration alone; it counts for each.
+    duration alone; it counts for each. Of the partitions that the group had before, `moved_partitions` have another
+    owner, or none, and `kept_partitions` the same; both are null if that is not known.
     """
     versions = Window.partitionBy(*_EVENT).orderBy(f.desc("times"), f.desc("number"))
     events = notes.withColumn("version", f.row_number().over(versions)).where("version = 1")
     begin = f.when(f.col("kind") == "rebalance", f.struct("cause", "member", "client", "host", "since"))
     earlier = Window.partitionBy("group").orderBy("time", "number").rowsBetween(Window.unboundedPreceding, -1)
-    completed = events.withColumn("begin", f.last(begin, ignorenulls=True).over(earlier)).where(
-        "kind = 'completed' and duration_ms is not null"
+    shared = f.when(f.col("kind") == "assigned", f.struct("generation", *_MOVES))
+    later = Window.partitionBy("group").orderBy("time", "number").rowsBetween(1, Window.unboundedFollowing)
+    completed = (
+        events.withColumn("begin", f.last(begin, ignorenulls=True).over(earlier))
+        .withColumn("shared", f.first(shared, ignorenulls=True).over(later))
+        .where("kind = 'completed' and duration_ms is not null")
     )
+    is_its_own = f.col("shared.generation") == f.col("generation")  # a rebalance may have none
     return completed.select(
         "group",
         "time",
@@ -45,17 +52,27 @@ def rebalances(notes: DataFrame) -> DataFrame:
         "awaited_client",
         "awaited_host",
         "awaited_ms",
+        *(f.when(is_its_own, f.col(f"shared.{name}")).alias(name) for name in _MOVES),
     )
 
 
 def cost(found: DataFrame, *by: str) -> DataFrame:
-    """Return the cost by these columns, the dearest first."""
+    """Return the cost by these columns, the dearest first. Partitions are those of the rebalances that tell them: null
+    if none does.
+    """
     grouped = found.groupBy(*by).agg(
         f.sum("rebalances").alias("rebalances"),
         f.sum("standstill_ms").alias("standstill_ms"),
         f.max("duration_ms").alias("longest_ms"),
+        *(f.sum(f.col(name) * f.col("rebalances")).alias(name) for name in _MOVES),
     )
     return grouped.orderBy(f.desc("standstill_ms"), *by)
+
+
+def cost_by_hour(found: DataFrame) -> DataFrame:
+    """Return the cost of each group by hour."""
+    by_hour = found.withColumn("hour", f.date_trunc("hour", "time"))
+    return cost(by_hour, "group", "hour").orderBy("group", "hour")
 
 
 def awaited(found: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from pipelines.lag import collect_ends, lag_by_hour, service_levels, time_to_drain
 from pipelines.offsets import collect_commits, expiring, lags, latest, orphans, rewinds, unread
 from pipelines.page import Plot, Section, cell, render
-from pipelines.rebalances import awaited, collect_notes, cost, rebalances
+from pipelines.rebalances import awaited, collect_notes, cost, cost_by_hour, rebalances
 
 WITHIN_DAYS = 7
 LATE_AFTER_S = 300
@@ -46,8 +46,10 @@ def compute(
 ) -> dict[str, DataFrame]:
     """Return the results by name, from what was collected."""
     snapshot = latest(commits)
+    found = rebalances(notes)
     return {
-        "rebalances": rebalances(notes),
+        "rebalances": found,
+        "rebalances_by_hour": cost_by_hour(found),
         "lag_by_hour": lag_by_hour(ends, late_after_s),
         "drain": time_to_drain(ends),
         "expiring": expiring(snapshot, WITHIN_DAYS),
@@ -68,6 +70,7 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
     figures = {
         "rebalances": cell("", sum(row["rebalances"] for row in dear)),
         "members stood still": cell("standstill_ms", sum(row["standstill_ms"] for row in dear)),
+        "partitions moved": moved_share(dear),
         "records behind": cell("", sum(row["lag"] for row in behind)),
         f"least time less than {late_after_s} s behind": f"{levels[0]['percent_in_time']:g} %" if levels else "-",
         f"offsets that go within {WITHIN_DAYS} days": cell("", sum(row["partitions"] for row in goes)),
@@ -76,7 +79,8 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
     sections = [
         Section(
             "What rebalances cost",
-            "Standstill is the time of a rebalance, for each member of it.",
+            "Standstill is the time of a rebalance, for each member of it. Partitions that moved have another owner "
+            "than before, or none.",
             dear,
             "No group has completed a rebalance.",
             Plot("group", "standstill_ms"),
@@ -149,6 +153,13 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
         ),
     ]
     return figures, render("What the groups did", datetime.now(UTC), figures, sections)
+
+
+def moved_share(costs: Sequence[dict[str, Any]]) -> str:
+    """Return how many of the partitions moved, for people."""
+    told = [row for row in costs if row["moved_partitions"] is not None]
+    moved, kept = (sum(row[name] for row in told) for name in ("moved_partitions", "kept_partitions"))
+    return f"{cell('', moved)} of {cell('', moved + kept)}" if told else "-"
 
 
 def rows(found: DataFrame) -> Sequence[dict[str, Any]]:

@@ -9,29 +9,37 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from pyspark_muster.tables.columns import TableName, ddl
+
 OVERLAP: Final = timedelta(minutes=10)
 """Time that a run reads again: clocks of nodes differ, and a note that repeats takes the time of its last."""
 
 
 def collect_since(
-    spark: SparkSession, options: dict[str, str], table: str, folder: Path, key: Sequence[str]
+    spark: SparkSession, options: dict[str, str], table: TableName, folder: Path, key: Sequence[str]
 ) -> DataFrame:
     """Append the rows of a table with a history since the last run to the Parquet in `folder`, and return all."""
-    before = stored(spark, folder)
+    before = stored(spark, table, folder)
     since = None if before is None else newest(before, "time")
     if since is not None:
         options = options | {"startingTimestamp": str(max(0, int((since - OVERLAP).timestamp() * 1_000)))}
     rows = spark.read.format("muster").options(**options).option("table", table).load()
     append_new(rows, before, folder, key)
-    return spark.read.parquet(str(folder))
+    return parquet(spark, table, folder)
 
 
-def stored(spark: SparkSession, folder: Path) -> DataFrame | None:
+def parquet(spark: SparkSession, table: TableName, folder: Path) -> DataFrame:
+    """Return the Parquet in `folder` with the columns of the table as they are now: those that an earlier version did
+    not write are null in its rows."""
+    return spark.read.schema(ddl(table)).parquet(str(folder))
+
+
+def stored(spark: SparkSession, table: TableName, folder: Path) -> DataFrame | None:
     """Return what the runs so far have written; none before the first."""
     try:
-        return spark.read.parquet(str(folder))
+        return parquet(spark, table, folder)
     except AnalysisException as error:
-        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+        if error.getCondition() == "PATH_NOT_FOUND":
             return None
         raise
 

@@ -108,6 +108,11 @@ def rebalance_ms(hour: int) -> int:
     return 1_000 + 100 * hour
 
 
+def moved(hour: int) -> tuple[int, int] | None:
+    """Return the partitions that moved in the rebalance of this hour, and those that did not; None of the first."""
+    return (hour % 5, 10 - hour % 5) if hour else None
+
+
 def notes() -> list[dict[str, Any]]:
     """Return the notes of the day: a worker is restarted seven minutes past each hour, and awaited half of the time."""
     found: list[dict[str, Any]] = []
@@ -119,8 +124,12 @@ def notes() -> list[dict[str, Any]]:
             begun = {"kind": "rebalance", "cause": "member joined", "client": worker, "host": "10.0.0.1"}
             completed = {"kind": "completed", "cause": "rebalance completed", "duration_ms": rebalance_ms(hour)}
             awaited = {"awaited_client": worker, "awaited_host": "10.0.0.1", "awaited_ms": rebalance_ms(hour) // 2}
-            found.append(common | begun | {"number": 2 * hour, "time": began, "since": began})
-            found.append(common | completed | awaited | {"number": 2 * hour + 1, "time": ended, "since": ended})
+            found.append(common | begun | {"number": 3 * hour, "time": began, "since": began})
+            found.append(common | completed | awaited | {"number": 3 * hour + 1, "time": ended, "since": ended})
+            if (partitions := moved(hour)) is not None:
+                shared = dict(zip(("moved_partitions", "kept_partitions"), partitions, strict=True))
+                assigned = {"kind": "assigned", "cause": "partitions assigned"} | shared
+                found.append(common | assigned | {"number": 3 * hour + 2, "time": ended, "since": ended})
     return found
 
 

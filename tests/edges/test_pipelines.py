@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from muster import Consumer, Producer
 from pipelines.offsets import expiring, lags, latest, orphans, rewinds
-from pipelines.rebalances import awaited, cost, rebalances
+from pipelines.rebalances import KEY, awaited, cost, cost_by_hour, rebalances
 from pipelines.report import run
+from pipelines.store import append_new, stored
 from pyspark_muster.tables.columns import COLUMNS, TableName, ddl
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create
@@ -77,11 +78,59 @@ def test_a_rebalance_costs_whoever_began_it_the_time_of_each_member(spark: Spark
     )
     found = rebalances(notes).cache()
     assert tuples(cost(found, "group", "cause", "begun_by")) == [
-        ("g", "session expired", "app", 1, 6_000, 2_000),
-        ("g", "unknown", None, 1, 50, 50),
-        ("g", "static member replaced", "twin", 2, 40, 10),
+        ("g", "session expired", "app", 1, 6_000, 2_000, None, None),
+        ("g", "unknown", None, 1, 50, 50, None, None),
+        ("g", "static member replaced", "twin", 2, 40, 10, None, None),
     ]
     assert tuples(awaited(found).select("awaited_client", "rebalances", "awaited_ms")) == [("slow", 3, 1_908)]
+
+
+def completed(number: int, generation: int, **said: Any) -> dict[str, Any]:
+    common = {"generation": generation, "duration_ms": 100, "members": 2}
+    return note(number, "completed", "rebalance completed", **common | said)
+
+
+def assigned(number: int, generation: int, moved: int, kept: int, **said: Any) -> dict[str, Any]:
+    shared = {"generation": generation, "moved_partitions": moved, "kept_partitions": kept}
+    return note(number, "assigned", "partitions assigned", **shared | said)
+
+
+MOVES = (
+    completed(0, 1),  # nobody had partitions before it
+    completed(10, 2),
+    assigned(11, 2, 1, 3),
+    completed(3_600, 3, times=4, since=AT + timedelta(minutes=1)),  # a note that repeats
+    assigned(3_601, 3, 4, 0, times=4, since=AT + timedelta(minutes=1)),
+    completed(3_700, 4),  # the members were gone before the leader's assignments came
+    completed(5, 2, group="other"),
+    assigned(12, 2, 0, 8, group="other"),
+)
+
+
+def test_a_rebalance_tells_how_many_partitions_moved_and_which_did_not(spark: SparkSession) -> None:
+    found = rebalances(frame(spark, "notes", *MOVES)).cache()
+    moves = found.where("group = 'g'").orderBy("time").select("generation", "moved_partitions", "kept_partitions")
+    assert tuples(moves) == [(1, None, None), (2, 1, 3), (3, 4, 0), (4, None, None)]
+    partitions = ("group", "rebalances", "moved_partitions", "kept_partitions")
+    assert tuples(cost(found, "group").select(*partitions)) == [("g", 7, 17, 3), ("other", 1, 0, 8)]
+    by_hour = cost_by_hour(found).selectExpr("unix_seconds(hour)", *partitions)
+    noon = int(AT.timestamp())
+    assert tuples(by_hour) == [(noon, "g", 2, 1, 3), (noon + 3_600, "g", 5, 16, 0), (noon, "other", 1, 0, 8)]
+
+
+def test_what_a_version_without_a_column_has_written_is_read_and_added_to(spark: SparkSession, tmp_path: Path) -> None:
+    assert stored(spark, "notes", tmp_path / "notes") is None
+    old = frame(spark, "notes", *MOVES[:3]).drop("moved_partitions", "kept_partitions")
+    append_new(old, None, tmp_path / "notes", KEY)
+    before = stored(spark, "notes", tmp_path / "notes")
+    assert before is not None
+    assert before.columns == list(COLUMNS["notes"])
+    append_new(frame(spark, "notes", *MOVES), before, tmp_path / "notes", KEY)
+    both = stored(spark, "notes", tmp_path / "notes")
+    assert both is not None
+    assert both.count() == len(MOVES)
+    found = rebalances(both).orderBy("group", "time").select("group", "generation", "moved_partitions")
+    assert tuples(found) == [("g", 1, None), ("g", 2, None), ("g", 3, 4), ("g", 4, None), ("other", 2, 0)]
 
 
 def test_offsets_that_go_that_stand_for_nothing_and_that_went_back(spark: SparkSession) -> None:

@@ -60,9 +60,12 @@ def test_the_figures_at_the_top_are_those_of_the_day(page: Page) -> None:
     shown = figures(page)
     standstill = sum(len(day.GROUPS) * len(day.WORKERS) * day.rebalance_ms(hour) for hour in range(24))
     late = max(sum(day.late_minutes(group, LATE_AFTER_MIN)[: day.MINUTES]) for group in day.GROUPS)
+    moves = [one for hour in range(24) if (one := day.moved(hour)) is not None]
+    moved, known = (len(day.GROUPS) * number for number in (sum(one[0] for one in moves), sum(map(sum, moves))))
     assert shown == {
         "rebalances": str(24 * len(day.GROUPS)),
         "members stood still": f"{standstill / 1_000:,.1f} s",
+        "partitions moved": f"{moved} of {known}",
         "records behind": f"{sum(day.lags(group)[-1] for group in day.GROUPS):,}",
         f"least time less than {60 * LATE_AFTER_MIN} s behind": f"{round(100 * (1 - late / day.MINUTES), 2):g} %",
         "offsets that go within 7 days": str(len(day.PRODUCED)),
@@ -77,6 +80,9 @@ def test_each_table_names_who_it_was(page: Page) -> None:
         hours = range(day.WORKERS.index(row["begun by"]), 24, len(day.WORKERS))
         standstill = sum(len(day.WORKERS) * day.rebalance_ms(hour) for hour in hours)
         assert (row["rebalances"], row["standstill"]) == (str(len(hours)), f"{standstill / 1_000:,.1f} s")
+        moves = [one for hour in hours if (one := day.moved(hour)) is not None]
+        told = str(sum(one[0] for one in moves)), str(sum(one[1] for one in moves))
+        assert (row["moved partitions"], row["kept partitions"]) == told
     lag = {row["group"]: row["lag"] for row in table(page, "Lag")}
     behind = {group: day.lags(group)[-1] for group in day.GROUPS}
     assert lag == {group: f"{records:,}" for group, records in behind.items()}

@@ -108,7 +108,7 @@ def test_runs_in_parts_give_the_same_as_one(spark: SparkSession, day: DataFrame,
         since = BEGIN + timedelta(hours=8 * number) - timedelta(minutes=10)  # each run reads a little again
         until = BEGIN + timedelta(hours=8 * (number + 1))
         some = frame(spark, [row for row in rows if since <= row["time"] <= until])
-        append_new(some, stored(spark, tmp_path / "ends"), tmp_path / "ends", KEY)
+        append_new(some, stored(spark, "ends", tmp_path / "ends"), tmp_path / "ends", KEY)
     parts = spark.read.parquet(str(tmp_path / "ends"))
     assert parts.count() == len(rows)
     assert hours_of(lag_by_hour(parts, 600)) == hours_of(lag_by_hour(day, 600))
