@@ -39,6 +39,7 @@ from coordinator.groups.consumer.state import (
     ResolvedRegex,
     Target,
     bytes_of,
+    size_of,
 )
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import NextTargetKey
@@ -117,6 +118,7 @@ def _drop_instance(group: ConsumerGroup, member: ConsumerMember) -> None:
 
 def _target(group: ConsumerGroup, record: TargetRecord) -> None:
     group.target_epoch, group.target_timestamp_ms = record.epoch, record.timestamp_ms
+    group.shared = group.targeted
 
 
 def _member_target(group: ConsumerGroup, record: MemberTargetRecord) -> None:
@@ -129,10 +131,12 @@ def _aim(group: ConsumerGroup, member_id: str, target: Target | None) -> None:
     member = group.members.get(member_id)
     if member is not None:
         _end_waiting(group, member)
+    group.targeted -= size_of(group.targets.get(member_id, {}))
     if target is None:
         group.targets.pop(member_id, None)
     else:
         group.targets[member_id] = target
+        group.targeted += size_of(target)
     if member is not None:
         _wait(group, member)
 
@@ -215,8 +219,10 @@ def _remove(group: ConsumerGroup, member: ConsumerMember) -> None:
     _add(group.settled, NEW.epoch, -1)
     _count(group, member.subscription, -1)
     _drop_instance(group, member)
-    group.targets.pop(member.member_id, None)
+    group.targeted -= size_of(group.targets.pop(member.member_id, {}))
     del group.members[member.member_id]
+    if not group.members:
+        group.shared = 0
 
 
 _APPLY: dict[type, Callable[[ConsumerGroup, Any], None]] = {
@@ -233,6 +239,7 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Any], None]] = {
 
 def loaded(group: ConsumerGroup, event: ConsumerLoaded, out: Outcome) -> None:
     """Give every member a full session, and those that have partitions to revoke their full time."""
+    group.shared = max(group.shared, group.targeted)  # records may come in another order than they were written
     for member in group.members.values():
         restart_session(group, member, out)
         time_revocation(group, member.member_id, member.current, member.subscription.rebalance_timeout_ms, out)

@@ -220,12 +220,15 @@ class TargetsMoved(ConsumerEventBase):
 
 
 class TargetComputed(ConsumerEventBase):
-    """All members have the targets of the epoch. `detail`: text of the note."""
+    """All members have the targets of the epoch. `moved_members` have another than before; of the partitions that
+    members had, `kept_partitions` are in the target of the same member."""
 
     group_id: str
     epoch: int
     member_id: str
-    detail: str
+    assignor: str
+    moved_members: int
+    kept_partitions: int
 
 
 class TargetAnnounced(ConsumerEventBase):

@@ -149,6 +149,11 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
+    targeted: int = 0
+    """Number of partitions in the targets."""
+    shared: int = 0
+    """Number of partitions in the targets when all were written last: those of members that have left since, too,
+    unless all have."""
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     holders: dict[bytes, dict[int, str]] = field(default_factory=dict)
     """The member that has a partition assigned or pending revocation, by topic id; none: the partition is free."""
@@ -241,6 +246,7 @@ class ConsumerGroup:
         wanted = [(topic_id, number) for one in self.targets.values() for topic_id, ns in one.items() for number in ns]
         assert len(wanted) == len(set(wanted)), "a partition is in two targets"
         assert self.targets.keys() <= self.members.keys()
+        assert self.targeted == len(wanted)
         lines = [one.subscription for one in members]
         assert self.names == Counter(name for line in lines for name in line.subscribed_topic_names)
         assert self.regexes == Counter(line.subscribed_topic_regex for line in lines if line.subscribed_topic_regex)
@@ -262,3 +268,8 @@ def bytes_of(line: ConsumerMemberRecord) -> int:
     protocols = line.classic.protocols if line.classic is not None else ()
     texts = (line.member_id, line.instance_id, line.rack_id, line.subscribed_topic_regex, *line.subscribed_topic_names)
     return sum([len(text) for text in texts if text]) + sum([len(metadata) for _, metadata in protocols])
+
+
+def size_of(target: Target) -> int:
+    """Return the number of partitions of a target."""
+    return sum(map(len, target.values()))

@@ -18,7 +18,7 @@ from coordinator.groups.consumer.events import (
 from coordinator.groups.consumer.freed import news
 from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import target_record
-from coordinator.groups.consumer.state import Computing, ConsumerGroup, Target
+from coordinator.groups.consumer.state import Computing, ConsumerGroup, Target, size_of
 from coordinator.groups.consumer.subscriptions import (
     Change,
     SubscriptionCounts,
@@ -28,7 +28,7 @@ from coordinator.groups.consumer.subscriptions import (
 )
 from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.hold import act_of, begun, described, left_of
-from coordinator.groups.notes import counted
+from coordinator.groups.notes import NoteFacts, counted
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
 from membership.pace import Pace, chunks
@@ -141,7 +141,7 @@ def begin(group: ConsumerGroup, event: ComputeTarget, out: Outcome) -> None:
 
 def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
     """Compute, write, announce. Losses are written before gains, so targets are disjoint after each record: a crash in
-    between leaves what the next computation can begin with."""
+    between leaves what the next computation can begin with. In between, targets are what members keep."""
     computing.epoch = group.epoch
     now = SubscriptionCounts(group.names.copy(), group.regexes.copy())
     lines = [member.subscription for member in group.members.values()]
@@ -149,6 +149,7 @@ def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
     assignor = preferred_assignor(group)
     targets = yield from _computation(group, lines, dict(group.targets), now, assignor)
     moved: dict[str, None] = {}
+    kept = 0
     for next_target in (_without_gains, _whole):
         ids = iter(targets)
         while chunk := list(islice(ids, _MEMBERS_A_PIECE)):
@@ -165,8 +166,9 @@ def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
                 if group.computing is not computing:
                     return  # the part could not be appended
             yield len(chunk) + len(part) * _WRITE_US
-    detail = _detail(computing.epoch, assignor, len(moved), len(targets))
-    yield TargetComputed(group.group_id, computing.epoch, computing.member_id, detail)
+        if next_target is _without_gains:
+            kept = group.targeted
+    yield TargetComputed(group.group_id, computing.epoch, computing.member_id, assignor, len(moved), kept)
     ids = iter(moved)
     while chunk := list(islice(ids, _MEMBERS_A_PIECE)):
         yield TargetAnnounced(group.group_id, computing.epoch, tuple(chunk))
@@ -203,7 +205,7 @@ def finish(group: ConsumerGroup, event: TargetComputed, out: Outcome) -> None:
     if group.epoch > event.epoch:
         out.follow_ups.append(TargetBehind(group.group_id))
     out.records.append(TargetRecord(group.group_id, event.epoch, out.moment.wall_ms))
-    note(group, out, ConsumerCause.TARGET, event.member_id, event.detail, kind="target", epoch=event.epoch)
+    _note(group, event, len(group.members), out)
 
 
 def announce(group: ConsumerGroup, event: TargetAnnounced, out: Outcome) -> None:
@@ -218,9 +220,10 @@ def compute_at_once(
 ) -> Target:
     """Compute and write the targets of a small group in the same batch as the change; return the member's."""
     targets = compute_targets(group, change, after)
-    moved = 0
+    moved = kept = 0
     for member_id, target in targets.items():
         known = change.target if member_id == change.member_id else group.targets.get(member_id)
+        kept += size_of(_without_gains(known, target) or {})
         if known is None or known != target:
             out.records.append(target_record(group.group_id, member_id, target))
             moved += 1
@@ -228,14 +231,24 @@ def compute_at_once(
             if member is not None and member.connection >= 0 and member_id != change.member_id:
                 out.pushes.append((member.connection, news(group, member, epoch)))
     out.records.append(TargetRecord(group.group_id, epoch, out.moment.wall_ms))
-    detail = _detail(epoch, preferred_assignor(group, change), moved, len(targets))
-    cause, members = ConsumerCause.TARGET, len(targets)
-    note(group, out, cause, change.member_id, detail, kind="target", epoch=epoch, members=members)
+    computed = TargetComputed(group.group_id, epoch, change.member_id, preferred_assignor(group, change), moved, kept)
+    _note(group, computed, len(targets), out)
     return targets[change.member_id]
 
 
-def _detail(epoch: int, assignor: str, moved: int, members: int) -> str:
-    return f"epoch {epoch} by {assignor}: another target for {moved} of {counted(members, 'member')}"
+def _note(group: ConsumerGroup, event: TargetComputed, members: int, out: Outcome) -> None:
+    """Append the note on a new target. Of partitions nothing is told if nobody had any in the target before."""
+    epoch, kept = event.epoch, event.kept_partitions
+    of = counted(members, "member")
+    detail = f"epoch {epoch} by {event.assignor}: another target for {event.moved_members} of {of}"
+    facts = NoteFacts()
+    if group.shared:
+        moved = max(0, group.shared - kept)  # gains of a computation that never ended are kept now
+        detail += f", {moved} of {counted(moved + kept, 'partition')} move"
+        facts = NoteFacts(moved_partitions=moved, kept_partitions=kept)
+    note(
+        group, out, ConsumerCause.TARGET, event.member_id, detail, kind="target", epoch=epoch, members=members, **facts
+    )
 
 
 def _computation(
