@@ -10,16 +10,34 @@ from protocol.client_text import client_text
 from protocol.messages.groups import ListedNote, Origin
 
 _SAYS_THE_CAUSE = "new member "
+_DRIVEN = ("epoch", "target")
+"""Kinds of notes of server-driven groups."""
 
 
 class NotedRebalance(msgspec.Struct):
-    """Notes of one rebalance of a classic group: what began it, with what came meanwhile (more causes, the end of a
-    hold); members that were left out; its end, None while it goes on; and what was assigned, None if it is unknown."""
+    """Notes of one rebalance: what began it, with what came meanwhile (more causes, the end of a hold); members that
+    were left out; its end, None while it goes on; and what was assigned, None if it is unknown.
+
+    Of a server-driven group causes are those of epochs. It ends with the note on the target, or on the leave of the
+    last member."""
 
     causes: list[ListedNote]
     dropped: list[ListedNote] = []
     end: ListedNote | None = None
     assigned: ListedNote | None = None
+
+    @property
+    def is_driven(self) -> bool:
+        """True if the group is server-driven."""
+        return (self.end or self.first).kind in _DRIVEN
+
+    @property
+    def moves(self) -> tuple[int, int] | None:
+        """Partitions that moved and those that did not; None if they are not known."""
+        told = self.end if self.assigned is None else self.assigned
+        if told is None or told.moved_partitions < 0:
+            return None
+        return told.moved_partitions, told.kept_partitions
 
     @property
     def first(self) -> ListedNote:
@@ -35,26 +53,37 @@ def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
     found: list[NotedRebalance] = []
     running: NotedRebalance | None = None
     for note in notes:
-        if note.kind == "rebalance":
+        if note.kind in ("rebalance", "epoch"):
             if running is None:
                 running = NotedRebalance([])
                 found.append(running)
             running.causes.append(note)
+            if note.kind == "epoch" and not note.members:  # nobody's heartbeat will compute a target
+                running = _ended(running, note)
         elif note.kind == "held" and running is not None:
             running.causes.append(note)
         elif note.kind == "dropped" and running is not None:
             running.dropped.append(note)
-        elif note.kind == "completed":
+        elif note.kind in ("completed", "target"):
             if running is None:  # its beginning was repeated, and folded into a note that stands elsewhere
                 running = NotedRebalance([])
                 found.append(running)
-            running.end = note
-            running = None
+            running = _ended(running, note)
+            if running is not None:
+                found.append(running)
         elif note.kind == "assigned" and found:
             end = found[-1].end
             if end is not None and end.generation_id == note.generation_id:
                 found[-1].assigned = note
     return found
+
+
+def _ended(running: NotedRebalance, end: ListedNote) -> NotedRebalance | None:
+    """End the rebalance. Return the next one, if that has begun: epochs beyond the one that a target is for."""
+    later = [one for one in running.causes if one.kind == "epoch" and one.generation_id > end.generation_id]
+    running.causes = [one for one in running.causes if one not in later]
+    running.end = end
+    return NotedRebalance(later) if later else None
 
 
 def sentence(rebalance: NotedRebalance) -> str:
@@ -68,10 +97,13 @@ def sentence(rebalance: NotedRebalance) -> str:
         told.append("it is not over")
     elif not end.members:
         told.append("no member is left")
+    elif end.kind == "target":
+        delay_ms = end.wall_ms - first.wall_ms
+        told.append((f"after {duration(delay_ms)} " if delay_ms > 0 else "") + end.detail)
     else:
         told.append(_cost(end, end.took_ms if end.took_ms >= 0 else max(0, end.wall_ms - first.wall_ms)))
-    if rebalance.assigned is not None:
-        told.append(_moves(rebalance.assigned))
+        if (moves := rebalance.moves) is not None:
+            told.append(f"{moves[0]} of {counted(sum(moves), 'partition')} moved")
     return "; ".join(told)
 
 
@@ -99,11 +131,6 @@ def _cost(end: ListedNote, took_ms: int) -> str:
         return cost
     last = client_text(end.slowest.client_id, end.slowest.client_host)
     return f"{cost}, the last was {last} after {duration(end.slowest.waited_ms)}"
-
-
-def _moves(assigned: ListedNote) -> str:
-    of = counted(assigned.moved_partitions + assigned.kept_partitions, "partition")
-    return f"{assigned.moved_partitions} of {of} moved"
 
 
 def _client(origin: Origin | None) -> str:

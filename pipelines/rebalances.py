@@ -25,18 +25,21 @@ def rebalances(notes: DataFrame) -> DataFrame:
     `standstill_ms` is the time that its members stood still together, at most. A note that repeats tells the last
     duration alone; it counts for each. Of the partitions that the group had before, `moved_partitions` have another
     owner, or none, and `kept_partitions` the same; both are null if that is not known.
+
+    A server-driven group has a rebalance for each new target. It does not stand still, so `duration_ms` is null.
     """
     versions = Window.partitionBy(*_EVENT).orderBy(f.desc("times"), f.desc("number"))
     events = notes.withColumn("version", f.row_number().over(versions)).where("version = 1")
-    begin = f.when(f.col("kind") == "rebalance", f.struct("cause", "member", "client", "host", "since"))
+    begin = f.when(f.col("kind").isin("rebalance", "epoch"), f.struct("cause", "member", "client", "host", "since"))
     earlier = Window.partitionBy("group").orderBy("time", "number").rowsBetween(Window.unboundedPreceding, -1)
     shared = f.when(f.col("kind") == "assigned", f.struct("generation", *_MOVES))
     later = Window.partitionBy("group").orderBy("time", "number").rowsBetween(1, Window.unboundedFollowing)
     completed = (
         events.withColumn("begin", f.last(begin, ignorenulls=True).over(earlier))
         .withColumn("shared", f.first(shared, ignorenulls=True).over(later))
-        .where("kind = 'completed' and duration_ms is not null")
+        .where("kind = 'completed' and duration_ms is not null or kind = 'target'")
     )
+    is_driven = f.col("kind") == "target"
     is_its_own = f.col("shared.generation") == f.col("generation")  # a rebalance may have none
     return completed.select(
         "group",
@@ -48,11 +51,14 @@ def rebalances(notes: DataFrame) -> DataFrame:
         f.col("begin.client").alias("begun_by"),
         f.col("begin.host").alias("host"),
         "duration_ms",
-        (f.col("duration_ms") * f.col("members") * f.col("times")).alias("standstill_ms"),
+        f.when(is_driven, 0)
+        .otherwise(f.col("duration_ms") * f.col("members") * f.col("times"))
+        .cast("bigint")
+        .alias("standstill_ms"),
         "awaited_client",
         "awaited_host",
         "awaited_ms",
-        *(f.when(is_its_own, f.col(f"shared.{name}")).alias(name) for name in _MOVES),
+        *(f.when(is_driven, f.col(name)).when(is_its_own, f.col(f"shared.{name}")).alias(name) for name in _MOVES),
     )
 
 

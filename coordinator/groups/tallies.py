@@ -5,6 +5,8 @@ from typing import Final
 from coordinator.records.records import Note
 
 _TAKEOVER: Final = "static member replaced"
+_BEHIND: Final = "Assigning"
+"""State of a server-driven group whose rebalance has begun already: its next target takes in what changes meanwhile."""
 MOST_GROUPS: Final = 100_000
 """Groups counted; of more, the one that was counted first is forgotten."""
 
@@ -38,7 +40,7 @@ class GroupTallies:
 
     def noted(self, note: Note) -> None:
         """Count what the note tells of."""
-        if note.kind == "rebalance":
+        if begins_rebalance(note):
             self.of(note.group_id).rebalances += 1
         if note.cause == _TAKEOVER:
             self.of(note.group_id).takeovers += 1
@@ -47,3 +49,9 @@ class GroupTallies:
         """Add the time for which the group was in the state."""
         phases = self.of(group_id).phase_ms
         phases[state] = phases.get(state, 0) + max(0, ms)
+
+
+def begins_rebalance(note: Note) -> bool:
+    """Return true for exactly one note of each rebalance: of a server-driven group for the first that moves its epoch
+    beyond that of its target."""
+    return note.kind == "rebalance" or (note.kind == "epoch" and note.group_state != _BEHIND)

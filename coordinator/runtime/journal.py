@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.groups.tallies import GroupTallies
+from coordinator.groups.tallies import GroupTallies, begins_rebalance
 from coordinator.records.records import Note
 from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNotesReply
 
@@ -43,8 +43,8 @@ class _Kept:
 
 
 class Journal:
-    """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts those of kind
-    `rebalance` by cause since the start, repetitions too.
+    """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts those that
+    begin one by cause since the start, repetitions too.
 
     Notes outlive their group. A group whose last note was dropped is numbered from 0 again.
     """
@@ -69,7 +69,7 @@ class Journal:
         only raises the count of the note before it. When the count has doubled, that note becomes the newest again, so
         that a client that reads on from a number sees it."""
         self.tallies.noted(note)
-        if note.kind == "rebalance":
+        if begins_rebalance(note):
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)
         if note.kind in _ENDS and kept.notes and kept.notes[-1].subject:

@@ -143,7 +143,7 @@ def _rebalance_row(rebalance: NotedRebalance) -> tuple[object, ...]:
 
 def _rebalance_document(rebalance: NotedRebalance) -> dict[str, Any]:
     told = (*rebalance.causes, *rebalance.dropped, rebalance.end, rebalance.assigned)
-    numbers = [note.number for note in told if note is not None]
+    numbers = {note.number for note in told if note is not None}
     return {
         "when": utc_time(rebalance.first.wall_ms),
         "sentence": rebalances.sentence(rebalance),

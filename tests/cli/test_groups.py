@@ -319,6 +319,23 @@ def test_explain_says_how_many_partitions_moved(shell: Shell, node: FakeNode) ->
     assert [one["notes"] for one in shell.json("explain", "orders")["rebalances"]] == [[0, 1, 2]]
 
 
+def test_explain_says_what_a_new_target_moves(shell: Shell, node: FakeNode) -> None:
+    detail = "epoch 3 by uniform: another target for 2 of 2 members, 2 of 4 partitions move"
+    joined = ListedNote(
+        2, 3, "member joined", "m-2", 1_700_000_005_000, "group epoch 3: app-2 at h reads t", 2, kind="epoch"
+    )
+    target = ListedNote(3, 3, "target assignment computed", "m-2", 1_700_000_005_000, detail, 2, kind="target")
+    target = msgspec.structs.replace(target, moved_partitions=2, kept_partitions=2)
+    node.notes["orders"] = (joined, target)
+
+    assert shell.lines("explain", "orders")[2].endswith(f" Target: target assignment computed, {detail}. By m-2.")
+    (row,) = shell.lines("explain", "orders", "--short")[1:]
+    assert row.endswith(f"member joined by m-2, group epoch 3: app-2 at h reads t; {detail}")
+    told = shell.json("explain", "orders")
+    assert [(one["is_over"], one["notes"]) for one in told["rebalances"]] == [(True, [2, 3])]
+    assert (told["notes"][1]["moved_partitions"], told["notes"][1]["kept_partitions"]) == (2, 2)
+
+
 def test_a_kind_of_note_that_is_news_to_the_command_is_told_all_the_same(shell: Shell, node: FakeNode) -> None:
     note: ListedNote = msgspec.structs.replace(node.notes["orders"][0], kind="repainted", detail="")
     node.notes["orders"] = (note, note)

@@ -118,6 +118,30 @@ def test_a_rebalance_tells_how_many_partitions_moved_and_which_did_not(spark: Sp
     assert tuples(by_hour) == [(noon, "g", 2, 1, 3), (noon + 3_600, "g", 5, 16, 0), (noon, "other", 1, 0, 8)]
 
 
+def test_a_new_target_of_a_server_driven_group_is_a_rebalance_without_standstill(spark: SparkSession) -> None:
+    def target(number: int, moved: int | None, kept: int | None) -> dict[str, Any]:
+        return note(number, "target", "target assignment computed", moved_partitions=moved, kept_partitions=kept)
+
+    notes = (
+        note(0, "epoch", "member joined", client="first"),
+        target(1, None, None),
+        note(2, "epoch", "member joined", client="second"),
+        target(3, 2, 2),
+        note(4, "epoch", "member left", client="first", members=1),
+        note(5, "epoch", "member left", client="second", members=0),  # nobody is left who has a target computed
+        note(6, "epoch", "member joined", client="third"),
+        target(7, None, None),
+    )
+    found = rebalances(frame(spark, "notes", *notes)).cache()
+    begun = found.orderBy("time").select("cause", "begun_by", "duration_ms", "moved_partitions", "kept_partitions")
+    assert tuples(begun) == [
+        ("member joined", "first", None, None, None),
+        ("member joined", "second", None, 2, 2),
+        ("member joined", "third", None, None, None),
+    ]
+    assert tuples(cost(found, "group")) == [("g", 3, 0, None, 2, 2)]
+
+
 def test_what_a_version_without_a_column_has_written_is_read_and_added_to(spark: SparkSession, tmp_path: Path) -> None:
     assert stored(spark, "notes", tmp_path / "notes") is None
     old = frame(spark, "notes", *MOVES[:3]).drop("moved_partitions", "kept_partitions")

@@ -71,6 +71,11 @@ def test_rebalances_are_counted_by_cause_when_they_happen_and_not_when_they_are_
     journal.add(note(cause="member joined"))
     journal.load(replace(note(), number=3))
     assert journal.rebalances == {"member left": 1, "member joined": 1}
+    journal.add(replace(note(kind="epoch"), group_state="Stable"))
+    journal.add(replace(note(kind="epoch"), group_state="Assigning"))  # the same rebalance goes on
+    journal.add(note(kind="target", cause="target assignment computed"))
+    assert journal.rebalances == {"member left": 2, "member joined": 1}
+    assert journal.tallies.of("g").rebalances == 3
 
 
 def test_numbering_goes_on_after_notes_were_read_again() -> None:

@@ -408,6 +408,24 @@ def test_what_moved_before_anybody_looked_is_known_from_the_journal() -> None:
     assert rebalances(notes, group(4), {4: seen}, 9_500)[0].moved == seen, "which says more"
 
 
+def test_a_rebalance_of_a_server_driven_group_has_a_target_and_revocations() -> None:
+    notes = (
+        ListedNote(1, 2, "member joined", "b", 1_000, kind="epoch", members=2, origin=Origin("b", "/h")),
+        ListedNote(
+            2, 2, "target assignment computed", "b", 1_400, kind="target", moved_partitions=2, kept_partitions=3
+        ),
+        ListedNote(3, 3, "member left", "c", 9_000, kind="epoch", members=1),
+    )
+    (done,) = rebalances(notes[:2], group(2), {}, 9_500)
+    assert (done.cause, done.initiator, done.join_ms, done.sync_ms) == ("member joined", "b at h", 400, None)
+    assert (done.is_driven, done.is_open, done.moved) == (True, False, Moved(2, 5))
+    revoking = group(2, state="Reconciling", phase="revoke", phase_ms=300, phase_left_ms=700)
+    (busy,) = rebalances(notes[:2], revoking, {}, 1_700)
+    assert (busy.is_open, busy.sync_ms, busy.left_ms, busy.phases[1]) == (True, 300, 700, "revocations for")
+    newest, _ = rebalances(notes, group(3, state="Assigning"), {}, 9_500)
+    assert (newest.is_driven, newest.is_open, newest.join_ms) == (True, True, 500)
+
+
 def test_who_holds_the_group_up_stands_first_and_topics_stand_by_lag() -> None:
     busy = DescribedMember("a", None, "a", "/h", waiting="join", waiting_ms=3_000)
     shown = group(1, member("z", 0), busy, member("m", 1), phase="join", waiting_for=("m",))

@@ -141,6 +141,24 @@ async def test_a_loop_by_max_poll_is_proven() -> None:
     assert "max.poll.interval.ms) of 30 s" in found.sentence
 
 
+async def test_a_member_of_a_server_driven_group_that_loses_its_session_again_and_again_is_named() -> None:
+    clinic = Clinic()
+    clinic.connect_from(1, "10.0.0.7", 40_001)
+    clinic.ask(1, Hello("app-7", "1.0"))
+    full = ConsumerGroupHeartbeat(
+        "g", "seven", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=()
+    )
+    for _ in range(3):
+        clinic.ask(1, full)
+        clinic.run(SESSION_MS + 1_000)
+    clinic.ask(1, full)
+
+    found = only(await clinic.problems(), Kind.REBALANCE_LOOP)
+
+    assert (found.client_id, found.client_host) == ("app-7", "10.0.0.7")
+    assert found.sentence == "app-7 at 10.0.0.7 lost its session 3 times within 92 s"
+
+
 async def test_a_refused_assignor_is_named_with_what_the_group_has() -> None:
     clinic = Clinic()
     three(clinic)

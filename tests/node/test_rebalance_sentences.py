@@ -8,8 +8,8 @@ import pytest
 from coordinator.config.keys import RebalanceProtocols
 from diagnosis.rebalances import noted_rebalances, sentence
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
-from protocol.messages.groups import HoldGroup, LeaveGroup, LeavingMember, ListNotes, ListNotesReply
-from protocol.messages.node import Hello
+from protocol.messages.groups import HoldGroup, LeaveGroup, LeavingMember, ListedNote, ListNotes, ListNotesReply
+from protocol.messages.node import Hello, Measure, MeasureReply
 from tests.node.desk import LIMITS
 from tests.node.operated import Clinic
 
@@ -216,6 +216,67 @@ STORIES: dict[Callable[[], Clinic], str] = {
         "2 members stood still for 3.5 s, the last was app-1 at 10.0.0.2 after 3.5 s; 4 of 4 partitions moved"
     ),
 }
+
+
+def driven(client: int, name: str, host: str, clinic: Clinic) -> None:
+    """Connect a client of the server-driven protocol."""
+    clinic.connect_from(client, host, 40_000 + client)
+    clinic.ask(client, Hello(name, "1.0"))
+
+
+def beat(clinic: Clinic, client: int, member_id: str, epoch: int) -> None:
+    """Send a full heartbeat if the member joins, else one that says that it is alive."""
+    full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("orders",), "topic_partitions": ()}
+    more = {} if epoch else full
+    clinic.ask(client, ConsumerGroupHeartbeat("g", member_id, epoch, **more))  # type: ignore[arg-type]
+
+
+def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
+    clinic = Clinic()
+    for client, host in ((1, HOSTS[0]), (2, HOSTS[1]), (3, HOSTS[2])):
+        driven(client, f"app-{client}", host, clinic)
+    beat(clinic, 1, "one", 0)
+    clinic.wait(400)
+    beat(clinic, 2, "two", 0)  # within the interval of assignments, so there is no target yet
+    beat(clinic, 3, "three", 0)
+    clinic.wait(600)
+    beat(clinic, 1, "one", 2)
+    clinic.wait(1_000)
+    beat(clinic, 3, "three", -1)
+    assert told(clinic) == [
+        (
+            "member joined, group epoch 2: app-1 at 10.0.0.1 reads orders; "
+            "epoch 2 by uniform: another target for 1 of 1 member"
+        ),
+        (
+            "member joined, group epoch 3: app-2 at 10.0.0.2 reads orders; "
+            "then member joined, group epoch 4: app-3 at 10.0.0.3 reads orders; "
+            "after 600 ms epoch 4 by uniform: another target for 3 of 3 members, 2 of 4 partitions move"
+        ),
+        "member left, group epoch 5: app-3 at 10.0.0.3; it is not over",
+    ]
+    reply = clinic.ask_inside(Measure(10))
+    assert isinstance(reply, MeasureReply)
+    assert [one.rebalances for one in reply.groups] == [3], "the second of two joins came while one was under way"
+    clinic.wait(1_000)
+    beat(clinic, 2, "two", -1)
+    beat(clinic, 1, "one", -1)
+    assert told(clinic)[-1].endswith("app-1 at 10.0.0.1; no member is left")
+    beat(clinic, 1, "one", 0)
+    assert told(clinic)[-1].startswith("member joined, group epoch 8"), "and the one before is over"
+
+
+def test_what_came_while_a_target_was_computed_begins_the_next_rebalance() -> None:
+    def note(number: int, kind: str, epoch: int) -> ListedNote:
+        return ListedNote(number, epoch, f"cause {number}", "m", 1_000 + number, kind=kind, members=1)
+
+    notes = (note(1, "epoch", 3), note(2, "epoch", 4), note(3, "target", 3), note(4, "epoch", 5), note(5, "target", 5))
+    first, second = noted_rebalances(notes)
+    assert (first.causes, first.end) == ([notes[0]], notes[2])
+    assert (second.causes, second.end) == ([notes[1], notes[3]], notes[4])
+    (alone, after) = noted_rebalances(notes[1:])
+    assert (alone.causes, alone.first, after.causes) == ([], notes[2], [notes[1], notes[3]])
+    assert all(one.is_driven for one in (first, second, alone))
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -30,11 +30,11 @@ def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
     holder = holder_of(group, event.instance_id)
     member = group.members.get(event.member_id)
     if holder is not None:
-        change = replacement(group, holder, _line(event, holder.subscription))
+        change = replacement(group, holder, _line(event, holder.subscription), event.principal)
     elif member is not None:
         change = known_member(group, member, _line(event, member.subscription))
     else:
-        change = new_member(_line(event, None))
+        change = new_member(_line(event, None), event.principal)
     _beat(group, event, change, out)
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from coordinator.groups.consumer.delayed import cancel_timers, time_revocation
 from coordinator.groups.consumer.events import ComputeTarget, ResolveRegexes, TargetBehind, TopicFilter, sees_all
 from coordinator.groups.consumer.freed import note_freed
-from coordinator.groups.consumer.notes import ConsumerCause, note
+from coordinator.groups.consumer.notes import ConsumerCause, note, origin_of
 from coordinator.groups.consumer.reconciliation import Goal, Owned, reconcile
 from coordinator.groups.consumer.record_builders import (
     assignment_record,
@@ -39,20 +39,21 @@ _NAMES_A_NOTE = 5
 
 def known_member(group: ConsumerGroup, member: ConsumerMember, line: ConsumerMemberRecord) -> Change:
     """Build the change of a member of the group."""
-    return Change(line, member.subscription, member.current, group.targets.get(member.member_id))
+    target = group.targets.get(member.member_id)
+    return Change(line, member.subscription, member.current, target, principal=member.principal or "")
 
 
-def new_member(line: ConsumerMemberRecord) -> Change:
+def new_member(line: ConsumerMemberRecord, principal: str = "") -> Change:
     """Build the change that adds a member."""
-    return Change(line, None, NEW, None)
+    return Change(line, None, NEW, None, principal=principal)
 
 
-def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMemberRecord) -> Change:
+def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMemberRecord, principal: str) -> Change:
     """Build the change that puts a member in the place of the one with its instance id: it has all that one had, and
     its epochs begin anew (docs/spec/consumer-group-protocol.md#7.2)."""
     before = replace(replaced.subscription, member_id=line.member_id)
     current = replaced.current._replace(epoch=JOINING, previous_epoch=JOINING)
-    return Change(line, before, current, group.targets.get(replaced.member_id), replaced)
+    return Change(line, before, current, group.targets.get(replaced.member_id), replaced, principal)
 
 
 def update(
@@ -104,7 +105,8 @@ def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> Non
     out.records.append(assignment_record(group.group_id, change.member_id, change.current))
     cancel_timers(group, replaced.member_id, out)
     detail = f"instance {before.instance_id}: {replaced.member_id} is replaced"
-    note(group, out, ConsumerCause.REPLACED, change.member_id, detail, kind="member")
+    origin = origin_of(change.line, change.principal)
+    note(group, out, ConsumerCause.REPLACED, change.member_id, detail, kind="member", origin=origin)
 
 
 def _drop_regex(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: Outcome) -> None:
@@ -129,7 +131,8 @@ def _bump(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: 
     out.records += epoch_records(group, digest)
     known = change.before is not None
     detail = f"group epoch {group.epoch + 1}: {_described(change)}"
-    note(group, out, cause, change.member_id, detail, epoch=group.epoch + 1, members=len(group.members) + (not known))
+    members, origin = len(group.members) + (not known), origin_of(change.line, change.principal)
+    note(group, out, cause, change.member_id, detail, epoch=group.epoch + 1, members=members, origin=origin)
     return group.epoch + 1
 
 

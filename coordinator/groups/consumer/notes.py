@@ -6,6 +6,8 @@ from typing import Unpack
 from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.groups.notes import NoteFacts, append_note
 from coordinator.groups.outcome import Outcome
+from coordinator.records.consumer_records import ConsumerMemberRecord
+from protocol.messages.groups import Origin
 
 
 class ConsumerCause(enum.StrEnum):
@@ -27,6 +29,11 @@ class ConsumerCause(enum.StrEnum):
     HELD = "group held"
 
 
+def origin_of(line: ConsumerMemberRecord, principal: str) -> Origin:
+    """Return the client of a member as notes keep it."""
+    return Origin(line.client_id, line.client_host, principal=principal)
+
+
 def note(
     group: ConsumerGroup,
     out: Outcome,
@@ -39,7 +46,11 @@ def note(
     members: int | None = None,
     **facts: Unpack[NoteFacts],
 ) -> None:
-    """Append a note. `epoch` and `members` are those after the event; None: as they are."""
+    """Append a note. `epoch` and `members` are those after the event; None: as they are. Without an `origin` it is that
+    of the initiator, if it is a member; a target has none, since whoever's heartbeat comes next computes it."""
+    member = group.members.get(member_id)
+    if member is not None and kind != "target" and facts.get("origin") is None:
+        facts["origin"] = origin_of(member.subscription, member.principal or "")
     epoch = group.epoch if epoch is None else epoch
     members = len(group.members) if members is None else members
     append_note(group, out, kind, cause, member_id, detail, epoch, members, **facts)

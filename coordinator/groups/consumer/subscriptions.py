@@ -12,13 +12,14 @@ from coordinator.records.consumer_records import ConsumerMemberRecord
 
 class Change(NamedTuple):
     """One member as a request makes it. `before`: its last record, None for a new member. A member that replaces
-    another begins with what that one had."""
+    another begins with what that one had. `principal`: of the request; empty without a login."""
 
     line: ConsumerMemberRecord
     before: ConsumerMemberRecord | None
     current: Current
     target: Target | None
     replaced: ConsumerMember | None = None
+    principal: str = ""
 
     @property
     def member_id(self) -> str:

@@ -17,7 +17,10 @@ _SAYS_THE_CAUSE: Final = "new member "
 
 class Rebalance(msgspec.Struct, kw_only=True):
     """A rebalance. `join_ms` and `sync_ms` are None while unknown; `left_ms`: until it ends at the latest, if it is
-    under way. `late`: who came last, in words."""
+    under way. `late`: who came last, in words.
+
+    Of a server-driven group (`is_driven`) `join_ms` is the time until the new target, `sync_ms` that of revocations
+    which are under way."""
 
     began_ms: int
     generation_id: int
@@ -27,6 +30,7 @@ class Rebalance(msgspec.Struct, kw_only=True):
     join_ms: int | None = None
     sync_ms: int | None = None
     is_open: bool = False
+    is_driven: bool = False
     left_ms: int | None = None
     members: int = 0
     joined: int = 0
@@ -36,6 +40,11 @@ class Rebalance(msgspec.Struct, kw_only=True):
     outcome: str = ""
     times: int = 1
     moved: Moved | None = None
+
+    @property
+    def phases(self) -> tuple[str, str]:
+        """Names of the phases."""
+        return ("target after", "revocations for") if self.is_driven else ("join", "sync")
 
     @property
     def took_ms(self) -> int:
@@ -53,7 +62,7 @@ def rebalances(
     """Return the newest rebalances, newest first."""
     noted = noted_rebalances(notes)
     found = [_shown(one, moved) for one in noted]
-    if found and found[-1].is_open and group.phase:
+    if found and found[-1].is_open and (group.phase or found[-1].is_driven):
         _go_on(found[-1], group, now_ms)
     elif found and not found[-1].is_open:
         _settle(found[-1], group)
@@ -72,9 +81,9 @@ def _shown(noted: NotedRebalance, moved: dict[int, Moved]) -> Rebalance:
     running.dropped = [note.detail or note.initiator for note in noted.dropped]
     if noted.end is not None:
         _complete(running, noted.end, moved)
-        if running.moved is None and noted.assigned is not None:
-            count, kept = noted.assigned.moved_partitions, noted.assigned.kept_partitions
-            running.moved = Moved(count, count + kept)
+        if running.moved is None and noted.moves is not None:
+            running.moved = Moved(noted.moves[0], sum(noted.moves))
+    running.is_driven = noted.is_driven
     return running
 
 
@@ -116,9 +125,9 @@ def _go_on(running: Rebalance, group: DescribedGroup, now_ms: int) -> None:
 
 
 def _settle(last: Rebalance, group: DescribedGroup) -> None:
-    """Add the sync phase of the last rebalance: it ended when the group became Stable, or lasts."""
+    """Add the sync phase of the last rebalance: it ended when the group became Stable, or lasts; or the revocations."""
     joined_ms = last.began_ms + (last.join_ms or 0)
-    if group.phase == "sync":
+    if group.phase == ("revoke" if last.is_driven else "sync"):
         last.is_open, last.sync_ms, last.left_ms = True, max(group.phase_ms, 0), group.phase_left_ms
         last.late = people.waiting_for(group) or ""
     elif last.sync_ms is None and group.group_state == "Stable" and group.state_since_ms >= joined_ms:

@@ -32,14 +32,15 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
     member_id = request.member_id or out.ids.member_id(request.group_instance_id or event.client_id)
     subscription = decode_subscription(request.protocols[0].metadata)
     if holder is not None:
-        change = replacement(group, holder, _line(event, member_id, subscription, holder.subscription))
+        line = _line(event, member_id, subscription, holder.subscription)
+        change = replacement(group, holder, line, event.principal)
         if may_downgrade(group, [holder], is_replaced=True):
             downgrade_by_replacement(group, change, event, out)
             return
     elif member is not None:
         change = known_member(group, member, _line(event, member_id, subscription, member.subscription))
     else:
-        change = new_member(_line(event, member_id, subscription, None))
+        change = new_member(_line(event, member_id, subscription, None), event.principal)
     current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
     out.follow_ups.append(ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, event.principal))
     reply = JoinGroupReply(
