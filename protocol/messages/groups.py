@@ -323,8 +323,8 @@ class ListedNote(Message):
     `delete offsets`, `delete group`, `evict`, `create topic`, `add partitions`, `delete topic`, `alter settings`; those
     about topics have the group id "". `changes`: the offsets that it changed.
 
-    `assigned`: of the partitions that a member had in the generation before, `moved_partitions` have another owner now,
-    or none, and `kept_partitions` the same."""
+    `assigned` and `target`: of the partitions that a member had in the generation, or the target, before,
+    `moved_partitions` have another owner now, or none, and `kept_partitions` the same."""
 
     number: int
     generation_id: int
