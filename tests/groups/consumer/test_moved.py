@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.groups.consumer import target
+from coordinator.groups.consumer.state import size_of
 from tests.groups.consumer.rig import Rig
 
 
@@ -87,7 +88,7 @@ def test_members_that_leave_while_it_is_computed_keep_nothing(monkeypatch: pytes
         rig.work_on()
     moved, kept = moves(rig)[2]
     assert moved + kept == 4
-    assert kept == len(rig.group.targets["A"].popitem()[1])
+    assert kept == size_of(rig.group.targets["A"])
 
 
 def test_a_computation_that_a_crash_ended_has_moved_what_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
