@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def join_and_leave(daemon: Daemon, client: str) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        producer.send("flights", b"one more", partition=0)
     with Consumer(daemon.bootstrap, group_id="delays", client_id=client, auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["flights"])
         assert within(20, lambda: consumer.poll(0.1))
@@ -211,8 +214,6 @@ def test_each_run_adds_what_is_new_and_writes_a_page(spark: SparkSession, daemon
     run(spark, options, folder, page)
     once = kept()
     assert once
-    with Producer(daemon.bootstrap) as producer:
-        producer.send("flights", b"more", partition=0)
     join_and_leave(daemon, "second")
     run(spark, options, folder, page)
     twice = kept()
@@ -224,3 +225,38 @@ def test_each_run_adds_what_is_new_and_writes_a_page(spark: SparkSession, daemon
     assert re.search(r"<dt>rebalances</dt><dd>2</dd>", text)
     assert re.search(r"<td>member joined</td><td>delays</td><td>second</td><td>/?127.0.0.1</td><td>1</td>", text)
     assert "<rect " in text
+
+
+def test_a_server_driven_group_is_in_the_report_and_so_are_notes_that_know_no_moves(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    folder, page = tmp_path / "tables", tmp_path / "report.html"
+    options = {"bootstrap": daemon.bootstrap}
+    with ExitStack() as stack:
+        members: list[Consumer] = []
+
+        def is_shared() -> bool:
+            for one in members:
+                one.poll(0.02)
+            return sum(len(one.assignment) for one in members) == 2 and all(one.assignment for one in members)
+
+        for client in ("one", "two"):
+            made = Consumer(daemon.bootstrap, group_id="driven", client_id=client, group_protocol="consumer")
+            members.append(stack.enter_context(made))
+            made.subscribe(["flights"])
+            assert within(20, is_shared, every_s=0)
+    run(spark, options, folder, page)
+    driven = ("cause", "begun_by", "standstill_ms", "moved_partitions", "kept_partitions")
+    found = (
+        spark.read.parquet(str(folder / "rebalances")).where("group = 'driven'").orderBy("generation").select(*driven)
+    )
+    assert tuples(found)[:2] == [("member joined", "one", 0, None, None), ("member joined", "two", 0, 1, 1)]
+    assert re.search(r"<dt>partitions moved</dt><dd>\d+ of \d+</dd>", page.read_text())
+
+    # As a version wrote them that knew no moves: the next run reads them, and adds what is new.
+    old = spark.read.parquet(str(folder / "notes")).drop("moved_partitions", "kept_partitions").localCheckpoint()
+    old.coalesce(1).write.mode("overwrite").parquet(str(folder / "notes"))
+    join_and_leave(daemon, "third")
+    run(spark, options, folder, page)
+    found = spark.read.parquet(str(folder / "rebalances")).where("begun_by in ('one', 'two', 'third')")
+    assert found.select("begun_by").distinct().count() == 3
