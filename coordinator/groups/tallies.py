@@ -38,20 +38,17 @@ class GroupTallies:
             tally = self.groups[group_id] = Tally()
         return tally
 
-    def noted(self, note: Note) -> None:
-        """Count what the note tells of."""
-        if begins_rebalance(note):
+    def noted(self, note: Note) -> bool:
+        """Count what the note tells of. Return true if it begins a rebalance: exactly one note of each does, of a
+        server-driven group the first that moves its epoch beyond that of its target."""
+        begins = note.kind == "rebalance" or (note.kind == "epoch" and note.group_state != _BEHIND)
+        if begins:
             self.of(note.group_id).rebalances += 1
         if note.cause == _TAKEOVER:
             self.of(note.group_id).takeovers += 1
+        return begins
 
     def lasted(self, group_id: str, state: str, ms: int) -> None:
         """Add the time for which the group was in the state."""
         phases = self.of(group_id).phase_ms
         phases[state] = phases.get(state, 0) + max(0, ms)
-
-
-def begins_rebalance(note: Note) -> bool:
-    """Return true for exactly one note of each rebalance: of a server-driven group for the first that moves its epoch
-    beyond that of its target."""
-    return note.kind == "rebalance" or (note.kind == "epoch" and note.group_state != _BEHIND)

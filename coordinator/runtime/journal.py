@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.groups.tallies import GroupTallies, begins_rebalance
+from coordinator.groups.tallies import GroupTallies
 from coordinator.records.records import Note
 from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNotesReply
 
@@ -68,8 +68,7 @@ class Journal:
         """Number the note and keep it. Return the note to append to the notes log; None for a mere repetition, which
         only raises the count of the note before it. When the count has doubled, that note becomes the newest again, so
         that a client that reads on from a number sees it."""
-        self.tallies.noted(note)
-        if begins_rebalance(note):
+        if self.tallies.noted(note):
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)
         if note.kind in _ENDS and kept.notes and kept.notes[-1].subject:
