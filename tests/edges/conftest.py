@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_muster.session import local_session
+from tests.edges.transactional_kafka import kafka_and_node, make_topics
 
 HERE = Path(__file__).parent
 SLOW = ("spark", "spark-2", "spark-cluster")
@@ -45,3 +46,18 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("tests", settings={"spark.driver.defaultJavaOptions": _SHORT_LIVED})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def transactional_bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A broker of Kafka's and a node whose log is in it, one of each for a module."""
+    with kafka_and_node(tmp_path_factory.mktemp("transactions")) as both:
+        yield both
+
+
+@pytest.fixture(params=["kafka", "muster"])
+def where(request: pytest.FixtureRequest, transactional_bootstraps: dict[str, str], name: str) -> str:
+    """Return a bootstrap that serves transactions; topics `NAME-in` and `NAME-out` are there."""
+    bootstrap = transactional_bootstraps[request.param]
+    make_topics(bootstrap, f"{name}-in", f"{name}-out")
+    return bootstrap

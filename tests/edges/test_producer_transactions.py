@@ -2,7 +2,7 @@
 have not been fetched (`python -m bench kafka` does) or there is no Java."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,23 +16,9 @@ from muster import (
     aio,
 )
 from tests.edges.musterd import within
-from tests.edges.transactional_kafka import committed_values, kafka_and_node, make_topics
+from tests.edges.transactional_kafka import committed_values
 
 pytestmark = pytest.mark.xdist_group("kafka with transactions")  # one broker for all
-
-
-@pytest.fixture(scope="module")
-def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with kafka_and_node(tmp_path_factory.mktemp("transactions")) as both:
-        yield both
-
-
-@pytest.fixture(params=["kafka", "muster"])
-def where(request: pytest.FixtureRequest, bootstraps: dict[str, str], name: str) -> str:
-    """A bootstrap; topics `NAME-in` and `NAME-out` are there."""
-    bootstrap = bootstraps[request.param]
-    make_topics(bootstrap, f"{name}-in", f"{name}-out")
-    return bootstrap
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(where: str, name: str) -> None:

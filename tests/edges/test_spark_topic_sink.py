@@ -8,23 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from muster import Consumer, Producer, TopicPartition
 from pyspark_muster.sinks import TopicSink
-from tests.edges.transactional_kafka import committed_values, kafka_and_node, make_topics
+from tests.edges.transactional_kafka import committed_values
 
 pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with kafka_and_node(tmp_path_factory.mktemp("topic-sink")) as both:
-        yield both
-
-
-@pytest.fixture(params=["kafka", "muster"])
-def where(request: pytest.FixtureRequest, bootstraps: dict[str, str], name: str) -> str:
-    """A bootstrap; topics `NAME-in` and `NAME-out` are there."""
-    bootstrap = bootstraps[request.param]
-    make_topics(bootstrap, f"{name}-in", f"{name}-out")
-    return bootstrap
 
 
 def rows(spark: SparkSession, name: str, first: int, end: int) -> DataFrame:
