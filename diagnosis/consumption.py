@@ -9,6 +9,7 @@ from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.messages.groups import DescribedMember, OffsetChange
+from protocol.words import counted
 
 UNOWNED_MS: Final = 60_000
 """Time from which an unowned partition is no part of a rebalance in two rounds (KIP-429)."""
@@ -44,7 +45,7 @@ def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
 
 
 def _unread(own: list[Progress]) -> str:
-    records = people.counted(sum(one.lag for one in own), "record")
+    records = counted(sum(one.lag for one in own), "record")
     return f"unread: {records}, the first for more than {people.duration(OVERDUE_MS)}"
 
 
@@ -129,7 +130,7 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
             Kind.OFFSETS_OUT_OF_RANGE,
             group_id,
             f"{_names([(one.topic, one.partition) for one in lost])}: the committed offset lies below the log's start, "
-            f"deleted unread: {people.counted(records, 'record')}",
+            f"deleted unread: {counted(records, 'record')}",
             partitions=len(lost),
             records=records,
             command=f"muster groups reset {group_id} --to-earliest {_options(lost)}",
@@ -164,7 +165,7 @@ def idle(evidence: Evidence) -> Iterator[GroupProblem]:
         problem = GroupProblem(
             Kind.IDLE_MEMBERS,
             group.group_id,
-            f"{people.counted(len(group.members), 'member')} share {people.counted(len(wanted), 'partition')}: "
+            f"{counted(len(group.members), 'member')} share {counted(len(wanted), 'partition')}: "
             f"{len(without)} {people.have(len(without))} none, {people.client_of(without[0])} among them",
             since_ms=group.state_since_ms,
             command=f"muster groups describe {group.group_id}",

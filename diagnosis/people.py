@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from protocol.client_text import client_text
 from protocol.messages.groups import DescribedGroup, DescribedMember
+from protocol.words import counted
 
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 _NAMED = 3
@@ -27,11 +28,6 @@ def duration(ms: int) -> str:
         if ms < below * unit_ms:
             return f"{ms // unit_ms} {unit}"
     return f"{ms // _DAY_MS} d"
-
-
-def counted(number: int, what: str) -> str:
-    """`1 offset`, `2 offsets`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def have(number: int) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from diagnosis.loops import is_max_poll
-from diagnosis.people import counted, duration
+from diagnosis.people import duration
 from protocol.client_text import client_text
 from protocol.messages.groups import ListedNote, Origin
+from protocol.words import counted
 
 _SAYS_THE_CAUSE = "new member "
 _DRIVEN = ("epoch", "target")

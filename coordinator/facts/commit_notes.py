@@ -10,12 +10,12 @@ from coordinator.core.core import Core
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause, origin_of_client
 from coordinator.groups.classic.state import ClassicGroup
-from coordinator.groups.notes import counted
 from coordinator.records.records import Note
 from coordinator.runtime.group import Group
 from coordinator.runtime.shard import Shard
 from protocol.messages.groups import OffsetChange
 from protocol.messages.offsets import OffsetCommit
+from protocol.words import counted
 
 MOST_CHANGES: Final = 2_000
 """Offsets that one note names."""

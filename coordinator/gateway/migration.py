@@ -20,7 +20,6 @@ from coordinator.gateway.migration_lookup import (
     offset_records,
 )
 from coordinator.groups.classic.notes import Cause
-from coordinator.groups.notes import counted
 from coordinator.records.records import Note
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
@@ -29,6 +28,7 @@ from protocol.messages.groups import JoinGroup, ListNotes
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply, TxnOffsetCommit
 from protocol.session import RequestRef
+from protocol.words import counted
 
 GroupRequest = JoinGroup | ConsumerGroupHeartbeat | OffsetCommit | TxnOffsetCommit | OffsetFetch
 """Requests that migrate a group; OffsetFetch alone only reads the cluster's offsets."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from coordinator.clock import Moment
 from coordinator.gateway.deleted_topics import AbsentTopic
 from coordinator.groups.classic.notes import Cause
-from coordinator.groups.notes import counted
 from coordinator.records.records import Note
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.tasks.topic_deletion import SLICE_RECORDS
+from protocol.words import counted
 
 _BATCH_RECORDS = 500
 _GROUPS_A_RECORD = 20

@@ -7,9 +7,9 @@ It is soft state: it ends with the process, and with the group's kind.
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.groups.notes import counted
 from protocol.client_text import client_text
 from protocol.messages.groups import HoldGroup, Origin
+from protocol.words import counted
 
 LONGEST_MS: Final = 300_000
 """Longest hold. Members that join wait for its end, and clients give up after `max.poll.interval.ms`, 5 minutes unless

@@ -1,4 +1,4 @@
-"""Notes of groups of every kind: the facts about the group, and how they are counted in words."""
+"""Notes of groups of every kind: the facts about the group."""
 
 import enum
 from typing import Protocol, TypedDict, Unpack
@@ -69,8 +69,3 @@ def append_note(
             **facts,
         )
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a count: `1 member`, `2 members`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

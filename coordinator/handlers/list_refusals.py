@@ -5,7 +5,6 @@ from typing import Any, Final
 from coordinator.clock import Moment
 from coordinator.core.core import Core
 from coordinator.groups.classic.state import ClassicGroup
-from coordinator.groups.notes import counted
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -17,6 +16,7 @@ from protocol.messages.groups import (
     RefusedRequest,
 )
 from protocol.session import RequestRef
+from protocol.words import counted
 
 _TELLING: Final = frozenset(
     {

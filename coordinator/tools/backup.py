@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from coordinator.groups.notes import counted
 from coordinator.tools.log_command import DAMAGED, MISUSED, SOUND, is_data_folder, open_inspector
 from partition_log.inspection.findings import Finding, Severity
+from protocol.words import counted
 
 ROUNDS: Final = 20
 """Largest number of rounds: beyond it the folder changes faster than it can be copied."""

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from diagnosis.people import counted
 from muster.admin.asking import Complaint, NotThere, not_served
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
@@ -24,6 +23,7 @@ from protocol.messages.balanced import (
     DescribeBalanced,
     DescribeBalancedReply,
 )
+from protocol.words import counted
 
 BALANCED_TYPES = ("client-balanced", "server-balanced")
 _CHOOSER = {CLIENT_MODE: "its members choose what they read", SERVER_MODE: "the coordinator assigns what they read"}

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from diagnosis.people import counted
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
@@ -31,6 +30,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from protocol.words import counted
 
 _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _ANY: Final = 1 << 31

@@ -11,7 +11,6 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from diagnosis.people import counted
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import Complaint
 from muster.blocking import Consumer, Producer, RangeReader
@@ -23,6 +22,7 @@ from muster.cli.stopping import stop, terminated_as_interrupted
 from muster.core.fetching import ConsumerRecord
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
+from protocol.words import counted
 
 _READ_BYTES = 1024 * 1024
 _LOOK_AGAIN_S = 0.25

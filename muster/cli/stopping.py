@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from diagnosis.people import counted
 from muster.blocking import Producer
 from muster.blocking.sent import Sent
 from muster.cli.showing import printable
 from muster.errors import MusterError
+from protocol.words import counted
 
 PATIENCE_S: Final = 5.0
 """Time for records to be acknowledged after a request to stop."""

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from diagnosis.people import counted
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import NotThere, list_topics, topology
@@ -40,6 +39,7 @@ from protocol.messages.topics import (
     GrowingTopic,
     TopicConfig,
 )
+from protocol.words import counted
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -6,9 +6,9 @@ from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import ask_to_join, wait_held
 from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.hold import act_of, begun, described, left_of
-from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from protocol.messages.groups import HoldGroupReply
+from protocol.words import counted
 
 
 def hold(group: ClassicGroup, event: GroupHeld, out: Outcome) -> None:

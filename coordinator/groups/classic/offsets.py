@@ -9,7 +9,7 @@ from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, Gr
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, note, origin_of_client
 from coordinator.groups.classic.state import ClassicGroup
-from coordinator.groups.notes import NoteFacts, counted
+from coordinator.groups.notes import NoteFacts
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.keys import MemberKey
@@ -28,6 +28,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
 )
 from protocol.messages.topics import NO_TOPIC_ID
+from protocol.words import counted
 
 _NO_RETENTION = -1
 _TOPICS_A_NOTE = 10

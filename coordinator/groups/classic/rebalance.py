@@ -23,7 +23,7 @@ from coordinator.groups.classic.notes import Cause, departure, note
 from coordinator.groups.classic.owning import departed
 from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.hold import Hold, left_of
-from coordinator.groups.notes import NoteFacts, counted
+from coordinator.groups.notes import NoteFacts
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata, MemberRecord
@@ -37,6 +37,7 @@ from protocol.messages.groups import (
     SlowestMember,
     SyncGroupReply,
 )
+from protocol.words import counted
 
 _KNOWN_TO_MEMBER = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
 """Causes by which a member knows that it is out: its grants end at once."""

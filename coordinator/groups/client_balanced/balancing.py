@@ -12,13 +12,13 @@ from hashlib import blake2b
 from coordinator.groups.client_balanced.events import BalanceDue, PartitionsFreed
 from coordinator.groups.client_balanced.notes import BalancedCause, note
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
-from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from membership.assignors import Subscriber, assign_sticky
 from membership.assignors.user_data import sticky_user_data
 from membership.topic_partition import TopicPartition
 from protocol.messages.balanced import PartitionsChanged
+from protocol.words import counted
 
 
 def assign(group: BalancedGroup, event: BalanceDue, out: Outcome) -> None:

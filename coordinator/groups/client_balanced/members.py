@@ -29,7 +29,6 @@ from coordinator.groups.client_balanced.guards import filters_of, node_id_of, re
 from coordinator.groups.client_balanced.meta import with_meta
 from coordinator.groups.client_balanced.notes import BalancedCause, note
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
-from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
@@ -45,6 +44,7 @@ from protocol.messages.balanced import (
     StartMemberReply,
 )
 from protocol.messages.groups import MemberRemoved
+from protocol.words import counted
 
 HEARTBEAT_MS = 10_000
 _MOST_REPLACED = 256

@@ -9,11 +9,11 @@ from coordinator.groups.client_balanced.events import AskMeta, MetaMade
 from coordinator.groups.client_balanced.grants import extend_lease
 from coordinator.groups.client_balanced.notes import BalancedCause, note
 from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import BalancedMetadata, Ownership
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import PartitionMetaReply, PartitionsChanged, PartitionsLost, PartitionState
+from protocol.words import counted
 
 
 def digest_of(meta: Iterable[PartitionState]) -> bytes:

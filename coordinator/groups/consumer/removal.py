@@ -17,12 +17,12 @@ from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import assignment_record, epoch_records, member_tombstones
 from coordinator.groups.consumer.state import NEW, NONE_ASSIGNED, ConsumerGroup, ConsumerMember, Current
 from coordinator.groups.consumer.subscriptions import hash_of, subscriptions_of
-from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
 from protocol.client_text import client_text
 from protocol.messages.consumer_groups import LEAVING, LEAVING_FOR_NOW, ConsumerGroupHeartbeatReply
 from protocol.messages.groups import MemberRemoved, Origin
+from protocol.words import counted
 
 
 def leave(group: ConsumerGroup, event: ConsumerLeave, out: Outcome) -> None:

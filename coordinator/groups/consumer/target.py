@@ -28,13 +28,14 @@ from coordinator.groups.consumer.subscriptions import (
 )
 from coordinator.groups.consumer.topics import TopicOfGroup
 from coordinator.groups.hold import act_of, begun, described, left_of
-from coordinator.groups.notes import NoteFacts, counted
+from coordinator.groups.notes import NoteFacts
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import ConsumerMemberRecord, TargetRecord
 from membership.pace import Pace, chunks
 from membership.server_assignors.registry import ASSIGNORS
 from membership.server_assignors.spec import Computation, SubscribedMember, run
 from protocol.messages.groups import HoldGroupReply
+from protocol.words import counted
 
 AT_ONCE_US = 10_000
 """Estimated work up to which a target is computed within the heartbeat that asks for it."""

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from diagnosis.offset_plan import PlannedOffset, changes
-from diagnosis.people import client_of, counted
+from diagnosis.people import client_of
 from muster.admin.asking import NotThere, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, servers
@@ -24,6 +24,7 @@ from protocol.messages.offsets import (
     OffsetDeleteReply,
     OffsetDeleteTopic,
 )
+from protocol.words import counted
 
 CHANGES_A_REQUEST: Final = 2_000
 

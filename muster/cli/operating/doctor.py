@@ -10,7 +10,7 @@ import typer
 from diagnosis import gathering
 from diagnosis.assignments import Key
 from diagnosis.facts import known_facts
-from diagnosis.people import counted, duration
+from diagnosis.people import duration
 from diagnosis.problem import Evidence, GroupProblem
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import NotThere, describe_expiry, list_notes, list_topics
@@ -32,6 +32,7 @@ from protocol.messages.groups import (
     ListRefusalsReply,
 )
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
+from protocol.words import counted
 
 _LOOK_AGAIN_S: Final = 10.0
 

@@ -8,7 +8,6 @@ from typing import Annotated, Final
 import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target
-from diagnosis.people import counted
 from muster.admin.asking import Complaint, NotThere, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
@@ -16,6 +15,7 @@ from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.offset_targets import now_ms, plan_offsets
 from muster.cli.operating.surgery import Execute
 from muster.cli.showing import utc_time
+from protocol.words import counted
 
 _EXPORT_FORMAT: Final = 1
 

@@ -4,7 +4,6 @@ from typing import Annotated, Final
 
 import typer
 
-from diagnosis.people import counted
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, Bootstrap, reaching
 from muster.cli.showing import printable
@@ -19,6 +18,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsReply,
     ResourceType,
 )
+from protocol.words import counted
 
 PINNED: Final = "group.offsets.pinned"
 

@@ -5,12 +5,13 @@ from typing import Annotated, Final
 
 import typer
 
-from diagnosis.people import counted, duration, have
+from diagnosis.people import duration, have
 from muster.admin.asking import answering_for
 from muster.cli.asking import AsJson, Bootstrap, reaching
 from muster.cli.showing import printable, show_json
 from muster.errors import Refused
 from protocol.messages.groups import HoldGroup, HoldGroupReply
+from protocol.words import counted
 
 _UNITS: Final = {"s": 1_000, "m": 60_000}
 _LONGEST_MS: Final = 300_000

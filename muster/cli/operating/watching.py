@@ -15,11 +15,11 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand
 
-from diagnosis.people import counted
 from muster.admin.asking import Complaint
 from muster.cli.failures import complain
 from muster.cli.showing import local_time
 from muster.errors import MusterError
+from protocol.words import counted
 
 DEFAULT_S: Final = 2.0
 _SHORTEST_S, _LONGEST_S = 0.1, 86_400.0

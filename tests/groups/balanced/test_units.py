@@ -25,7 +25,6 @@ from coordinator.groups.client_balanced.guards import filters_of, replaced_by, t
 from coordinator.groups.client_balanced.notes import BalancedCause
 from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, BalancedGroupMember, BalancedState
 from coordinator.groups.client_balanced.table import TABLE, answer, handle
-from coordinator.groups.notes import counted
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.groups.table import Path, Refusal, ignore, reject
@@ -53,6 +52,7 @@ from protocol.messages.balanced import (
     StartMemberReply,
 )
 from protocol.session import RequestRef
+from protocol.words import counted
 from tests.groups.checks import CountingIds
 
 REF = RequestRef(1, 1)

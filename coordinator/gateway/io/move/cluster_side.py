@@ -12,11 +12,11 @@ from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.cluster.log_requests import LogRequests
 from coordinator.gateway.io.cluster.member import boot_ms
 from coordinator.gateway.io.move.data_folder import MoveRefused
-from coordinator.groups.notes import counted
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.record_batch import CorruptBatch
+from protocol.words import counted
 
 _PAUSE_S = 0.2
 

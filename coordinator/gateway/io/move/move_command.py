@@ -16,13 +16,13 @@ from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.move.cluster_side import ClusterSide
 from coordinator.gateway.io.move.data_folder import MoveRefused, finish, read_folder, write_folder
 from coordinator.gateway.io.security import upstream_login, upstream_tls
-from coordinator.groups.notes import counted
 from coordinator.records.codec import decode
 from coordinator.records.records import CommittedOffset, LogCorrupt
 from partition_log.disk.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged
 from protocol.messages.topics import MetadataReply
 from protocol.record_batch import CorruptBatch
+from protocol.words import counted
 
 MOVED, REFUSED, MISUSED = 0, 1, 2
 TO_CLUSTER, TO_LOCAL = "cluster", "local"
