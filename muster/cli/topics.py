@@ -11,13 +11,12 @@ from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, reaching_topics
 from muster.cli.ends import oldest
+from muster.cli.settings import setting_changes
 from muster.cli.showing import printable, show_facts, show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
-    AlterableConfig,
     AlterConfigsResource,
-    ConfigOperation,
     ConfigSource,
     DescribeConfigs,
     DescribeConfigsReply,
@@ -126,7 +125,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a topic."""
-    settings = tuple(map(_setting, configs or ()))
+    settings = tuple(TopicConfig(one.name, one.value) for one in setting_changes(configs))
     with reaching_topics(ctx, bootstrap) as cluster:
         wanted = CreateTopics((CreatableTopic(name, partitions, configs=settings),))
         made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
@@ -139,13 +138,6 @@ def create(
         show_json({"name": made.name, "partitions": made.num_partitions, "topic_id": made.topic_id.hex()})
     else:
         print(f"Made topic {made.name} with {counted(made.num_partitions, 'partition')}.")
-
-
-def _setting(text: str) -> TopicConfig:
-    key, is_there, value = text.partition("=")
-    if not is_there:
-        raise typer.BadParameter(f"{text!r} has no '=': KEY=VALUE is wanted", param_hint="--config")
-    return TopicConfig(key, value)
 
 
 @app.command()
@@ -163,14 +155,12 @@ def alter(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change settings of a topic, or add partitions."""
-    changes = [AlterableConfig(one.name, ConfigOperation.SET, one.value) for one in map(_setting, configs or ())] + [
-        AlterableConfig(key, ConfigOperation.DELETE) for key in resets or ()
-    ]
+    changes = setting_changes(configs, resets)
     if not changes and partitions is None:
         raise typer.BadParameter("say what: --config KEY=VALUE, --reset KEY or --partitions N")
     with reaching_topics(ctx, bootstrap) as cluster:
         if changes:
-            resource = AlterConfigsResource(ResourceType.TOPIC, name, tuple(changes))
+            resource = AlterConfigsResource(ResourceType.TOPIC, name, changes)
             asked = expect(IncrementalAlterConfigsReply, cluster.ask(IncrementalAlterConfigs((resource,))))
             _refuse(name, asked.responses[0].error_code, asked.responses[0].error_message)
             print(f"Changed {counted(len(changes), 'setting')} of topic {printable(name)}.")

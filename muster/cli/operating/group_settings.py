@@ -6,6 +6,7 @@ import typer
 
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, Bootstrap, reaching
+from muster.cli.settings import setting_changes
 from muster.cli.showing import printable
 from protocol.messages.configs import (
     AlterableConfig,
@@ -52,18 +53,11 @@ def alter(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change settings of a group, which take the place of the server's. The group need not exist yet."""
-    changes = [*map(_setting, configs or ()), *(AlterableConfig(key, ConfigOperation.DELETE) for key in resets or ())]
+    changes = setting_changes(configs, resets)
     if not changes:
         raise typer.BadParameter("say what: --config KEY=VALUE or --reset KEY")
     _change(ctx, group, bootstrap, *changes)
     print(printable(f"Changed {counted(len(changes), 'setting')} of group {group}."))
-
-
-def _setting(text: str) -> AlterableConfig:
-    key, is_there, value = text.partition("=")
-    if not is_there:
-        raise typer.BadParameter(f"{text!r} has no '=': KEY=VALUE is wanted", param_hint="--config")
-    return AlterableConfig(key, ConfigOperation.SET, value)
 
 
 def _change(ctx: typer.Context, group: str, bootstrap: str | None, *changes: AlterableConfig) -> None:
