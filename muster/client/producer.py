@@ -12,7 +12,8 @@ from muster.core.metrics import MeasuredCore, ProducerMetrics
 from muster.core.producing import Producing, TransactionalProducing
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
-from muster.core.producing.transactions import OffsetsOfGroup, TransactionPhase, Transactions
+from muster.core.producing.transaction_requests import OffsetsOfGroup
+from muster.core.producing.transactions import TransactionPhase, Transactions
 from muster.errors import ClientClosed, ClientFailed, MusterError, TransactionFailed
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven

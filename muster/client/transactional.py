@@ -7,7 +7,7 @@ from membership.checks import check_name
 from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.core.completions import to_commit
-from muster.core.producing.transactions import OffsetsOfGroup
+from muster.core.producing.transaction_requests import OffsetsOfGroup
 from muster.errors import TransactionFailed
 from protocol.errors import ErrorCode
 

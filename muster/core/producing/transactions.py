@@ -9,29 +9,32 @@ end while a record is under way, and going on after another producer has this on
 
 import enum
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
-from membership.events import NodeAddress, OffsetToCommit
+from membership.events import NodeAddress
 from membership.topic_partition import TopicPartition
 from muster.core.producing.batch import ProducerId
+from muster.core.producing.transaction_requests import (
+    NO_ANSWER,
+    CoordinatorRequest,
+    OffsetsOfGroup,
+    commit_of,
+    error_of,
+    topics_of,
+)
 from muster.errors import MusterError, ProducerFenced, Refused, TransactionFailed
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import InitProducerId, InitProducerIdReply
-from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorReply
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.messages.offsets import (
     TxnOffsetCommit,
-    TxnOffsetCommitPartition,
-    TxnOffsetCommitReply,
-    TxnOffsetCommitTopic,
 )
 from protocol.messages.transactions import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    AddPartitionsToTxnReply,
     EndTxn,
-    TransactionTopic,
 )
 
 _OF_TRANSACTIONS: Final = 1
@@ -55,7 +58,6 @@ _LASTING: Final = frozenset(
     }
 )
 """Refusals that no other transaction of this producer would escape."""
-_UNKNOWN: Final = ErrorCode.NETWORK_EXCEPTION
 
 
 class TransactionPhase(enum.Enum):
@@ -65,24 +67,6 @@ class TransactionPhase(enum.Enum):
     BEGINNING = "a transaction is beginning"
     OPEN = "a transaction is open"
     ENDING = "a transaction is ending"
-
-
-class OffsetsOfGroup(NamedTuple):
-    """Offsets to be committed with the transaction, and the member of the group that commits them: without one, nobody
-    is to be in the group."""
-
-    group_id: str
-    offsets: Mapping[TopicPartition, OffsetToCommit]
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
-class CoordinatorRequest(NamedTuple):
-    """A request, and the node to ask; None: any."""
-
-    message: Message
-    node: NodeAddress | None
 
 
 class Transactions:
@@ -164,7 +148,7 @@ class Transactions:
         """Note that a record of the open transaction was given up."""
         if self.phase is TransactionPhase.OPEN and self.failure is None:
             self.failure = TransactionFailed(
-                getattr(error, "error_code", _UNKNOWN), f"the transaction cannot be committed, abort it: {error}"
+                getattr(error, "error_code", NO_ANSWER), f"the transaction cannot be committed, abort it: {error}"
             )
             self._needs_epoch = True
 
@@ -230,7 +214,7 @@ class Transactions:
         if self._to_add:
             self._adding = tuple(self._to_add)
             return self._to_coordinator(
-                AddPartitionsToTxn(self.transactional_id, *self.producer, _topics(self._adding))
+                AddPartitionsToTxn(self.transactional_id, *self.producer, topics_of(self._adding))
             )
         first = self._offsets[0]
         if first.group_id not in self._groups_added:
@@ -239,7 +223,7 @@ class Transactions:
             )
         if first.group_id not in self._group_coordinators:
             return CoordinatorRequest(FindCoordinator((first.group_id,)), None)
-        message = _commit_of(first, self.transactional_id, self.producer)
+        message = commit_of(first, self.transactional_id, self.producer)
         return CoordinatorRequest(message, self._group_coordinators[first.group_id])
 
     # -- answers
@@ -249,7 +233,7 @@ class Transactions:
         if one is."""
         asked, self._asked = self._asked, None
         assert asked is not None
-        error, sentence = _error_of(reply)
+        error, sentence = error_of(reply)
         if error is ErrorCode.NONE:
             self._failures, self.retry_at_ms = 0, 0
             self._succeeded(asked.message, reply)
@@ -326,50 +310,3 @@ class Transactions:
         self._to_add.clear()
         self._offsets.clear()
         self._groups_added.clear()
-
-
-def _topics(partitions: tuple[TopicPartition, ...]) -> tuple[TransactionTopic, ...]:
-    by_topic: dict[str, list[int]] = {}
-    for one in partitions:
-        by_topic.setdefault(one.topic, []).append(one.partition)
-    return tuple(TransactionTopic(name, tuple(found)) for name, found in by_topic.items())
-
-
-def _commit_of(group: OffsetsOfGroup, transactional_id: str, producer: ProducerId) -> TxnOffsetCommit:
-    by_topic: dict[str, list[TxnOffsetCommitPartition]] = {}
-    for one, stored in group.offsets.items():
-        part = TxnOffsetCommitPartition(one.partition, stored.offset, committed_metadata=stored.metadata)
-        by_topic.setdefault(one.topic, []).append(part)
-    topics = tuple(TxnOffsetCommitTopic(name, tuple(parts)) for name, parts in by_topic.items())
-    return TxnOffsetCommit(
-        transactional_id,
-        group.group_id,
-        *producer,
-        topics,
-        group.generation_id,
-        group.member_id,
-        group.group_instance_id,
-    )
-
-
-def _error_of(reply: Message | None) -> tuple[ErrorCode, str]:
-    """Return the first error in a reply, and its sentence."""
-    match reply:
-        case None:
-            return _UNKNOWN, ""
-        case ErrorReply():
-            return reply.error_code, reply.error_message
-        case FindCoordinatorReply(coordinators=()):
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
-        case FindCoordinatorReply():
-            return reply.coordinators[0].error_code, reply.coordinators[0].error_message or ""
-        case AddPartitionsToTxnReply():
-            codes = [part.error_code for topic in reply.topics for part in topic.partitions]
-        case TxnOffsetCommitReply():
-            codes = [part.error_code for topic in reply.topics for part in topic.partitions]
-        case _:
-            codes = [getattr(reply, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)]
-    # One that lasts tells more than one that goes away.
-    bad = sorted((code for code in codes if code is not ErrorCode.NONE), key=lambda code: code.retriable)
-    told = [code for code in bad if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
-    return (told or bad or [ErrorCode.NONE])[0], ""

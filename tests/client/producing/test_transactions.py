@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from membership.events import CallFailed, OffsetToCommit, Replied
-from muster.core.producing.transactions import OffsetsOfGroup, TransactionPhase
+from muster.core.producing.transaction_requests import OffsetsOfGroup
+from muster.core.producing.transactions import TransactionPhase
 from muster.errors import MusterError, ProducerFenced, Refused, TransactionFailed
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, Produce
