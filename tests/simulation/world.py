@@ -11,10 +11,10 @@ from random import Random
 
 from coordinator.config.config import Config
 from coordinator.groups.classic.group_states import GroupState
-from coordinator.groups.classic.state import ClassicGroup
 from coordinator.groups.consumer.state import ConsumerGroupState
 from coordinator.node.events import Opened
 from coordinator.runtime.group import Group
+from tests.simulation.begun import AnyGroup, counting_begun
 from tests.simulation.bounds import FLUSHED_WITHIN_MS, compare_at_rest, compare_sizes
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_config
@@ -79,25 +79,14 @@ class World:
 
     def run(self) -> Seen:
         """Faults, then quiet; then everything must be settled. Raises Broken, naming the seed."""
-        watched = ClassicGroup.become
-
-        def become(group: ClassicGroup, state: GroupState, wall_ms: int) -> None:
-            process = self._process_of(group)
-            live = None if process.node is None else process.node.core.directory.get(group.group_id)
-            if state is GroupState.PREPARING and (live is None or live.classic is group):  # not one of a replay
-                process.begun += 1
-            watched(group, state, wall_ms)
-
-        ClassicGroup.become = become  # type: ignore[method-assign,assignment]
         try:
-            self._live()
+            with counting_begun(self._process_of):
+                self._live()
         except Exception as error:
             raise Broken(f"seed {self.seed}, {self.now_ms} ms, step {self.steps}: {_sentence(error)}") from error
-        finally:
-            ClassicGroup.become = watched  # type: ignore[method-assign]
         return self.seen
 
-    def _process_of(self, group: ClassicGroup) -> Process:
+    def _process_of(self, group: AnyGroup) -> Process:
         return self.daemon
 
     def _begin(self) -> None:

@@ -20,9 +20,9 @@ from coordinator.config.config import Config
 from coordinator.config.keys import RebalanceProtocols, UpstreamOffsets
 from coordinator.core.budget import BYTES_A_STEP
 from coordinator.gateway.session import session
-from coordinator.groups.classic.state import ClassicGroup
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
+from tests.simulation.begun import AnyGroup
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers
 from tests.simulation.beside.callers import Keeper, Pulse
 from tests.simulation.beside.front import Front
@@ -127,10 +127,10 @@ class BesideWorld(World):
         brokers.ids = self._ids
         return brokers
 
-    def _process_of(self, group: ClassicGroup) -> Process:
+    def _process_of(self, group: AnyGroup) -> Process:
         node = self.broker.node
         known = None if node is None else node.core.find(group.group_id)[1]
-        return self.broker if known is not None and known.classic is group else self.front
+        return self.broker if known is not None and group in (known.classic, known.consumer) else self.front
 
     def run(self) -> Seen:
         """With limits that are reached, as any world goes."""
