@@ -100,7 +100,7 @@ def sentence(rebalance: NotedRebalance) -> str:
         told.append("no member is left")
     elif end.kind == "target":
         delay_ms = end.wall_ms - first.wall_ms
-        told.append((f"after {duration(delay_ms)} " if delay_ms > 0 else "") + end.detail)
+        told.append((f"after {duration(delay_ms)}, " if delay_ms > 0 else "") + end.detail)
     else:
         told.append(_cost(end, end.took_ms if end.took_ms >= 0 else max(0, end.wall_ms - first.wall_ms)))
         if (moves := rebalance.moves) is not None:

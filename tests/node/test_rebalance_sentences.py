@@ -251,7 +251,7 @@ def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
         (
             "member joined, group epoch 3: app-2 at 10.0.0.2 reads orders; "
             "then member joined, group epoch 4: app-3 at 10.0.0.3 reads orders; "
-            "after 600 ms epoch 4 by uniform: another target for 3 of 3 members, 2 of 4 partitions move"
+            "after 600 ms, epoch 4 by uniform: another target for 3 of 3 members, 2 of 4 partitions move"
         ),
         "member left, group epoch 5: app-3 at 10.0.0.3; it is not over",
     ]

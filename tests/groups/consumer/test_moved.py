@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.groups.consumer import target
 from coordinator.groups.consumer.state import size_of
+from coordinator.records.consumer_records import TargetRecord
 from tests.groups.consumer.rig import Rig
 
 
@@ -73,6 +74,16 @@ def test_a_group_that_was_loaded_knows_what_its_members_had(rig: Rig) -> None:
     rig.restart()
     beat(rig, "A")
     assert moves(rig)[2:] == [(2, 2)]
+
+
+def test_a_log_may_have_the_record_of_all_targets_before_those_of_members(rig: Rig) -> None:
+    rig.join("A", "T")
+    rig.join("B", "T")
+    records = [record for batch in rig.batches for record in batch]
+    rig.batches = [sorted(records, key=lambda record: not isinstance(record, TargetRecord))]
+    rig.restart()
+    rig.join("C", "U")
+    assert moves(rig)[2:] == [(0, 4)]
 
 
 def test_members_that_leave_while_it_is_computed_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
