@@ -40,7 +40,7 @@ def moved(cluster: Cluster, front: Musterd) -> list[str]:
     here.close()
 
     told = _muster(front, "groups", "hand-back", GROUP, "--to", cluster.bootstrap, "--yes")
-    if "read them back" not in told:
+    if "read it back" not in told:
         failed.append(f"it is not handed back: {told[-400:]}")
     there = _consumer(cluster.bootstrap, "the-old-one")
     left = _read(there, _RECORDS - _READ_HERE, _PATIENCE_S)
