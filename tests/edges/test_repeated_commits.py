@@ -94,6 +94,7 @@ def test_commits_of_kafkas_own_consumer(daemon: Daemon, writes: None) -> None:
         reader.wait()
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(400)
 def test_commits_of_a_query(daemon: Daemon, writes: None, spark: SparkSession, tmp_path: Path) -> None:

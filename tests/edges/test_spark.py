@@ -261,6 +261,7 @@ def test_a_run_with_available_now_reads_what_there_is_and_leaves(
     assert committed(daemon) == source.ends
 
 
+@pytest.mark.long
 def test_a_full_refresh_reads_everything_once_more_whatever_the_group_has(
     spark: SparkSession, daemon: Daemon, tmp_path: Path
 ) -> None:
@@ -343,6 +344,7 @@ def test_a_query_that_triggers_seldom_keeps_its_place_and_lets_others_in_between
     assert (before["state"], before["member"]) == ("reading", after["member"])
 
 
+@pytest.mark.long
 def test_a_query_that_keeps_state_in_a_shared_group_ends_with_the_reason(
     spark: SparkSession, daemon: Daemon, tmp_path: Path
 ) -> None:

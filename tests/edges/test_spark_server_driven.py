@@ -28,7 +28,7 @@ from tests.edges.test_spark import (
     reads,
 )
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long, pytest.mark.timeout(600)]
 
 SETTINGS = (
     "group.coordinator.rebalance.protocols=classic,consumer",

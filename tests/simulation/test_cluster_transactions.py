@@ -10,7 +10,7 @@ from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.transactions import ClientTransactions
 from coordinator.cluster_node import transactions
 from coordinator.cluster_node.transactions import ShardTransactions
-from tests.enumerations import worlds_of
+from tests.enumerations import some, worlds_of
 from tests.simulation.cluster.transactions import TransactedWorld
 from tests.simulation.errors import Broken
 
@@ -48,7 +48,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize(("where", "name", "without"), RULES.values(), ids=RULES.keys())
+@pytest.mark.parametrize(("where", "name", "without"), some(RULES.values()), ids=some(RULES))
 def test_each_rule_that_is_taken_out_is_missed(
     where: object, name: str, without: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
