@@ -1,6 +1,7 @@
 """Committed offsets as a shard keeps them."""
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator.groups.classic.events import Client
 
@@ -15,7 +16,8 @@ class Committer(msgspec.Struct, frozen=True, gc=False):
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A committed offset as it is kept. `topic_id`: of the topic that had the name when it was committed; None if that
-    was not known."""
+    was not known. `previous_offset` (-1: none) and `committer` say what was there before and who has sent the commit;
+    the log does not have them, so they are known of commits since the start alone."""
 
     offset: int
     leader_epoch: int
@@ -23,19 +25,9 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     topic_id: bytes | None = None
+    previous_offset: int = -1
+    committer: Committer | None = None
 
-
-class TopicOffsets(dict[int, OffsetAndMetadata]):
-    """Offsets of a group in one topic, by partition. `origins`: previous offset (-1: none) and sender of each commit
-    that was made since the start; None before the first."""
-
-    __slots__ = ("origins",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.origins: dict[int, tuple[int, Committer]] | None = None
-
-    def forget_origin(self, partition: int) -> None:
-        """Forget who has sent the commit."""
-        if self.origins is not None:
-            self.origins.pop(partition, None)
+    def recorded(self) -> "OffsetAndMetadata":
+        """Return what the log has of it."""
+        return self if self.committer is None else replace(self, previous_offset=-1, committer=None)

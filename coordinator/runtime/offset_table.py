@@ -7,10 +7,10 @@ Nested dictionaries, not one with tuple keys: half the memory for each offset. E
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from coordinator.records.records import CommittedOffset
-from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata, TopicOffsets
+from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
 from protocol.messages.groups import OffsetChange
 
 MOST_BACK: Final = 2_000
@@ -20,6 +20,8 @@ Place = tuple[str, int]
 """Topic and partition."""
 PendingPlace = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
 """Group, topic, partition, and the pending offsets by producer, the newest last."""
+Forward = list[tuple[dict[int, OffsetAndMetadata], dict[int, OffsetAndMetadata]]]
+"""Offsets of each topic by partition, and those to be put in their place."""
 PendingProducer = tuple[int, list[tuple[str, str, int]]]
 """A producer, and the groups and partitions of its pending offsets."""
 
@@ -127,7 +129,7 @@ class OffsetTable:
     __slots__ = ("_groups", "_ids", "_names", "count", "pending", "topic_names", "went_back")
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, TopicOffsets]] = {}
+        self._groups: dict[str, dict[str, dict[int, OffsetAndMetadata]]] = {}
         self._names: dict[str, str] = {}
         self._ids: dict[bytes, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
@@ -141,15 +143,12 @@ class OffsetTable:
         """Set each `record.offset` as the group's committed offset. `committer`: None if that is not known, as at a
         load."""
         group_id = topic = None
-        partitions, origins = TopicOffsets(), None
+        partitions: dict[int, OffsetAndMetadata] = {}
         for record in records:
             # Records of one commit share their texts.
             if record.topic is not topic or record.group_id is not group_id:
                 group_id, topic = record.group_id, record.topic
                 partitions = self._partitions(group_id, topic)
-                origins = partitions.origins
-                if origins is None and committer is not None:
-                    origins = partitions.origins = {}
             partition, topic_id = record.partition, record.topic_id
             before = partitions.get(partition)
             if before is None:
@@ -157,10 +156,6 @@ class OffsetTable:
             elif record.offset < before.offset and len(self.went_back) < MOST_BACK:
                 change = OffsetChange(record.topic, partition, before.offset, record.offset)
                 self.went_back.append((record.group_id, change))
-            if committer is not None and origins is not None:
-                origins[partition] = (-1 if before is None else before.offset, committer)
-            elif origins:
-                origins.pop(partition, None)
             partitions[partition] = OffsetAndMetadata(
                 record.offset,
                 record.leader_epoch,
@@ -168,51 +163,43 @@ class OffsetTable:
                 record.commit_timestamp_ms,
                 record.expire_timestamp_ms,
                 None if topic_id is None else self.share_id(topic_id, record.topic),
+                -1 if committer is None or before is None else before.offset,
+                committer,
             )
         if self.pending:
             for record in records:
                 self.pending.overtake(record.group_id, (record.topic, record.partition))
 
-    def followed(
-        self, group_id: str, topics: Sequence[TopicCommit], offsets: Sequence[int]
-    ) -> list[TopicOffsets] | None:
-        """Return the present offsets of each topic if they are there for all these partitions, none above the new
-        one, and nothing is pending in a transaction; else None."""
-        known = self._groups.get(group_id)
-        if known is None or self.pending:
-            return None
-        found: list[TopicOffsets] = []
-        place = 0
-        for topic in topics:
-            partitions = known.get(topic.name)
-            if partitions is None:
-                return None
-            for index in topic.partitions:
-                before = partitions.get(index)
-                if before is None or before.offset > offsets[place]:
-                    return None
-                place += 1
-            found.append(partitions)
-        return found
-
-    def follow(
+    def forward(
         self,
-        followed: Sequence[TopicOffsets],
+        group_id: str,
         topics: Sequence[TopicCommit],
         offsets: Sequence[int],
         wall_ms: int,
         committer: Committer,
-    ) -> None:
-        """Set the offsets as `set` does, where `followed` has found that each follows another."""
-        place = 0
-        for partitions, (_, _, topic_id, _, indexes, epochs) in zip(followed, topics, strict=True):
-            origins = partitions.origins
-            if origins is None:
-                origins = partitions.origins = {}
-            for index, epoch in zip(indexes, epochs, strict=True):
-                origins[index] = (partitions[index].offset, committer)
-                partitions[index] = OffsetAndMetadata(offsets[place], epoch, "", wall_ms, -1, topic_id)
-                place += 1
+    ) -> Forward | None:
+        """Return what `set` would put in place of the present offsets if they are there for all these partitions, none
+        above the new one, and nothing is pending in a transaction; else None."""
+        known = self._groups.get(group_id)
+        if known is None or self.pending:
+            return None
+        found: Forward = []
+        new_offsets = iter(offsets)
+        for name, _, topic_id, _, indexes, epochs in topics:
+            partitions = known.get(name)
+            if partitions is None:
+                return None
+            new: dict[int, OffsetAndMetadata] = {}
+            for index, epoch, offset in zip(indexes, epochs, new_offsets, strict=False):
+                before = partitions.get(index)
+                if before is None:
+                    return None
+                previous = before.offset
+                if previous > offset:
+                    return None
+                new[index] = OffsetAndMetadata(offset, epoch, "", wall_ms, -1, topic_id, previous, committer)
+            found.append((partitions, new))
+        return found
 
     def going_back(self, records: Iterable[CommittedOffset]) -> frozenset[Place]:
         """Return the partitions in which the records are below the committed offset."""
@@ -225,15 +212,13 @@ class OffsetTable:
 
     def origin_of(self, group_id: str, topic: str, partition: int) -> tuple[int, Committer] | None:
         """Return the previous offset and the sender of the partition's commit; None if that is not known."""
-        partitions = self._groups.get(group_id, {}).get(topic)
-        return None if partitions is None or partitions.origins is None else partitions.origins.get(partition)
+        kept = self.get(group_id, topic, partition)
+        return None if kept is None or kept.committer is None else (kept.previous_offset, kept.committer)
 
     def note_reset(self, group_id: str, change: OffsetChange, committer: Committer) -> None:
         """Note who has set the offset as it is now, and what it was."""
-        partitions = self._partitions(group_id, change.topic)
-        if partitions.origins is None:
-            partitions.origins = {}
-        partitions.origins[change.partition_index] = (change.previous_offset, committer)
+        partitions, index = self._groups[group_id][change.topic], change.partition_index
+        partitions[index] = replace(partitions[index], previous_offset=change.previous_offset, committer=committer)
 
     def share_id(self, topic_id: bytes, topic: str) -> bytes:
         """Return the one object for this id, however many offsets have it."""
@@ -246,14 +231,14 @@ class OffsetTable:
         self.topic_names.pop(topic_id, None)
         self._ids.pop(topic_id, None)
 
-    def _partitions(self, group_id: str, topic: str) -> TopicOffsets:
+    def _partitions(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
             # One string a topic name, however many groups read it.
-            partitions = topics[self._names.setdefault(topic, topic)] = TopicOffsets()
+            partitions = topics[self._names.setdefault(topic, topic)] = {}
         return partitions
 
     def partitions_to_load(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
@@ -294,7 +279,6 @@ class OffsetTable:
             partitions = self._partitions(group_id, topic)
             self.count += partition not in partitions
             partitions[partition] = kept
-            partitions.forget_origin(partition)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Remove the group's offset of the partition, pending ones too."""
@@ -305,7 +289,6 @@ class OffsetTable:
         if partitions is None or partitions.pop(partition, None) is None:
             return
         self.count -= 1
-        partitions.forget_origin(partition)
         if not partitions:
             del topics[topic]
         if not topics:
@@ -316,7 +299,7 @@ class OffsetTable:
         for index, kept in partitions.items():
             if kept.topic_id is not None:
                 topic_id = self.share_id(kept.topic_id, topic)
-                partitions[index] = msgspec.structs.replace(kept, topic_id=topic_id)
+                partitions[index] = replace(kept, topic_id=topic_id)
         self._partitions(group_id, topic).update(partitions)
         self.count += len(partitions)
 

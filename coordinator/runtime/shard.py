@@ -243,12 +243,12 @@ class Shard:
     def store_again(self, group: Group, plan: CommitPlan, offsets: Sequence[int], moment: Moment) -> bool:
         """Append and apply a commit that `decide` allows, of the same partitions as before. Return false, and change
         nothing, if that is not all there is to do: `store` finds out what is."""
-        group_id, topics, wall_ms = group.group_id, plan.topics, moment.wall_ms
-        if (followed := self.offsets.followed(group_id, topics, offsets)) is None:
+        group_id, wall_ms = group.group_id, moment.wall_ms
+        forward = self.offsets.forward(group_id, plan.topics, offsets, wall_ms, plan.committer)
+        if forward is None or not self._writer.append_again(group_id, plan.template, offsets, wall_ms):
             return False
-        if not self._writer.append_again(group_id, plan.template, offsets, wall_ms):
-            return False
-        self.offsets.follow(followed, topics, offsets, wall_ms, plan.committer)
+        for present, new in forward:
+            present.update(new)
         self.expirations.bring_forward(group_id, wall_ms + self._tools.offsets_retention_ms)
         return True
 

@@ -177,7 +177,7 @@ def _offsets(shard: Shard) -> Iterator[OffsetsPiece]:
 
 def _parts(partitions: Mapping[int, OffsetAndMetadata], room: int) -> Iterator[dict[int, OffsetAndMetadata]]:
     rest = iter(partitions.items())
-    while part := dict(islice(rest, room)):
+    while part := {index: kept.recorded() for index, kept in islice(rest, room)}:
         yield part
         room = _OFFSETS_A_PIECE
 

@@ -254,7 +254,7 @@ MUTANTS = (
     Mutant(
         "repeated-commit-goes-back-unseen",
         "A rewind by a commit that repeats the last one is not noted, and not refused where it must be",
-        (Edit(_OFFSETS, "before is None or before.offset > offsets[place]", "before is None"),),
+        (Edit(_OFFSETS, "                if previous > offset:\n                    return None\n", ""),),
         Test(_BOTH_ROADS),
     ),
     Mutant(

@@ -41,7 +41,7 @@ from protocol.messages.topics import NO_TOPIC_ID
 from protocol.record_batch import TRANSACTIONAL, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.enumerations import share_of
-from tests.groups.checks import CountingIds, balanced, grants
+from tests.groups.checks import CountingIds, balanced, grants, recorded
 from tests.partition_log.stories import flush
 from tests.simulation.disk import Crash, SimDisk
 
@@ -168,7 +168,7 @@ def state(shard: Shard) -> Any:
         or one.owners
         or group.balanced is not None
     }
-    offsets = {group_id: shard.offsets.topics(group_id) for group_id in shard.offsets.groups()}
+    offsets = {group_id: recorded(shard, group_id) for group_id in shard.offsets.groups()}
     return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump(), balanced(shard)
 
 

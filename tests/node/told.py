@@ -139,7 +139,7 @@ def state_of(core: Core) -> State:
         if (one := group.classic).stored
     }
     offsets: dict[tuple[str, str, int], Any] = {
-        (group_id, topic, partition): committed
+        (group_id, topic, partition): committed.recorded()
         for shard in core.shards
         for group_id in shard.offsets.groups()
         for topic, partitions in shard.offsets.topics(group_id).items()

@@ -12,7 +12,7 @@ from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.store.log_store import LogStore
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import balanced, consumers, members, pending
+from tests.groups.checks import balanced, consumers, members, pending, recorded
 
 
 def compare_with_replay(node: AnyNode) -> int:
@@ -45,7 +45,7 @@ def compare_with_replay(node: AnyNode) -> int:
                 again = members(replayed.groups[group_id].classic)
                 assert again == members(group.classic), f"{group_id}: other members are on record"
         for group_id in live.offsets.groups():
-            assert replayed.offsets.topics(group_id) == live.offsets.topics(group_id), f"{group_id}: offsets differ"
+            assert recorded(replayed, group_id) == recorded(live, group_id), f"{group_id}: offsets differ"
         for group_id in [*live.groups, *replayed.groups]:
             assert pending(replayed, group_id) == pending(live, group_id), f"{group_id}: pending offsets differ"
         assert replayed.offsets.count == live.offsets.count
