@@ -1,9 +1,9 @@
 """A clock reading, as the core gets it."""
 
-from typing import NamedTuple
+import msgspec
 
 
-class Moment(NamedTuple):
+class Moment(msgspec.Struct, frozen=True, gc=False):
     """Deadlines use `monotonic_ms`, records use `wall_ms`; mixing the two is a bug."""
 
     monotonic_ms: int

@@ -15,7 +15,7 @@ from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit
 
 
-class RequestRef(NamedTuple):
+class RequestRef(msgspec.Struct, frozen=True, gc=False):
     """Reference to a request: its connection, and the number that the connection's session gave it. `kind` and
     `read_ms`: what was asked, and when it was read, to tell how long the answer took; None if that is not measured."""
 

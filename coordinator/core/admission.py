@@ -97,4 +97,4 @@ def admit_write(core: Core) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if core.store.position - core.store.flushed >= core.config.max_unflushed_bytes:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.NONE
+    return _NONE

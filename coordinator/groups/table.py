@@ -11,6 +11,7 @@ answers before them, as Kafka does. A row has one of three paths:
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from coordinator.clock import Moment
@@ -84,7 +85,8 @@ def unless(guard: Guard[G, E], action: Action[G, E]) -> Unless[G, E]:
     return Unless(guard, action)
 
 
-class Row(NamedTuple):
+@dataclass(slots=True)
+class Row:
     """One event. `guards` are pairs: a guard, and the action to run if it refuses (None: reply with the error)."""
 
     event: type

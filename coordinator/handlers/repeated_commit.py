@@ -7,8 +7,6 @@ write the same records.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.core.admission import admit_write
@@ -25,7 +23,7 @@ from protocol.messages.topics import NO_TOPIC_ID
 from protocol.session import RepeatedCommit, RequestRef
 
 _NO_RETENTION = -1
-_ref: Final = partial(tuple.__new__, RequestRef)
+_CLASSIC, _ACTIVE = GroupKind.CLASSIC, ShardState.ACTIVE
 
 
 class RepeatedCommits:
@@ -52,11 +50,11 @@ class RepeatedCommits:
             if not guard(connection, first):
                 return False
         group = core.directory.get(first.group_id)
-        if group is None or group.kind is not GroupKind.CLASSIC:
+        if group is None or group.kind is not _CLASSIC:
             return False
-        shard, classic, member_id = group.shard, group.classic, first.member_id
+        shard, classic = group.shard, group.classic
         if (
-            shard.state is not ShardState.ACTIVE
+            shard.state is not _ACTIVE
             or shard.deleting
             or classic.owners is not None
             or not permits(classic, first, commit)
@@ -65,9 +63,10 @@ class RepeatedCommits:
             or not shard.store_again(group, plan, message.offsets, moment)
         ):
             return False
-        keep_alive(classic, member_id, moment)
-        classic.commits_by(member_id, connection.number)
-        ref = _ref((connection.number, number, OffsetCommit, now_ms))
+        member = keep_alive(classic, first.member_id, moment)
+        if member is not None:
+            member.connection = connection.number
+        ref = RequestRef(connection.number, number, OffsetCommit, now_ms)
         shard.outbox.hold_for(first.group_id, ref, plan.reply)
         core.budget.cost -= plan.cost
         core.count("commits_repeated")
@@ -96,7 +95,7 @@ def plan_of(core: Core, connection: int, message: OffsetCommit) -> CommitPlan | 
             return None
         epochs = tuple([part.committed_leader_epoch for part in parts])
         asked_id = NO_TOPIC_ID if topic.name else topic.topic_id
-        topics.append(TopicCommit(name, asked_id, kept[indexes[0]].topic_id, max(indexes), indexes, epochs))
+        topics.append(TopicCommit(name, asked_id, kept[indexes[0]].topic_id, indexes, epochs))
     if len({topic.name for topic in topics}) < len(topics):
         return None
     return CommitPlan(message, core.committer(connection, message), OFFSET_COMMIT.of(core, message), topics)

@@ -30,9 +30,8 @@ from protocol.session import RepeatedCommit, Request, RequestRef, Session
 
 _CHECKS_A_LIMIT: Final = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
-_ref: Final = partial(tuple.__new__, RequestRef)
-"""Makes a reference of its fields, without a call of Python's."""
 _request: Final = partial(tuple.__new__, Request)
+"""Makes a request of its fields, without a call of Python's."""
 
 
 class Serving:
@@ -225,7 +224,7 @@ class Serving:
         number, message = request
         kind = type(message)
         now_ms = moment.monotonic_ms
-        ref = _ref((connection.number, number, kind, now_ms))
+        ref = RequestRef(connection.number, number, kind, now_ms)
         if now_ms >= connection.session_ends_ms and self.admit is not None:
             self.admit(connection, message, moment)
         if connection.session.unanswered > core.config.max_requests_per_connection:
@@ -284,7 +283,7 @@ class Serving:
             if rewritten is None:
                 return 0
             reply = rewritten
-        asker, number, kind, read_ms = ref
+        asker, number, kind = ref.connection, ref.number, ref.kind
         if asker == INTERNAL:
             self._core.callers.pop(number, None)
             self._effects.append(Return(number, reply))
@@ -294,7 +293,7 @@ class Serving:
         if self.on_reply is not None:
             reply = self.on_reply(connection, reply, moment)
         if kind is not None:
-            self._core.timings.answered(kind, moment.monotonic_ms - read_ms)
+            self._core.timings.answered(kind, moment.monotonic_ms - ref.read_ms)
         data = connection.session.encode_reply(number, reply)
         connection.say(data)
         self.touched[asker] = connection

@@ -16,7 +16,7 @@ _packer: Callable[[str], Struct] = lru_cache(4_096)(Struct)
 _BASE_TIME, _LARGEST_TIME = 2, 3
 _FIRST_OFFSET, _FIRST_TIME = 9, 11
 """Places in the values: eight of the batch come before those of the first record."""
-_VALUES_A_RECORD = 5
+_VALUES_A_RECORD = 4
 
 
 class CommitTemplate:
@@ -27,17 +27,20 @@ class CommitTemplate:
     def __init__(self, records: Sequence[CommittedOffset]) -> None:
         """Take everything but offsets and times from the records of one group, at least one."""
         count = len(records)
-        code = f">{BODY_CODE}"
+        code, tail = f">{BODY_CODE}", b""
         values: list[Any] = [0, count - 1, 0, 0, -1, -1, -1, count]
         for place, record in enumerate(records):
             index = varint(place)
-            _, before, key, head, tail = commits_have_in_common(
+            _, before, key, head, next_tail = commits_have_in_common(
                 record.group_id, record.topic, record.topic_id, len(index)
             )
-            fixed = b"".join((before, index, key, _INT32(record.partition), head))
+            fixed = b"".join((tail, before, index, key, _INT32(record.partition), head))
             between = _INT32(record.leader_epoch) + bytes((NO_TEXT,))
-            code += f"{len(fixed)}sq{len(between)}sq{len(tail)}s"
-            values += [fixed, 0, between, 0, tail]
+            code += f"{len(fixed)}sq{len(between)}sq"
+            values += [fixed, 0, between, 0]
+            tail = next_tail
+        code += f"{len(tail)}s"
+        values.append(tail)
         self._is_single = count == 1
         self._pack: Callable[..., bytes] = _packer(code).pack
         self._values = values

@@ -5,7 +5,7 @@ Nested dictionaries, not one with tuple keys: half the memory for each offset. E
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -26,16 +26,26 @@ PendingProducer = tuple[int, list[tuple[str, str, int]]]
 """A producer, and the groups and partitions of its pending offsets."""
 
 
-class TopicCommit(NamedTuple):
+class TopicCommit:
     """Parts that commits of a member to a topic have in common. `asked_id`: the id in the requests, `NO_TOPIC_ID` if
     they name the topic. `recorded_id`: the one object that the table shares. `highest`: the highest partition."""
 
-    name: str
-    asked_id: bytes
-    recorded_id: bytes | None
-    highest: int
-    partitions: tuple[int, ...]
-    leader_epochs: tuple[int, ...]
+    __slots__ = ("asked_id", "highest", "leader_epochs", "name", "partitions", "recorded_id")
+
+    def __init__(
+        self,
+        name: str,
+        asked_id: bytes,
+        recorded_id: bytes | None,
+        partitions: tuple[int, ...],
+        leader_epochs: tuple[int, ...],
+    ) -> None:
+        self.name = name
+        self.asked_id = asked_id
+        self.recorded_id = recorded_id
+        self.partitions = partitions
+        self.leader_epochs = leader_epochs
+        self.highest = max(partitions)
 
 
 class PendingOffsets:
@@ -46,22 +56,23 @@ class PendingOffsets:
     a newer offset has overtaken is None. It is still pending: readers of stable offsets wait for its marker too.
     """
 
-    __slots__ = ("_groups", "_producers")
+    __slots__ = ("_producers", "by_group")
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Place, dict[int, OffsetAndMetadata | None]]] = {}
+        self.by_group: dict[str, dict[Place, dict[int, OffsetAndMetadata | None]]] = {}
+        """Pending offsets by group and partition, then by producer; changed here alone."""
         self._producers: dict[int, dict[tuple[str, Place], None]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return bool(self.by_group)
 
     def of(self, group_id: str) -> Mapping[Place, Mapping[int, OffsetAndMetadata | None]]:
         """Pending offsets of the group by partition, then by producer; not to be changed."""
-        return self._groups.get(group_id, {})
+        return self.by_group.get(group_id, {})
 
     def add(self, producer_id: int, group_id: str, place: Place, offset: OffsetAndMetadata) -> None:
         """Set the producer's pending offset of the partition."""
-        producers = self._groups.setdefault(group_id, {}).setdefault(place, {})
+        producers = self.by_group.setdefault(group_id, {}).setdefault(place, {})
         producers.pop(producer_id, None)  # the newest comes last
         producers[producer_id] = offset
         self._producers.setdefault(producer_id, {})[group_id, place] = None
@@ -69,7 +80,7 @@ class PendingOffsets:
     def overtake(self, group_id: str, place: Place, before: int | None = None) -> None:
         """Mark the pending offsets of the partition as overtaken by a newer commit; with `before`, those older than
         that producer's."""
-        producers = self._groups.get(group_id, {}).get(place, {})
+        producers = self.by_group.get(group_id, {}).get(place, {})
         for producer_id in producers:
             if producer_id == before:
                 return
@@ -81,7 +92,7 @@ class PendingOffsets:
 
     def take(self, producer_id: int, group_id: str, place: Place) -> OffsetAndMetadata | None:
         """Remove the producer's pending offset of the partition and return it; None if it was overtaken."""
-        taken = self._groups[group_id][place].pop(producer_id)
+        taken = self.by_group[group_id][place].pop(producer_id)
         self._clear(producer_id, group_id, place)
         return taken
 
@@ -94,7 +105,7 @@ class PendingOffsets:
         """Export everything, in its orders; `restore` imports it."""
         places = [
             (group_id, topic, partition, list(producers.items()))
-            for group_id, group in self._groups.items()
+            for group_id, group in self.by_group.items()
             for (topic, partition), producers in group.items()
         ]
         producers = [
@@ -105,7 +116,7 @@ class PendingOffsets:
 
     def restore_place(self, dumped: PendingPlace) -> None:
         group_id, topic, partition, producers = dumped
-        self._groups.setdefault(group_id, {})[topic, partition] = dict(producers)
+        self.by_group.setdefault(group_id, {})[topic, partition] = dict(producers)
 
     def restore_producer(self, dumped: PendingProducer) -> None:
         producer_id, own = dumped
@@ -113,14 +124,14 @@ class PendingOffsets:
         places.update(dict.fromkeys([(group_id, (topic, partition)) for group_id, topic, partition in own]))
 
     def _clear(self, producer_id: int, group_id: str, place: Place) -> None:
-        own, group = self._producers[producer_id], self._groups[group_id]
+        own, group = self._producers[producer_id], self.by_group[group_id]
         del own[group_id, place]
         if not own:
             del self._producers[producer_id]
         if not group[place]:
             del group[place]
         if not group:
-            del self._groups[group_id]
+            del self.by_group[group_id]
 
 
 class OffsetTable:
@@ -181,16 +192,16 @@ class OffsetTable:
         """Return what `set` would put in place of the present offsets if they are there for all these partitions, none
         above the new one, and nothing is pending in a transaction; else None."""
         known = self._groups.get(group_id)
-        if known is None or self.pending:
+        if known is None or self.pending.by_group:
             return None
         found: Forward = []
         new_offsets = iter(offsets)
-        for name, _, topic_id, _, indexes, epochs in topics:
-            partitions = known.get(name)
+        for topic in topics:
+            partitions, topic_id = known.get(topic.name), topic.recorded_id
             if partitions is None:
                 return None
             new: dict[int, OffsetAndMetadata] = {}
-            for index, epoch, offset in zip(indexes, epochs, new_offsets, strict=False):
+            for index, epoch, offset in zip(topic.partitions, topic.leader_epochs, new_offsets, strict=False):
                 before = partitions.get(index)
                 if before is None:
                     return None

@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "repeated-commit-beside-a-transaction",
         "A commit that repeats the last one is replaced by what a transaction had pending before it",
-        (Edit(_OFFSETS, "if known is None or self.pending:", "if known is None:"),),
+        (Edit(_OFFSETS, "if known is None or self.pending.by_group:", "if known is None:"),),
         Test("tests/node/test_repeated_commits.py::test_a_commit_overtakes_what_a_transaction_has_pending"),
     ),
 )

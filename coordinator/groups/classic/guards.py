@@ -10,6 +10,7 @@ from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 
 _NONE = ErrorCode.NONE
+_EMPTY = GroupState.EMPTY
 _NAME = attrgetter("name")
 
 
@@ -76,7 +77,7 @@ def is_same_protocol(group: ClassicGroup, event: Sync) -> ErrorCode:
 def may_commit(group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
     """Check a commit's sender (docs/spec/group-protocol.md#2.5): in Empty a client without a generation, else a member
     of the present one."""
-    if group.state is GroupState.EMPTY:
+    if group.state is _EMPTY:
         return _NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
     if refused := is_member(group, request):
         return refused

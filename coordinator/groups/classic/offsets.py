@@ -8,7 +8,7 @@ from coordinator.clock import Moment
 from coordinator.groups.classic.events import Client, Deleted, DeleteOffsets, GroupDeleted, RetentionDue
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.groups.classic.notes import Cause, note, origin_of_client
-from coordinator.groups.classic.state import ClassicGroup
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.notes import NoteFacts
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
@@ -88,14 +88,15 @@ def commit(
     return OffsetCommitReply(tuple(topics))
 
 
-def keep_alive(group: ClassicGroup, member_id: str, moment: Moment) -> None:
-    """Extend the session of a member that has committed."""
+def keep_alive(group: ClassicGroup, member_id: str, moment: Moment) -> Member | None:
+    """Extend the session of a member that has committed, and return it; None if there is none of that id."""
     member = group.members.get(member_id)
     if member is not None:
         deadline_ms = moment.monotonic_ms + member.session_timeout_ms
         if deadline_ms > member.deadline_ms:
             member.deadline_ms = deadline_ms
         member.committed_ms = moment.monotonic_ms
+    return member
 
 
 def commit_in_transaction(
