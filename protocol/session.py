@@ -7,7 +7,7 @@ unanswered. Native sessions need not, and never hold a request back.
 """
 
 from collections.abc import Generator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -25,11 +25,8 @@ class RequestRef(msgspec.Struct, frozen=True, gc=False):
     read_ms: int = 0
 
 
-class Request(NamedTuple):
-    """A decoded request. `number` comes from the session and is unique among its unanswered requests."""
-
-    number: int
-    message: Message
+Request = tuple[int, Message]
+"""A decoded request behind its number, which comes from the session and is unique among its unanswered requests."""
 
 
 class Encoded(Message):

@@ -7,7 +7,6 @@ A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_cl
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 from coordinator.clock import Moment
@@ -30,8 +29,6 @@ from protocol.session import RepeatedCommit, Request, RequestRef, Session
 
 _CHECKS_A_LIMIT: Final = 16
 """The receive backlogs are checked after every max.unfinished.bytes/16 received."""
-_request: Final = partial(tuple.__new__, Request)
-"""Makes a request of its fields, without a call of Python's."""
 
 
 class Serving:
@@ -184,7 +181,7 @@ class Serving:
                     connection.say(session.encode_reply(number, reply))
                 elif type(message) is RepeatedCommit:
                     if not self.repeated.serve(connection, number, message, moment):
-                        self._serve_request(connection, _request((number, message.whole())), moment)
+                        self._serve_request(connection, (number, message.whole()), moment)
                         self.repeated.learn(connection, message.first)
                 else:
                     self._serve_request(connection, request, moment)

@@ -9,7 +9,7 @@ authentication; Produce in a version with an obsolete record format. These answe
 
 import re
 from collections.abc import Generator
-from functools import lru_cache, partial
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
@@ -63,7 +63,6 @@ _KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
 _REST_AT: Final = 12
 _NAME_AT: Final = 14
-_request = partial(tuple.__new__, Request)
 """Makes a `Request` as its constructor does, without a Python call."""
 _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
 
@@ -200,7 +199,7 @@ class KafkaSession:
         "_kept_reply",
         "_max_frame_bytes",
         "_unfinished_bytes",
-        "_waiting_bytes",
+        "buffered_bytes",
         "client_id",
         "client_software",
     )
@@ -217,7 +216,7 @@ class KafkaSession:
         # An idle connection keeps no list for what has not arrived: there are many connections.
         self._frames: list[bytes] | None = None
         """Whole frames not yet decoded, their length in front, the oldest last."""
-        self._waiting_bytes = 0
+        self.buffered_bytes = 0
         self._chunks: list[bytes | bytearray] | None = None
         """Parts of an incomplete frame."""
         self._unfinished_bytes = 0
@@ -238,6 +237,7 @@ class KafkaSession:
 
     def receive_data(self, data: bytes) -> None:
         chunks = self._chunks
+        self.buffered_bytes += len(data)
         if chunks:
             self._put_aside(chunks, data)
             if self._unfinished_bytes < 4 or self._unfinished_bytes < 4 + self._length_of(_first_four(chunks)):
@@ -249,7 +249,6 @@ class KafkaSession:
         if length >= 4 and not self._frames and _LENGTH(data)[0] == length - 4 <= self._max_frame_bytes:
             # Nearly always one whole frame arrives.
             self._frames = [data]
-            self._waiting_bytes = length
             return
         position = 0
         frames: list[bytes] = []
@@ -266,7 +265,6 @@ class KafkaSession:
             if len(frames) > 1:
                 frames.reverse()
             self._frames = frames + self._frames if self._frames else frames
-            self._waiting_bytes += position
 
     def _put_aside(self, chunks: list[bytes | bytearray], data: bytes) -> None:
         """Keep part of a frame. Small parts are joined, since each alone takes twenty times its bytes."""
@@ -292,7 +290,7 @@ class KafkaSession:
             frame = frames.pop()
             if not frames:
                 self._frames = None
-            self._waiting_bytes -= len(frame)
+            self.buffered_bytes -= len(frame)
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
             kind, number, name_size = _HEAD(frame, _HEAD_AT)
@@ -301,7 +299,7 @@ class KafkaSession:
                 offsets = commit.layout.offsets(frame)
                 if offsets is not None:
                     self._codec, self._request = commit.codec, commit.message
-                    return _request((number, RepeatedCommit(commit.message, offsets)))
+                    return number, RepeatedCommit(commit.message, offsets)
             kept = self._kept_request
             if kept is not None and kind == kept.kind and frame[_REST_AT:] == kept.rest:
                 self._codec, message = kept.codec, kept.message
@@ -319,7 +317,7 @@ class KafkaSession:
                 elif type(message) is OffsetCommit and self._dialect.knows_repeated_commits:
                     self._keep_commit(kind, frame, position, codec, message)
             self._request = message
-            return _request((number, message))
+            return number, message
         return None
 
     def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[VersionCodec | None, int]:
@@ -449,17 +447,13 @@ class KafkaSession:
         return self._codec is None
 
     @property
-    def buffered_bytes(self) -> int:
-        return self._waiting_bytes + self._unfinished_bytes
-
-    @property
     def has_waiting_request(self) -> bool:
         return bool(self._frames)
 
     @property
     def is_behind(self) -> bool:
         """True if so many bytes wait behind an unanswered request that no more should be read."""
-        return self._codec is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES
+        return self._codec is not None and self.buffered_bytes > MAX_WAITING_BYTES
 
 
 def _first_four(chunks: list[bytes | bytearray]) -> bytes | bytearray:

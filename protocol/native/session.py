@@ -112,7 +112,7 @@ class NativeSession:
                 self._answer_wrong_params(number, method, wrong)
                 continue
             self._unanswered[number] = form
-            return Request(number, message)
+            return number, message
         return None
 
     def _greet(self, number: int, hello: Hello) -> None:

@@ -57,8 +57,8 @@ async def serving(*, requests_each: int, says: bytes = b"") -> AsyncIterator[tup
             session.receive_data(data)
             while (request := session.next_request()) is not None:
                 seen[number] += 1
-                if isinstance(request.message, Heartbeat):
-                    writer.write(session.encode_reply(request.number, HeartbeatReply()))
+                if isinstance(request[1], Heartbeat):
+                    writer.write(session.encode_reply(request[0], HeartbeatReply()))
             writer.write(session.take_data())
 
     async with tcp_server(serve) as port:

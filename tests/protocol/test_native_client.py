@@ -39,7 +39,7 @@ def test_requests_are_numbered_and_answers_may_overtake_each_other() -> None:
     join, sent = client.encode_request(JoinGroup("g", 10_000))
     beat, more = client.encode_request(HEARTBEAT)
     session.receive_data(sent + more)
-    assert [request.number for request in requests_of(session)] == [join, beat] == [0, 1]
+    assert [request[0] for request in requests_of(session)] == [join, beat] == [0, 1]
     assert client.receive_data(session.encode_reply(beat, HeartbeatReply())) == [NativeAnswer(beat, HeartbeatReply())]
     assert client.unanswered == 1
     assert client.receive_data(session.encode_reply(join, JoinGroupReply(generation_id=3))) == [

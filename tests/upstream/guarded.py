@@ -92,10 +92,10 @@ class GuardedPair(Pair):
         session.receive_data(effect.data)
         request = session.next_request()
         assert request is not None
-        self.queries.append(request.message)
+        self.queries.append(request[1])
         if self.ignores_queries:
             return
-        answer = session.encode_reply(request.number, self._authorize(effect.connection, request.message))
+        answer = session.encode_reply(request[0], self._authorize(effect.connection, request[1]))
         (self.late if self.holds_replies else self.to_front).append((effect.connection, answer))
 
     def has(self, number: int, name: str, operation: AclOperation) -> bool:

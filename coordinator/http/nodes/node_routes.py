@@ -69,7 +69,8 @@ def node_routes(
         if wanted is None:  # the session has refused it by itself
             body = session.take_data()
         else:
-            body = session.encode_reply(wanted.number, await own(wanted.message))
+            number, message = wanted
+            body = session.encode_reply(number, await own(message))
         shards = ",".join(map(str, sorted(set(before).intersection(served()))))
         return web.Response(body=body, content_type=FRAME_MEDIA, headers={SERVED_SHARDS: shards})
 

@@ -47,8 +47,8 @@ class Server:
             self._session.receive_data(data)
         out = b""
         while (request := self._session.next_request()) is not None:
-            self.asked.append(request.message)
-            out += self._session.encode_reply(request.number, self._answer(request.message))
+            self.asked.append(request[1])
+            out += self._session.encode_reply(request[0], self._answer(request[1]))
         return out + self._session.take_data()
 
 

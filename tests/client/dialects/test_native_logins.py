@@ -28,9 +28,9 @@ class Server:
         said = b""
         self._session.receive_data(data)
         while (request := self._session.next_request()) is not None:
-            self.asked.append(request.message)
-            reply = self._script.pop(0) if isinstance(request.message, Login) else HeartbeatReply()
-            said += self._session.encode_reply(request.number, reply)
+            self.asked.append(request[1])
+            reply = self._script.pop(0) if isinstance(request[1], Login) else HeartbeatReply()
+            said += self._session.encode_reply(request[0], reply)
         return self._session.take_data() + said
 
 

@@ -36,7 +36,7 @@ def asked(message: Message, version: int, reply: Message) -> Message:
     server.receive_data(session.encode_request(message)[1])
     request = server.next_request()
     assert request is not None
-    (answer,) = session.receive_data(server.encode_reply(request.number, reply))
+    (answer,) = session.receive_data(server.encode_reply(request[0], reply))
     return answer.reply  # type: ignore[union-attr]
 
 

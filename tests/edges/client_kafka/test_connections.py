@@ -44,7 +44,7 @@ def serving(answer: Callable[[Message], Message], *, requests_each: int) -> Iter
                         session.receive_data(data)
                         while (request := session.next_request()) is not None:
                             seen[-1] += 1
-                            connection.sendall(session.encode_reply(request.number, answer(request.message)))
+                            connection.sendall(session.encode_reply(request[0], answer(request[1])))
                         connection.sendall(session.take_data())
 
         thread = threading.Thread(target=serve, daemon=True)

@@ -99,7 +99,7 @@ def _kafka_session() -> Run:
             for piece in (data[:cut], data[cut:]):
                 session.receive_data(piece)
                 while (request := session.next_request()) is not None:
-                    session.encode_reply(request.number, ErrorReply(ErrorCode.NOT_COORDINATOR, "no"))
+                    session.encode_reply(request[0], ErrorReply(ErrorCode.NOT_COORDINATOR, "no"))
             session.take_data()
 
         expect(feed, ProtocolViolation, data)
@@ -145,7 +145,7 @@ def _native() -> Run:
             for piece in (data[:cut], data[cut:]):
                 session.receive_data(piece)
                 while (request := session.next_request()) is not None:
-                    session.encode_reply(request.number, ErrorReply(ErrorCode.NOT_COORDINATOR, "no"))
+                    session.encode_reply(request[0], ErrorReply(ErrorCode.NOT_COORDINATOR, "no"))
             session.take_data()
 
         expect(feed, ProtocolViolation, data)

@@ -27,8 +27,8 @@ def answered(client: KafkaClient, *asked: tuple[Message, int]) -> bytes:
     for message, version in asked:
         session.receive_data(client.encode_request(message, version)[1])
         while (request := session.next_request()) is not None:
-            reply = HeartbeatReply() if isinstance(request.message, Heartbeat) else ListGroupsReply(throttle_time_ms=5)
-            said += session.encode_reply(request.number, reply)
+            reply = HeartbeatReply() if isinstance(request[1], Heartbeat) else ListGroupsReply(throttle_time_ms=5)
+            said += session.encode_reply(request[0], reply)
         said += session.take_data()
     return said
 

@@ -45,8 +45,8 @@ def heard(session: KafkaSession, frame: bytes) -> Any:
     session.receive_data(frame)
     request = session.next_request()
     assert request is not None
-    session.encode_reply(request.number, OffsetCommitReply())
-    return request.message
+    session.encode_reply(request[0], OffsetCommitReply())
+    return request[1]
 
 
 def with_offsets(message: OffsetCommit, random: Random) -> OffsetCommit:
@@ -163,7 +163,7 @@ def test_the_reply_to_a_repeated_commit_is_that_to_any_other() -> None:
             session.receive_data(encode_request(commit, 8, number, CLIENT))
             request = session.next_request()
             assert request is not None
-            answers.append(session.encode_reply(request.number, reply))
+            answers.append(session.encode_reply(request[0], reply))
     assert answers[:4] == answers[4:]
 
 

@@ -70,8 +70,8 @@ def test_a_request_that_comes_byte_by_byte_is_one_request() -> None:
     for byte in data:
         session.receive_data(bytes((byte,)))
         for request in requests_of(session):
-            seen.append(request.number)
-            session.encode_reply(request.number, HeartbeatReply())
+            seen.append(request[0])
+            session.encode_reply(request[0], HeartbeatReply())
     assert seen == [1, 2]
 
 
@@ -84,7 +84,7 @@ def test_two_requests_split_at_any_byte_are_two_requests() -> None:
             session.receive_data(piece)
             while (request := session.next_request()) is not None:
                 seen.append(request)
-                session.encode_reply(request.number, HeartbeatReply())
+                session.encode_reply(request[0], HeartbeatReply())
         assert seen == [(1, BEAT), (2, BEAT)]
         assert session.buffered_bytes == 0
 
@@ -94,7 +94,7 @@ def test_many_requests_in_one_piece_come_out_in_their_order() -> None:
     session.receive_data(b"".join(encode_request(BEAT, 4, number, "c") for number in range(500)))
     for number in range(500):
         request = session.next_request()
-        assert request is not None and request.number == number
+        assert request is not None and request[0] == number
         session.encode_reply(number, HeartbeatReply())
     assert session.next_request() is None
 
@@ -154,7 +154,7 @@ def test_behind_an_unanswered_request_nothing_is_given_out() -> None:
     session.receive_data(encode_request(JOIN, 5, 1, "c") + encode_request(BEAT, 4, 2, "c"))
     session.receive_data(encode_request(BEAT, 4, 3, "c"))
     first = session.next_request()
-    assert first is not None and first.number == 1
+    assert first is not None and first[0] == 1
     assert session.next_request() is None
     assert session.unanswered == 1
     assert session.buffered_bytes == len(encode_request(BEAT, 4, 2, "c")) * 2
@@ -173,7 +173,7 @@ def test_what_the_session_answers_by_itself_keeps_its_place_among_the_replies() 
     session.receive_data(b"".join(client.encode_request(message, version)[1] for message, version in ours))
     said = b""
     while (request := session.next_request()) is not None:
-        said += session.encode_reply(request.number, HeartbeatReply(ErrorCode.REBALANCE_IN_PROGRESS))
+        said += session.encode_reply(request[0], HeartbeatReply(ErrorCode.REBALANCE_IN_PROGRESS))
     said += session.take_data()
     assert [answer.correlation_id for answer in client.receive_data(said)] == [0, 1, 2, 3, 4]
     assert session.take_data() == b""

@@ -102,7 +102,7 @@ def test_a_produce_that_wants_no_answer_gets_none_and_what_follows_goes_on() -> 
     session.receive_data(encode_request(batch_for(0), 9, 1, "c") * 2 + encode_request(BEAT, 4, 2, "c"))
     for _ in range(2):
         request = session.next_request()
-        assert request is not None and isinstance(request.message, Produce)
+        assert request is not None and isinstance(request[1], Produce)
         assert session.encode_reply(1, ProduceReply()) == b""
     assert session.next_request() == (2, BEAT)
 

@@ -119,7 +119,7 @@ class Run:
     def pull(self) -> None:
         """Do everything that follows from an event, as a node does."""
         while (request := self.session.next_request()) is not None:
-            self.parked.append(request.number)
+            self.parked.append(request[0])
         assert len(self.parked) <= 1
         self.seen.append(self.session.take_data())
         self.at_broker += b"".join(self.session.take_forward())
