@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from coordinator.groups.classic.group_states import GroupState
 from coordinator.records.records import Note
 
 _TAKEOVER: Final = "static member replaced"
@@ -12,13 +13,13 @@ MOST_GROUPS: Final = 100_000
 
 
 class Tally:
-    """Counts of one group. `phase_ms`: time in each state, as far as it has ended."""
+    """Counts of one group. `phase_ms`: time in each `GroupState`, as far as it has ended."""
 
     __slots__ = ("fenced_commits", "phase_ms", "rebalances", "refusals", "takeovers")
 
     def __init__(self) -> None:
         self.rebalances = self.takeovers = self.refusals = self.fenced_commits = 0
-        self.phase_ms: dict[str, int] = {}
+        self.phase_ms = [0] * len(GroupState)
 
 
 class GroupTallies:
@@ -48,7 +49,6 @@ class GroupTallies:
             self.of(note.group_id).takeovers += 1
         return begins
 
-    def lasted(self, group_id: str, state: str, ms: int) -> None:
+    def lasted(self, group_id: str, state: GroupState, ms: int) -> None:
         """Add the time for which the group was in the state."""
-        phases = self.of(group_id).phase_ms
-        phases[state] = phases.get(state, 0) + max(0, ms)
+        self.of(group_id).phase_ms[state] += max(0, ms)

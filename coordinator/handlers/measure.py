@@ -6,6 +6,8 @@ from itertools import islice
 from coordinator.clock import Moment
 from coordinator.core.core import Core
 from coordinator.core.timings import Durations
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.tallies import Tally
 from coordinator.runtime.slices import Served, Work
 from protocol.messages.node import GroupTally, Measure, MeasuredDurations, MeasureReply
 from protocol.session import RequestRef
@@ -28,11 +30,16 @@ def _measuring(core: Core, message: Measure) -> Work:
     left = iter(chosen)
     while some := list(islice(left, _GROUPS_A_PIECE)):
         found += [
-            GroupTally(group_id, one.rebalances, one.takeovers, one.refusals, one.fenced_commits, dict(one.phase_ms))
+            GroupTally(group_id, one.rebalances, one.takeovers, one.refusals, one.fenced_commits, _phases(one))
             for group_id, one in some
         ]
         yield _PIECE_US
     return Served(MeasureReply(tuple(found), tuple(_durations(core))))
+
+
+def _phases(tally: Tally) -> dict[str, int]:
+    """Return the time in each state that has lasted, by the state's name."""
+    return {state.title: ms for state, ms in zip(GroupState, tally.phase_ms, strict=True) if ms}
 
 
 def _durations(core: Core) -> Iterator[MeasuredDurations]:

@@ -207,7 +207,7 @@ class Shard:
     def _state_changed(self, group_id: str, before: GroupState, lasted_ms: int) -> None:
         """Note that the group is in another state than `before`, in which it was for so long."""
         self.expirations.note_change(group_id)
-        self.counts.tallies.lasted(group_id, before.title, lasted_ms)
+        self.counts.tallies.lasted(group_id, before, lasted_ms)
 
     def _process_if_present(self, group: Group, event: AnyEvent, moment: Moment) -> bool:
         """Run the event unless the group has ended; return whether it was run."""

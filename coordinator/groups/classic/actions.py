@@ -62,14 +62,14 @@ def admit(group: ClassicGroup, event: JoinFirst, out: Outcome) -> None:
 
 def admit_pending(group: ClassicGroup, event: JoinPending, out: Outcome) -> None:
     """Admit a member that comes back with the id handed out to it."""
-    del group.pending[event.member_id]
+    group.drop_pending(event.member_id)
     _add_member(group, event, event.member_id, out)
 
 
 def refuse_full(group: ClassicGroup, event: Joining, out: Outcome) -> None:
     """Refuse a JoinGroup because the group is full; drop the member, or its pending id, if it has one
     (docs/spec/group-protocol.md#2.1.7)."""
-    group.pending.pop(event.member_id, None)
+    group.drop_pending(event.member_id)
     out.cancel(MemberKey(group.group_id, event.member_id))
     member = group.members.get(event.member_id)
     if member is not None:
@@ -125,7 +125,7 @@ def _hand_out_id(group: ClassicGroup, event: JoinFirst, out: Outcome) -> None:
         return
     member_id = out.ids.member_id(event.client.client_id)
     pending = PendingId(member_id, out.moment.monotonic_ms + event.request.session_timeout_ms)
-    group.pending[member_id] = pending
+    group.add_pending(pending)
     out.watch(DelayedPendingId(group, pending))
     out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
 
@@ -162,7 +162,7 @@ def _add_member(group: ClassicGroup, event: Joining, member_id: str, out: Outcom
 def collect_sync(group: ClassicGroup, event: Sync, out: Outcome) -> None:
     """Park the SyncGroup. The leader's brings the assignments; all members are answered once those are in the log."""
     member = group.members[event.member_id]
-    group.pending_sync.pop(event.member_id, None)
+    group.synced(event.member_id)
     older = group.take_sync(member)
     if older is not None:
         out.reply_at_once(older, SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -188,7 +188,7 @@ def hand_out_assignments(group: ClassicGroup, event: AssignmentStored, out: Outc
 
 def answer_sync(group: ClassicGroup, event: Sync, out: Outcome) -> None:
     """In Stable: answer with the stored assignment; assignments in the request are ignored."""
-    group.pending_sync.pop(event.member_id, None)
+    group.synced(event.member_id)
     member = group.members[event.member_id]
     member.connection, member.heard_ms = event.ref.connection, out.moment.monotonic_ms
     out.reply(event.ref, _assigned(group, member))
@@ -261,7 +261,7 @@ def _leave_one(group: ClassicGroup, entry: LeavingMember, connection: int, out: 
     if not member_id and mapped is not None:
         _remove_leaver(group, mapped, connection, out)
     elif member_id in group.pending:
-        del group.pending[member_id]
+        group.drop_pending(member_id)
         out.cancel(MemberKey(group.group_id, member_id))
     elif member_id and mapped is not None and mapped != member_id:
         error = ErrorCode.FENCED_INSTANCE_ID
@@ -313,7 +313,7 @@ def evict_unsynced(group: ClassicGroup, event: SyncOverdue, out: Outcome) -> Non
 
 def drop_pending_id(group: ClassicGroup, event: PendingIdOverdue, out: Outcome) -> None:
     """Drop an id that was never used; a join phase waits for it no longer."""
-    group.pending.pop(event.member_id, None)
+    group.drop_pending(event.member_id)
 
 
 # --- phases ---

@@ -58,15 +58,15 @@ def apply(group: ClassicGroup, record: GroupMetadata, *, live: bool) -> None:
     group.protocol_name = record.protocol
     group.state = GroupState.STABLE if record.members else GroupState.EMPTY
     group.state_since_ms = record.state_timestamp_ms
-    group.members, group.static_members, group.supported = {}, {}, {}
-    group.awaiting_join = group.awaiting_sync = group.metadata_bytes = 0
+    group.forget_members()
+    group.awaiting_join = group.awaiting_sync = 0
     group.leader = record.leader
     for line in record.members:
         member = known.get(line.member_id) or _member(line, record.protocol)
         member.assignment = line.assignment
         group.add(member)
     for member_id in [member_id for member_id in group.pending_sync if member_id not in group.members]:
-        del group.pending_sync[member_id]
+        group.synced(member_id)
 
 
 def replace_member(group: ClassicGroup, record: MemberReplaced) -> None:
@@ -159,10 +159,7 @@ def _end(group: ClassicGroup, out: Outcome, error_code: ErrorCode, push: Message
     if group.phase is not None:
         out.cancel(group.phase.key)
         group.phase = None
-    group.members.clear()
-    group.static_members.clear()
-    group.supported.clear()
-    group.metadata_bytes = 0
+    group.forget_members()
     group.pending.clear()
     group.pending_sync.clear()
     group.leader = None

@@ -5,6 +5,7 @@ applied. Everything else is soft: a crash loses it, and members send it again.
 """
 
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat, HeldJoin, PhaseOperation
 from coordinator.groups.classic.events import Client
@@ -18,6 +19,10 @@ from protocol.session import RequestRef
 NEW_MEMBER_TIMEOUT_MS = 300_000
 """Longest time a member may stay in its first join phase, whatever its session timeout
 (docs/spec/group-protocol.md#1.7)."""
+
+
+_NONE: Final[dict[str, Any]] = {}
+"""Stands for the dictionaries of all groups that leave them empty; never changed."""
 
 
 class PendingId:
@@ -83,8 +88,9 @@ class ClassicGroup:
     protocol_name: str | None = None
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
-    static_members: dict[str, str] = field(default_factory=dict)
-    pending: dict[str, PendingId] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=lambda: _NONE)
+    """Member ids by instance."""
+    pending: dict[str, PendingId] = field(default_factory=lambda: _NONE)
     pending_sync: dict[str, None] = field(default_factory=dict)
     supported: dict[str, int] = field(default_factory=dict)
     metadata_bytes: int = 0
@@ -124,7 +130,7 @@ class ClassicGroup:
         assert member.member_id not in self.members
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member.member_id
+            self._name(member.group_instance_id, member.member_id)
         if self.leader is None:
             self.leader = member.member_id
         self.awaiting_join += member.join_ref is not None
@@ -139,7 +145,7 @@ class ClassicGroup:
         instance_id = member.group_instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
-        self.pending_sync.pop(member.member_id, None)
+        self.synced(member.member_id)
         self._count(member.protocols, -1)
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
@@ -152,10 +158,38 @@ class ClassicGroup:
             for member_id, one in self.members.items()
         }
         assert member.group_instance_id is not None
-        self.static_members[member.group_instance_id] = member.member_id
-        self.pending_sync.pop(old.member_id, None)
+        self._name(member.group_instance_id, member.member_id)
+        self.synced(old.member_id)
         self._count(old.protocols, -1)
         self._count(member.protocols, 1)
+
+    def forget_members(self) -> None:
+        """Forget all members and what is known of them."""
+        self.members, self.static_members, self.supported = {}, _NONE, {}
+        self.metadata_bytes = 0
+
+    def _name(self, instance_id: str, member_id: str) -> None:
+        if self.static_members is _NONE:
+            self.static_members = {}
+        self.static_members[instance_id] = member_id
+
+    def add_pending(self, pending: PendingId) -> None:
+        """Add an id that was handed out."""
+        if self.pending is _NONE:
+            self.pending = {}
+        self.pending[pending.member_id] = pending
+
+    def drop_pending(self, member_id: str) -> None:
+        """Drop the id if it is pending."""
+        self.pending.pop(member_id, None)
+        if not self.pending:
+            self.pending = _NONE
+
+    def synced(self, member_id: str) -> None:
+        """Note that the member owes no SyncGroup."""
+        self.pending_sync.pop(member_id, None)
+        if not self.pending_sync:
+            self.pending_sync.clear()  # gives back the memory, which `pop` does not
 
     def offer(self, member: Member, protocols: tuple[JoinProtocol, ...]) -> None:
         """Replace the protocols that the member offers."""
@@ -219,6 +253,7 @@ class ClassicGroup:
     def check(self) -> None:
         """Assert what must hold between any two steps; tests call it after each."""
         members = self.members.values()
+        assert not _NONE, "it stands for the dictionaries of other groups too"
         assert self.awaiting_join == sum(member.join_ref is not None for member in members)
         assert self.awaiting_sync == sum(member.sync_ref is not None for member in members)
         assert self.leader is None or self.leader in self.members
