@@ -67,7 +67,7 @@ class RepeatedCommits:
         if member is not None:
             member.connection = connection.number
         ref = RequestRef(connection.number, number, OffsetCommit, now_ms)
-        shard.outbox.hold_for(first.group_id, ref, plan.reply)
+        shard.outbox.hold(shard.outbox.position_of(first.group_id), ref, plan.reply)
         core.budget.cost -= plan.cost
         core.count("commits_repeated")
         connection.is_heavy = False

@@ -192,7 +192,8 @@ class Serving:
             self.waiting.pop(connection.number, None)
         if budget.cost <= 0 and session.buffered_bytes and not connection.throttled_until_ms:
             self.waiting[connection.number] = connection  # behind the other connections
-        self.pause_or_resume(connection)
+        if connection.is_paused or connection.throttled_until_ms or self.waiting or session.is_behind:
+            self.pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
         """Serve the connections that wait for their turn, as far as the step's budget goes."""
