@@ -18,7 +18,7 @@ _SHARD_REFUSALS = {
     ShardState.ACTIVE: ErrorCode.NONE,
 }
 
-_NONE = ErrorCode.NONE
+_NONE, _ACTIVE = ErrorCode.NONE, ShardState.ACTIVE  # looked up once: an attribute of an enumeration costs 40 ns
 _METADATA_BYTES = attrgetter("counts.metadata_bytes")
 
 
@@ -68,7 +68,7 @@ def admit_to_group(shard: Shard, group_id: str) -> ErrorCode:
     loading does."""
     if group_id in shard.deleting:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return _NONE if shard.state is ShardState.ACTIVE else _SHARD_REFUSALS[shard.state]
+    return _NONE if shard.state is _ACTIVE else _SHARD_REFUSALS[shard.state]
 
 
 def admit_to_shard(shard: Shard) -> ErrorCode:

@@ -13,13 +13,14 @@ from protocol.session import RequestRef
 
 _REPLIES = {error: HeartbeatReply(error) for error in ErrorCode}
 HEARTBEAT_OK = _REPLIES[ErrorCode.NONE]
+_ACTIVE = ShardState.ACTIVE
 
 
 def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply | None:
     """Answer on the spot, without an outcome and a new reply (docs/spec/group-protocol.md#2.3).
     Return None where the answer is more: a classic member of a consumer group may have a step to take."""
     found = core.directory.get(message.group_id)
-    if found is not None and found.shard.state is ShardState.ACTIVE:
+    if found is not None and found.shard.state is _ACTIVE:
         consumer = found.serving_consumer
         if consumer is not None:
             return HEARTBEAT_OK if is_sign_of_life(consumer, message, now_ms) else None

@@ -47,7 +47,8 @@ class Group:
     @property
     def serving_consumer(self) -> ConsumerGroup | None:
         """The server-driven state while the group is of that kind; else None."""
-        return self.consumer if self.kind is GroupKind.CONSUMER else None
+        consumer = self.consumer
+        return consumer if consumer is not None and self.kind is GroupKind.CONSUMER else None
 
     @property
     def is_empty(self) -> bool:

@@ -46,6 +46,8 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 
+_NONE = ErrorCode.NONE
+
 # --- joining ---
 
 
@@ -210,7 +212,7 @@ def extend_session(group: ClassicGroup, message: Heartbeat, now_ms: int) -> Erro
     if deadline_ms > member.deadline_ms:
         member.deadline_ms = deadline_ms
     member.heard_ms = now_ms
-    return ErrorCode.NONE
+    return _NONE
 
 
 def extend_session_while_preparing(group: ClassicGroup, message: Heartbeat, now_ms: int) -> ErrorCode:
