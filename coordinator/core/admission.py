@@ -95,6 +95,6 @@ def admit_write(core: Core) -> ErrorCode:
     """Check the limits of held replies and unflushed bytes for one more write."""
     if len(core.outbox.held) >= core.config.max_held_replies:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if core.store.unflushed_bytes >= core.config.max_unflushed_bytes:
+    if core.store.position - core.store.flushed >= core.config.max_unflushed_bytes:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return _NONE

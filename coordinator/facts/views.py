@@ -157,7 +157,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         "held_replies": core.outbox.held_replies,
         "topics": core.topics.topic_count,
         "notes": len(core.journal),
-        "unflushed_bytes": max(core.store.unflushed_bytes, 0),
+        "unflushed_bytes": max(core.store.position - core.store.flushed, 0),
         "wal_position_bytes": core.store.position,
         "damaged_logs": len(core.store.damaged),
         "disk_full": int(core.store.disk_full),

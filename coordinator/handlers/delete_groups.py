@@ -86,7 +86,7 @@ def _delete_offsets(core: Core, shard: Shard, group_id: str, moment: Moment) -> 
 def _must_wait(core: Core) -> bool:
     """Return true if the disk is behind, or the next segment of the write-ahead log is being made."""
     store = core.store
-    return not store.disk_full and (store.unflushed_bytes > _BUSY_BYTES or store.should_wait(_BATCH_BYTES))
+    return not store.disk_full and (store.position - store.flushed > _BUSY_BYTES or store.should_wait(_BATCH_BYTES))
 
 
 def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Moment) -> ErrorCode:

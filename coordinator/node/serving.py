@@ -277,8 +277,7 @@ class Serving:
 
     def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
         if self.rewrite is not None:
-            rewritten = self.rewrite(ref, reply, moment)
-            if rewritten is None:
+            if (rewritten := self.rewrite(ref, reply, moment)) is None:
                 return 0
             reply = rewritten
         asker, number, kind = ref.connection, ref.number, ref.kind

@@ -116,7 +116,7 @@ class Expiry:
 
     def _must_wait(self, store: LogStore) -> bool:
         """Return true if the disk is behind, or the next segment of the write-ahead log is being made."""
-        return store.unflushed_bytes > _BUSY_BYTES or store.should_wait(self._batch_bytes)
+        return store.position - store.flushed > _BUSY_BYTES or store.should_wait(self._batch_bytes)
 
     def _continue_visit(self, visit: _Visit, most: int, moment: Moment) -> int:
         """Continue with the group. Return the work done."""

@@ -271,11 +271,6 @@ class LogStore:
         """Position up to which everything appended is durable."""
         return self._wal.flushed
 
-    @property
-    def unflushed_bytes(self) -> int:
-        """Bytes of the write-ahead log that are not yet durable; 0 or less if all are."""
-        return self._wal.position - self._wal.flushed
-
     def begin_flush(self) -> FlushJob | None:
         """Return a job for everything appended since the last one; None if nobody waits, or a flush is under way."""
         position = self._wal.position

@@ -145,7 +145,7 @@ class ClassicGroup:
         instance_id = member.group_instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
-        self.synced(member.member_id)
+        self.pending_sync.pop(member.member_id, None)
         self._count(member.protocols, -1)
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
