@@ -1,5 +1,7 @@
 """Answer Heartbeat on the read-only path: it changes nothing that lasts, but in a consumer group."""
 
+from typing import Final
+
 from coordinator.clock import Moment
 from coordinator.core.admission import admit
 from coordinator.core.core import Core
@@ -11,9 +13,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.session import RequestRef
 
-_REPLIES = {error: HeartbeatReply(error) for error in ErrorCode}
-HEARTBEAT_OK = _REPLIES[ErrorCode.NONE]
-_ACTIVE = ShardState.ACTIVE
+_REPLIES: Final = {error: HeartbeatReply(error) for error in ErrorCode}
+HEARTBEAT_OK: Final = _REPLIES[ErrorCode.NONE]
+_ACTIVE: Final = ShardState.ACTIVE
 
 
 def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply | None:

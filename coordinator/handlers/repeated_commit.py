@@ -7,6 +7,7 @@ write the same records.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.core.admission import admit_write
@@ -23,7 +24,8 @@ from protocol.messages.topics import NO_TOPIC_ID
 from protocol.session import RepeatedCommit, RequestRef
 
 _NO_RETENTION = -1
-_CLASSIC, _ACTIVE = GroupKind.CLASSIC, ShardState.ACTIVE
+_CLASSIC: Final = GroupKind.CLASSIC
+_ACTIVE: Final = ShardState.ACTIVE
 
 
 class RepeatedCommits:

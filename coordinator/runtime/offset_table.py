@@ -5,7 +5,7 @@ Nested dictionaries, not one with tuple keys: half the memory for each offset. E
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -185,12 +185,13 @@ class OffsetTable:
         self,
         group_id: str,
         topics: Sequence[TopicCommit],
-        offsets: Sequence[int],
-        wall_ms: int,
+        offsets: Sequence[Any],
+        wall_ms: Any,
         committer: Committer,
     ) -> Forward | None:
         """Return what `set` would put in place of the present offsets if they are there for all these partitions, none
-        above the new one, and nothing is pending in a transaction; else None."""
+        above the new one, and nothing is pending in a transaction; else None. Numbers are `Any`, so that compiled code
+        hands on the objects themselves, where it would make new ones of an `int`."""
         known = self._groups.get(group_id)
         if known is None or self.pending.by_group:
             return None
@@ -205,7 +206,7 @@ class OffsetTable:
                 before = partitions.get(index)
                 if before is None:
                     return None
-                previous = before.offset
+                previous: Any = before.offset
                 if previous > offset:
                     return None
                 new[index] = OffsetAndMetadata(offset, epoch, "", wall_ms, -1, topic_id, previous, committer)

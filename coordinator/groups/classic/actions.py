@@ -1,6 +1,8 @@
 """Actions of the state table for JoinGroup, SyncGroup, LeaveGroup and heartbeats. An action reads the group and fills
 an `Outcome`; hard state changes only when the outcome's records are applied."""
 
+from typing import Final
+
 from coordinator.groups.classic.delayed import DelayedPendingId
 from coordinator.groups.classic.events import (
     AssignmentStored,
@@ -46,7 +48,7 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 
-_NONE = ErrorCode.NONE
+_NONE: Final = ErrorCode.NONE
 
 # --- joining ---
 

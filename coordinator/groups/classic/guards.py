@@ -1,6 +1,7 @@
 """Guards of the state table, in the order clients can observe. A guard is pure; NONE lets the event pass."""
 
 from operator import attrgetter
+from typing import Final
 
 from coordinator.groups.classic.events import Claim, Identified, Joining, JoinPending, Sync
 from coordinator.groups.classic.group_states import GroupState
@@ -9,8 +10,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 
-_NONE = ErrorCode.NONE
-_EMPTY = GroupState.EMPTY
+_NONE: Final = ErrorCode.NONE
+_EMPTY: Final = GroupState.EMPTY
 _NAME = attrgetter("name")
 
 
