@@ -18,7 +18,7 @@ _SHARD_REFUSALS = {
     ShardState.ACTIVE: ErrorCode.NONE,
 }
 
-_NONE: Final = ErrorCode.NONE  # looked up once: an attribute of an enumeration costs 40 ns
+_NONE: Final = ErrorCode.NONE  # looked up once: an attribute of an enumeration costs 50 ns
 _ACTIVE: Final = ShardState.ACTIVE
 _METADATA_BYTES = attrgetter("counts.metadata_bytes")
 
