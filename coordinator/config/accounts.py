@@ -77,31 +77,30 @@ class AccountsConfig(WebhookConfig, frozen=True, kw_only=True):
     sasl_enabled_mechanisms: Annotated[
         Mechanisms,
         about(
-            "Mechanisms by which clients log in, natively and over HTTP too; with none nobody is asked to. Passwords "
-            "of PLAIN and HTTP are checked against credentials of SCRAM.",
+            "Mechanisms by which clients log in, natively and over HTTP too; with none no login is required. "
+            "Passwords of PLAIN and HTTP are checked against credentials of SCRAM.",
             section="Logins and access rules",
         ),
     ] = Mechanisms()
     initial_admin: Annotated[
         Secret | None,
-        about(
-            "NAME:PASSWORD of a user who may do everything, made where there is no user yet; better in the environment."
-        ),
+        about("NAME:PASSWORD of a user with all rights, made if there is no user yet; better in the environment."),
     ] = None
     connections_max_reauth_ms: Annotated[
         int, whole("How long a login lasts; clients log in again on the same connection. 0: for ever.")
     ] = 0
     connection_failed_authentication_delay_ms: Annotated[
-        int, whole("How long after its request a failed login is answered and its connection closed.", 0, 60_000)
+        int, whole("Delay after which a failed login is answered and its connection closed.", 0, 60_000)
     ] = 100
     http_metrics_without_login: Annotated[
-        bool, about("Serve /metrics to everybody who reaches the HTTP listener, where all else there needs a login.")
+        bool, about("Serve /metrics without a login; all other pages of HTTP need one.")
     ] = False
     ssl_principal_mapping_rules: Annotated[
         str, about("Rules that turn the name in a client's certificate into its principal, as Kafka has them.")
     ] = "DEFAULT"
     authorizer_class_name: Annotated[
-        AuthorizerClass | None, about("With it access control lists hold. Left out: everybody who is in may do all.")
+        AuthorizerClass | None,
+        about("Enables access control lists. Default: every client that may connect may do everything."),
     ] = None
     super_users: Annotated[Principals, about("Principals that may do everything, with semicolons between them.")] = (
         Principals()
@@ -118,31 +117,31 @@ class AccountsConfig(WebhookConfig, frozen=True, kw_only=True):
         ),
     ] = None
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[
-        int, whole("How often these keys are read anew; a token with an unknown key has them read at once.", 1_000)
+        int, whole("How often these keys are read again; a token with an unknown key has them read at once.", 1_000)
     ] = 3_600_000
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Annotated[
         int, whole("Pause after keys could not be read; twice as long each time.", 1)
     ] = 100
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Annotated[int, whole("Longest of these pauses.", 1)] = 10_000
     sasl_oauthbearer_expected_audience: Annotated[
-        Audiences, about("Audiences that tokens may be for; without one, tokens for anybody are accepted.")
+        Audiences, about("Audiences that tokens may be for; without one, tokens for any audience are accepted.")
     ] = Audiences()
     sasl_oauthbearer_expected_issuer: Annotated[str | None, about("Issuer that tokens must be from.")] = None
     sasl_oauthbearer_clock_skew_seconds: Annotated[
-        int, whole("How far the identity provider's clock may be from ours.", 0, 3_600)
+        int, whole("Tolerance for the clock of the identity provider, in seconds.", 0, 3_600)
     ] = 30
     sasl_oauthbearer_sub_claim_name: Annotated[str, about("Claim of a token that names the user.")] = "sub"
     audit_log_location: Annotated[
         str | None,
         about(
-            "File that logins, refusals and administration are written to, a JSON object a line. Left out: none is.",
+            "File for logins, refusals and administration, a JSON object a line. Default: no such log.",
             section="Audit log",
         ),
     ] = None
     audit_log_max_bytes: Annotated[
         int, whole("Bytes of that file after which it becomes NAME.1 and a new one begins.", 65_536, 1 << 31)
     ] = 64 << 20
-    audit_log_max_backups: Annotated[int, whole("Files before it that are kept.", 1, 1_000)] = 10
+    audit_log_max_backups: Annotated[int, whole("Older files of the audit log that are kept.", 1, 1_000)] = 10
 
     @property
     def wants_logins(self) -> bool:

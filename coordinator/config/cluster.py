@@ -34,17 +34,17 @@ class ClusterConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
         ),
     ] = OffsetsLog.LOCAL
     upstream_nodes_group: Annotated[
-        str, about("Group of the Kafka cluster by which nodes that share a log find each other and share it out.")
+        str, about("Consumer group of the Kafka cluster that assigns the shards to the nodes.")
     ] = "__muster_nodes"
     upstream_nodes_session_timeout_ms: Annotated[
         int, whole("How long a node may be silent before others take over its shards; the brokers allow 6000.", 1_000)
     ] = 6_000
     upstream_nodes_heartbeat_interval_ms: Annotated[
-        int, whole("How often a node tells the others that it lives, and hears what it is to serve.", 50)
+        int, whole("Interval of a node's heartbeats, whose replies bring its assignment.", 50)
     ] = 300
     standby_shards: Annotated[
         StandbyShards,
-        about("Shards of other nodes that are read along, so that taking one over is quick: those this node inherits."),
+        about("Shards of other nodes that are replayed continuously, for a quick take-over; inherited: its next ones."),
     ] = StandbyShards.INHERITED
     upstream_log_replication_factor: Annotated[
         int, whole("Replicas of the topic that keeps groups and offsets in the Kafka cluster.", 1, 32_767)

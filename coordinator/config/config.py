@@ -69,20 +69,20 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         Address | None, about("Where the HTTP API and /metrics listen, or off. Port 0 takes a free one.")
     ] = Address("127.0.0.1", 9391)
     advertised_native: Annotated[
-        Address | None, about("What clients of the native protocol are told to connect to, where that differs.")
+        Address | None, about("Address that clients of the native protocol are told to connect to, if it differs.")
     ] = None
     advertised_kafka: Annotated[
-        Address | None, about("What clients of the Kafka dialect are told to connect to, where that differs.")
+        Address | None, about("Address that clients of Kafka's protocol are told to connect to, if it differs.")
     ] = None
     advertised_http: Annotated[
-        Address | None, about("What users of HTTP are told to connect to, where that differs.")
+        Address | None, about("Address that users of HTTP are told to connect to, if it differs.")
     ] = None
     open_to_network: Annotated[
         bool, about("Allow addresses off loopback where clients need no certificate (tls.client.ca.location).")
     ] = False
     node_id: Annotated[int, whole("This node's number, as clients see it.")] = 1
     cluster_id: Annotated[
-        str | None, about("Name of the cluster. Left out: made at the first start and kept in the data folder.")
+        str | None, about("Name of the cluster. Default: made at the first start and kept in the data folder.")
     ] = None
 
     # Groups.
@@ -97,7 +97,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
     ] = 3_000
     group_max_size: Annotated[int, whole("Members one group may have.", lowest=1)] = INT_MAX
     server_balance_interval_ms: Annotated[
-        int, whole("How often the partitions of server-balanced groups are shared out anew.", 1_000)
+        int, whole("How often the coordinator assigns the partitions of server-balanced groups again.", 1_000)
     ] = 30_000
     group_forbidden_topics: Annotated[
         Names, about("Topics that client-balanced groups may not read; a group may have a list of its own.")
@@ -107,7 +107,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
     ] = Names()
     group_offsets_backward: Annotated[
         BackwardCommits,
-        about("Commits below the offset before; flagged: noted. A group may have its own value."),
+        about("Commits below the previous offset; flagged: noted. A group may have its own value."),
     ] = BackwardCommits.FLAGGED
     group_offsets_pinned: Annotated[
         bool, about("Keep offsets and groups from expiring. A group may have its own value.")
@@ -162,7 +162,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         whole("Partitions of a topic that is created without naming a number.", 1, 10_000, section="Embedded topics"),
     ] = 1
     auto_create_topics_enable: Annotated[
-        bool, about("Create a topic when a client asks for its metadata and wants it made.")
+        bool, about("Create a topic when a client requests its metadata with the flag to create it.")
     ] = True
     message_max_bytes: Annotated[
         int, whole("Bytes of the largest batch a producer may send; below wal.segment.bytes.", 1, GIB)
@@ -185,7 +185,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
     ] = 86_400_000
     max_producers_per_partition: Annotated[
         int,
-        whole("Idempotent producers a partition remembers; one more takes the place of one long silent.", 1),
+        whole("Idempotent producers a partition remembers; one more replaces the one silent longest.", 1),
     ] = 5_000
     fetch_max_bytes: Annotated[
         int, whole("Bytes of records in the answer to one fetch, whatever it asks for.", 1_024)
@@ -200,26 +200,26 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         int, whole("How long cleaning keeps a tombstone that it has seen.", 0, LONG_MAX)
     ] = 86_400_000
     log_cleaner_min_compaction_lag_ms: Annotated[
-        int, whole("How long a record of a compacted topic is left alone at least.", 0, LONG_MAX)
+        int, whole("How long a record of a compacted topic is kept from cleaning at least.", 0, LONG_MAX)
     ] = 0
     log_cleaner_max_compaction_lag_ms: Annotated[
         int, whole("How long a record of a compacted log may wait to be cleaned, whatever is new.", 1, LONG_MAX)
     ] = LONG_MAX
-    log_cleaner_backoff_ms: Annotated[int, whole("How long cleaning waits where there was nothing to clean.", 1)] = (
+    log_cleaner_backoff_ms: Annotated[int, whole("How long cleaning waits after it found nothing to clean.", 1)] = (
         15_000
     )
     log_cleaner_dedupe_buffer_size: Annotated[
         int, whole("Bytes that the keys of one pass may take; those of one segment are always taken.", MIB, LONG_MAX)
     ] = 128 * MIB
     cleaning_slice_bytes: Annotated[
-        int, whole("Bytes that one slice of cleaning reads before other work goes on.", 4 * KIB)
+        int, whole("Bytes that one slice of cleaning reads before other work continues.", 4 * KIB)
     ] = 64 * KIB
 
     # Beside real brokers.
     upstream_servers: Annotated[
         Addresses | None,
         about(
-            "Some brokers of a Kafka cluster to stand in front of; its topics take the place of embedded ones.",
+            "Some brokers of the Kafka cluster behind this node; its topics replace embedded ones.",
             section="Beside real brokers",
         ),
     ] = None
@@ -227,25 +227,25 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         Ports, about("Ports of the listeners in front of the brokers, one a broker, on the host of the Kafka listener.")
     ] = Ports(9100, 9199)
     upstream_offsets: Annotated[
-        UpstreamOffsets, about("Whether a group that comes here for the first time goes on at its offsets there.")
+        UpstreamOffsets, about("Whether a group that is new here continues at its offsets in the cluster.")
     ] = UpstreamOffsets.ADOPT
     upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
     upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
     upstream_topic_deleted_after_ms: Annotated[
         int,
-        whole("What groups committed for a topic goes when all brokers say so long that it is gone; -1: it stays.", -1),
+        whole("Offsets of a topic are deleted after all brokers denied it for so long; -1: never.", -1),
     ] = 300_000
     upstream_ask_timeout_ms: Annotated[
-        int, whole("How long a request waits for what the cluster was asked; then it goes on without.", 1)
+        int, whole("How long a request waits for the cluster's answer before it continues without.", 1)
     ] = 5_000
     upstream_request_timeout_ms: Annotated[
-        int, whole("A connection whose broker owes an answer, and says nothing for so long, is closed.", 1_000)
+        int, whole("A connection is closed if its broker owes a reply and sends nothing for so long.", 1_000)
     ] = 120_000
     upstream_unguarded_listeners: Annotated[
         UnguardedKinds | None,
         about(
-            "Listeners that open although the cluster has ACLs, which nobody is held to there. Those where "
-            "tls.client.ca.location holds open anyway; others log in at brokers that want logins."
+            "Listeners that open without logins although the cluster has ACLs, which do not apply there. Listeners "
+            "with tls.client.ca.location open anyway; clients of others log in at brokers that require logins."
         ),
     ] = None
 
@@ -258,7 +258,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         int, whole("Partitions of groups, and as many of topics, with series of their own in /metrics.", lowest=1)
     ] = 10_000
     http_allowed_hosts: Annotated[
-        Hosts, about("Names that HTTP is asked for by, besides localhost, addresses and those that are advertised.")
+        Hosts, about("Host names that HTTP serves, besides localhost, addresses and advertised names.")
     ] = Hosts()
     connections_max_idle_ms: Annotated[
         int,
@@ -272,19 +272,19 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
     max_entries_per_request: Annotated[
         int,
         whole(
-            "Partitions, members or groups that one request may name, or have listed; more are refused, since everyone "
-            "else waits meanwhile.",
+            "Partitions, members or groups that one request may name, or have listed; more are refused, since all "
+            "other clients wait meanwhile.",
             1_000,
         ),
     ] = 20_000
     max_unsent_bytes: Annotated[
-        int, whole("Bytes of answers a slow reader may leave unread before its connection is closed.", 64 * KIB)
+        int, whole("Bytes of replies a slow reader may leave unread before its connection is closed.", 64 * KIB)
     ] = 64 * MIB
     max_total_unsent_bytes: Annotated[
         int,
         whole(
-            "Bytes of answers that all clients together may leave unread: fetches are given less as they fill up; "
-            "beyond them those who read slowest are closed.",
+            "Bytes of replies that all clients together may leave unread: fetches return less as the total grows; "
+            "beyond it the connections of the slowest readers are closed.",
             MIB,
             LONG_MAX,
         ),
@@ -292,8 +292,8 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
     max_unfinished_bytes: Annotated[
         int,
         whole(
-            "Bytes of requests that are not yet whole, or wait for their turn, of all connections together; beyond "
-            "them the connections with most of them are closed.",
+            "Bytes of requests that are incomplete, or wait to be served, of all connections together; beyond "
+            "them the connections with most such bytes are closed.",
             MIB,
             LONG_MAX,
         ),
@@ -311,7 +311,7 @@ class Config(ClusterConfig, frozen=True, kw_only=True):
         int, whole("Waiting operations (sessions, joins, fetches) of the node.", 1_000, section="The node")
     ] = 2_000_000
     max_watched_partitions: Annotated[
-        int, whole("Partitions that all waiting fetches together wait for; beyond them a fetch does not wait.", 1_000)
+        int, whole("Partitions of all waiting fetches together; beyond them a fetch does not wait.", 1_000)
     ] = 500_000
     max_metadata_bytes: Annotated[
         int,

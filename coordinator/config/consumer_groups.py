@@ -66,7 +66,7 @@ class ConsumerGroupConfig(SecurityConfig, frozen=True, kw_only=True):
         ),
     ] = MigrationPolicy.BIDIRECTIONAL
     group_consumer_regex_refresh_interval_ms: Annotated[
-        int, whole("Time after which patterns are matched with all topics anew, whatever has changed.", 10_000)
+        int, whole("Interval at which patterns are matched with all topics again, whatever has changed.", 10_000)
     ] = 600_000
 
 

@@ -20,13 +20,13 @@ usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off]
 
 Coordinates groups of stream readers: membership, partition ownership, durable offsets.
 
-A flag wins over --set, that over the environment (MUSTER_DATA_DIR for data.dir), that over the file (TOML),
-that over the default. --check says whether the configuration can be served, and serves nothing.
+Precedence: flags, --set, the environment (MUSTER_DATA_DIR for data.dir), the file (TOML), the default.
+--check validates the configuration and exits.
 
-When it serves, the first line on standard output is
+Once it serves, its first line on standard output is
   ready native=HOST:PORT kafka=HOST:PORT http=HOST:PORT
-without those that are off, and with tls=KIND[,KIND...] for those that speak TLS; logs go to standard error. SIGTERM
-drains and ends it.
+without listeners that are off, and with tls=KIND[,KIND...] for listeners with TLS; logs go to standard error. SIGTERM
+stops it cleanly.
 """
 
 CHECK: Final = "--check"

@@ -23,59 +23,59 @@ class SecurityConfig(AccountsConfig, frozen=True, kw_only=True):
     tls_certificate_location: Annotated[
         str | None,
         about(
-            "File of this daemon's certificate and those that signed it (PEM): with it the listeners speak TLS, 1.2 or "
-            "newer. It and the files below are read anew when they change.",
+            "File of this daemon's certificate and those that signed it (PEM): with it the listeners use TLS, 1.2 or "
+            "newer. It and the files below are read again when they change.",
             section="TLS of our listeners",
         ),
     ] = None
     tls_key_location: Annotated[
-        str | None, about("File of the certificate's private key (PEM). Left out: it stands in the certificate's file.")
+        str | None, about("File of the certificate's private key (PEM). Default: the certificate's file.")
     ] = None
     tls_key_password: Annotated[
-        Secret | None, about("What opens the private key; better in the environment than in a file.")
+        Secret | None, about("Password of the private key; better in the environment than in a file.")
     ] = None
     tls_client_ca_location: Annotated[
         str | None,
         about("File of certificates (PEM): clients must show a certificate that one of these signed."),
     ] = None
     tls_listeners: Annotated[
-        ListenerKinds, about("Which listeners speak TLS once there is a certificate; those of brokers go with kafka.")
+        ListenerKinds, about("Listeners with TLS, if there is a certificate; listeners of brokers follow kafka.")
     ] = ListenerKinds(("native", "kafka", "http"))
 
     # Authentication to the brokers.
     upstream_security_protocol: Annotated[
         SecurityProtocol | None,
         about(
-            "How the brokers are spoken to, on clients' connections too. Left out: SASL_PLAINTEXT with "
+            "Security of connections to the brokers, on clients' connections too. Default: SASL_PLAINTEXT with "
             "upstream.sasl.username, else PLAINTEXT.",
             section="Security of connections to the brokers",
         ),
     ] = None
     upstream_ssl_ca_location: Annotated[
         str | None,
-        about("File of the certificates (PEM) that brokers' must be signed by. Left out: those the system trusts."),
+        about("File of the authorities (PEM) that must have signed brokers' certificates. Default: the system's."),
     ] = None
     upstream_ssl_endpoint_identification_algorithm: Annotated[
-        NameCheck, about("Whether a broker's certificate must be for the host it is reached at.")
+        NameCheck, about("Whether a broker's certificate must name the host of its address.")
     ] = NameCheck.HTTPS
     upstream_ssl_certificate_location: Annotated[
         str | None,
-        about("File of a certificate (PEM) to show to the brokers, on clients' connections too: they are then ours."),
+        about("File of the certificate (PEM) to present to brokers, on clients' connections too."),
     ] = None
     upstream_ssl_key_location: Annotated[
-        str | None, about("File of its private key (PEM). Left out: it stands in the certificate's file.")
+        str | None, about("File of its private key (PEM). Default: the certificate's file.")
     ] = None
     upstream_ssl_key_password: Annotated[
-        Secret | None, about("What opens that private key; better in the environment than in a file.")
+        Secret | None, about("Password of that private key; better in the environment than in a file.")
     ] = None
-    upstream_sasl_mechanism: Annotated[SaslMechanism, about("How this node tells the brokers who it is.")] = (
+    upstream_sasl_mechanism: Annotated[SaslMechanism, about("Mechanism by which this node logs in at the brokers.")] = (
         SaslMechanism.PLAIN
     )
     upstream_sasl_username: Annotated[
         str | None,
         about(
-            "Who this node is to the brokers, where they want a login; clients must then have been let in by their "
-            "broker before they may ask for groups."
+            "User of this node at brokers that require a login; a client must then have logged in at its broker "
+            "before it may send requests about groups."
         ),
     ] = None
     upstream_sasl_password: Annotated[

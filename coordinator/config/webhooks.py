@@ -63,11 +63,11 @@ class WebhookConfig(Struct, frozen=True, kw_only=True):
     )
     webhook_secret: Annotated[
         Secret | None,
-        about("Key of the header Muster-Signature, by which a receiver knows the sender; better in the environment."),
+        about("Key of the header Muster-Signature, which authenticates the sender; better in the environment."),
     ] = None
-    webhook_timeout_ms: Annotated[int, whole("How long a receiver may take for its answer.", 100)] = 5_000
+    webhook_timeout_ms: Annotated[int, whole("How long a receiver may take to reply.", 100)] = 5_000
     webhook_retries: Annotated[
-        int, whole("Attempts after the first one that failed; then the events of that post are dropped.")
+        int, whole("Attempts after the first failed one; then the events of that post are dropped.")
     ] = 8
     webhook_queue_events: Annotated[
         int, whole("Events that may wait for one receiver; beyond them the oldest are dropped.", 1)

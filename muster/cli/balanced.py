@@ -150,7 +150,7 @@ def consume_from_max(
 ) -> None:
     """Let client-balanced groups that are online go to the end of what they own, once: what is between is not read.
 
-    Each member is told with its next heartbeat.
+    The reply to its next heartbeat tells each member.
     """
     accepted: dict[str, int] = {}
     refused: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The command as a whole: what all parts share, and how each ends."""
+"""The command `muster`: options that all commands share, and their exit codes."""
 
 import sys
 from importlib.metadata import version
@@ -58,14 +58,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Look at consumer groups, ask why they rebalanced, and use topics by hand.",
+    help="Show consumer groups, explain why they rebalanced, and use topics by hand.",
 )
-app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them and how far they are.")
-app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go.")
-app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
+app.add_typer(groups.app, name="groups", help="Consumer groups: members, offsets and lag.")
+app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they expire.")
+app.add_typer(topics.app, name="topics", help="Topics: list, describe, make and delete them.")
 app.add_typer(quotas.app, name="quotas", help="Limits of users, client ids and addresses: list, set, delete them.")
-app.add_typer(tokens.app, name="tokens", help="Tokens of programs that come over HTTP: make, list, delete them.")
-app.add_typer(users.app, name="users", help="Users: who may log in; make and delete them, set passwords.")
+app.add_typer(tokens.app, name="tokens", help="Tokens of programs that use HTTP: make, list, delete them.")
+app.add_typer(users.app, name="users", help="Users that may log in: make and delete them, set passwords.")
 app.command("doctor", cls=WatchableCommand)(doctor.doctor)
 app.command("audit")(audit.audit)
 app.command("undo")(surgery.undo)
@@ -92,7 +92,7 @@ def _root(
         typer.Option(
             metavar="FILE",
             envvar="MUSTER_CONFIG",
-            help="How servers are reached: lines of NAME=VALUE, as security.protocol=SSL.",
+            help="File of connection settings: lines of NAME=VALUE, as security.protocol=SSL.",
         ),
     ] = None,
     show_version: Annotated[

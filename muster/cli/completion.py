@@ -1,4 +1,4 @@
-"""`muster completion bash|zsh|fish`: what makes a shell complete commands and options, by Typer."""
+"""`muster completion bash|zsh|fish`: a shell's script that completes commands and options, by Typer."""
 
 from enum import StrEnum
 from typing import Annotated

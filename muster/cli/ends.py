@@ -1,4 +1,4 @@
-"""Ages of log ends, in words."""
+"""Ages of log ends, as text."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -39,16 +39,16 @@ _ROLES = {"rebalance": "Began with", "completed": "Leader:", "assigned": "By", "
 def explain(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
-    newest: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many notes, the newest.")] = 100,
+    newest: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Number of notes, the newest.")] = 100,
     short: Annotated[
-        bool, typer.Option("--short", help="A sentence a rebalance: cause, client, who was last, cost.")
+        bool, typer.Option("--short", help="A sentence a rebalance: cause, client, last member to join, cost.")
     ] = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show why a group rebalanced: when, who began it, what came of it, and for whom it waits now.
+    """Show why a group rebalanced: when, which member began it, the result, and which members it waits for now.
 
-    Of a group that the coordinator balances, it says too how far each member has come.
+    For a group that the coordinator balances, it also shows the progress of each member.
     """
     now: DescribedGroup | None = None
     with reaching(ctx, bootstrap) as cluster:

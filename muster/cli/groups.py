@@ -86,7 +86,7 @@ def _list_verbose(cluster: ClusterClient, *, is_musterd: bool, as_json: bool, as
 def describe(
     ctx: typer.Context,
     groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", show_default=False)] = None,
-    all_groups: Annotated[bool, typer.Option("--all-groups", help="In place of GROUP.")] = False,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="Instead of GROUP.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Only this: a line a partition.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Only this: a line a member.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Only this: a line a group.")] = False,
@@ -96,19 +96,19 @@ def describe(
     as_csv: AsCsv = False,
     watch: Watch = None,
 ) -> None:
-    """Show the members of groups, what each has, and how far it is.
+    """Show the members of groups, their partitions, offsets and lag.
 
-    While a group rebalances, it says for how long, for whom it waits, and how long at most. Its problems stand in
-    front, with whose doing they are.
+    For a group that rebalances, it shows the time so far, the members waited for, and the time limit. The group's
+    problems come first, with the client that causes each.
 
-    Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
-    committed offset; without one (-), all records there are. The total lag is their sum. Beside brokers, ends that
-    are older than a few seconds say so.
+    It shows all partitions of the topics that the group has commits for or is assigned. The lag is the number of
+    records after the committed offset; without one (-), of all records. The total lag is their sum. Beside brokers,
+    log ends that are older than a few seconds are marked with their age.
 
-    Of a client-balanced group, every partition of its topics is shown, and a warning where nobody reads some.
+    For a client-balanced group it shows every partition of its topics, and warns of partitions without an owner.
 
-    --offsets, --members and --state are tables over all groups, with more columns by --verbose. With --csv and none of
-    them it is offsets.
+    --offsets, --members and --state are tables over all groups, with more columns by --verbose. The default with --csv
+    is --offsets.
     """
     if bool(groups) == all_groups:
         raise typer.BadParameter("say which groups: GROUP..., or --all-groups")

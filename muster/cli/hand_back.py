@@ -1,4 +1,4 @@
-"""`muster groups hand-back GROUP --to HOST:PORT`: a group's offsets, written where it goes on without Muster."""
+"""`muster groups hand-back GROUP --to HOST:PORT`: writes a group's offsets to the cluster's own coordinator."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -52,17 +52,17 @@ def hand_back(
         typer.Option(
             "--to",
             metavar="HOST:PORT[,HOST:PORT]",
-            help="Brokers of the cluster at their own addresses, not Muster's listeners. Left out: those that musterd "
+            help="Brokers of the cluster at their own addresses, not Muster's listeners. Default: those that musterd "
             "names.",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Write a group's offsets to the Kafka cluster's own coordinator, so that it goes on there.
+    """Write a group's offsets to the Kafka cluster's own coordinator, so that it can continue there.
 
-    The group may have members neither here nor there. What is to be written is shown first, and read back at the end;
-    of partitions that the cluster does not have nothing is. Here the group stays as it is.
+    The group must have no members, here or at the cluster. The offsets are shown before they are written, and read
+    back afterwards; those of partitions that the cluster does not have are skipped. The group here is unchanged.
     """
     with (
         reaching(ctx, bootstrap) as here,

@@ -1,4 +1,4 @@
-"""`muster offsets expiring GROUP`: which committed offsets go, and when."""
+"""`muster offsets expiring GROUP`: the committed offsets that expire, and when."""
 
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ def expiring(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show when the committed offsets of a group go, or why they stay.
+    """Show when the committed offsets of a group expire, or why they stay.
 
     What is due goes at the next run. An Empty group goes with its last offset.
     """

@@ -1,4 +1,4 @@
-"""`muster groups owners GROUP`: who may read which partition, and since which grant."""
+"""`muster groups owners GROUP`: the owner of each partition, and its grant."""
 
 from typing import Annotated
 

@@ -42,14 +42,14 @@ def produce(
         typer.FileBinaryRead | None, typer.Option(help="Read lines from here instead of standard input.")
     ] = None,
     key_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What stands before its first occurrence is the key.")
+        str | None, typer.Option(metavar="TEXT", help="Text before its first occurrence is the key.")
     ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
     """Append each line to a topic as a record.
 
-    Ctrl-C and SIGTERM wait a few seconds for what is not acknowledged yet, and say how much was given up.
+    Ctrl-C and SIGTERM wait a few seconds for unacknowledged records, and report how many were given up.
     """
     if key_separator == "":
         raise typer.BadParameter("name one character at least", param_hint="--key-separator")
@@ -117,15 +117,17 @@ def consume(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Without a group: begin with the oldest record.")
     ] = False,
-    most: Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="End after so many records.")] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="N", help="End after this number of records.")
+    ] = None,
     timeout_s: Annotated[
-        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="End when nothing came for so long.")
+        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="End after this time without a record.")
     ] = None,
     with_keys: Annotated[bool, typer.Option("--with-keys", help="Key, tab, value.")] = False,
     bootstrap: Bootstrap = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
 ) -> None:
-    """Print the records of a topic as they come, one a line.
+    """Print the records of a topic as they arrive, one a line.
 
     A partition that cannot be read is named on standard error, and the others are read on; exit code 1 at the end.
     """

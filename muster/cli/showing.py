@@ -1,4 +1,4 @@
-"""The look of answers: tables for people, JSON for scripts."""
+"""Output of commands: tables for people, JSON for scripts."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A producer that is to stop while records are on their way."""
+"""Stopping a producer that has unacknowledged records."""
 
 import signal
 import sys

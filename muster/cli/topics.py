@@ -151,7 +151,9 @@ def alter(
     resets: Annotated[
         list[str] | None, typer.Option("--reset", metavar="KEY", help="Back to the default; repeatable.")
     ] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="More partitions: how many there are then.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="New number of partitions, above the present one.")
+    ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change settings of a topic, or add partitions."""

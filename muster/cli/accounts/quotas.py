@@ -25,10 +25,12 @@ app = typer.Typer(no_args_is_help=True)
 _DEFAULT: Final = "(default)"
 _NOT_PERMITTED: Final = "no access rule permits this: limits need DESCRIBE_CONFIGS, and ALTER_CONFIGS, on the cluster"
 
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Whom the limit is for.")]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="User that the limit is for.")]
 AllUsers = Annotated[bool, typer.Option("--default-user", help="All users without a limit of their own, each.")]
 Client = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="The limit is for this client id.")]
-AllClients = Annotated[bool, typer.Option("--default-client-id", help="All client ids without one of their own, each.")]
+AllClients = Annotated[
+    bool, typer.Option("--default-client-id", help="All client ids without a limit of their own, each.")
+]
 Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="The limit is for this address.")]
 AllIps = Annotated[bool, typer.Option("--default-ip", help="All addresses without a limit of their own, each.")]
 Limits = Annotated[list[str], typer.Argument(metavar="LIMIT=VALUE...", help="Such as commit_rate=100, a second.")]

@@ -68,9 +68,9 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
 @app.command()
 def create(
     ctx: typer.Context,
-    role: Annotated[str, typer.Option(metavar="|".join(ROLES), help="What it may do.")],
-    expires: Annotated[str, typer.Option(metavar="TIME", help="As 12h or 30d: for so long.")] = "30d",
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Left out: one is made up.")] = None,
+    role: Annotated[str, typer.Option(metavar="|".join(ROLES), help="Role that sets its rights.")],
+    expires: Annotated[str, typer.Option(metavar="TIME", help="Lifetime, as 12h or 30d.")] = "30d",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Default: a generated name.")] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +94,7 @@ def create(
 def delete(
     ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME")], bootstrap: Bootstrap = None
 ) -> None:
-    """Delete a token. What logged in with it is out at once."""
+    """Delete a token. Sessions that logged in with it end at once."""
     with administering(ctx, bootstrap, _NOT_PERMITTED) as cluster:
         try:
             expect(DeleteTokenReply, cluster.ask(DeleteToken(name)))

@@ -1,4 +1,4 @@
-"""`muster audit --since`: who changed groups beyond its own membership."""
+"""`muster audit --since`: administrative acts on groups, and the clients that did them."""
 
 import time
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from protocol.messages.groups import AuditedNote, ListAudit, ListAuditReply
 
 def audit(
     ctx: typer.Context,
-    since: Annotated[str, typer.Option(metavar="TIME", help="As 90m, 12h or 7d: so long ago.")] = "1d",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Period before now, as 90m, 12h or 7d.")] = "1d",
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Carries a plan of offsets out, at a musterd in one step, at a Kafka broker as well as it can; and shows it."""
+"""Applies a plan of offsets, at a musterd in one step, at a Kafka broker in several; and shows it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`muster doctor [GROUP]`: what is wrong with groups now, whose doing it is, and what to do."""
+"""`muster doctor [GROUP]`: what is wrong with groups now, which client causes it, and how to fix it."""
 
 import time
 from collections.abc import Sequence
@@ -45,16 +45,16 @@ def doctor(
     look_s: Annotated[
         float,
         typer.Option(
-            "--look", metavar="SECONDS", min=0, help="At Kafka: time between two looks, where one does not tell."
+            "--look", metavar="SECONDS", min=0, help="At Kafka: time between two checks, if one is not enough."
         ),
     ] = _LOOK_AGAIN_S,
     watch: Watch = None,
 ) -> None:
-    """Say what is wrong with groups: what, who, since when, what it costs, and the command that helps.
+    """Show what is wrong with groups: problem, client, since when, cost, and the command that helps.
 
-    It only asks, and works at any Kafka (--bootstrap kafka://HOST:PORT). A broker tells less than musterd: neither who
-    is waited for nor who was refused; a group that rebalances there is looked at twice. Ends with 6 if there is a
-    problem.
+    It changes nothing, and works at any Kafka (--bootstrap kafka://HOST:PORT). A broker reports less than musterd:
+    neither the members that a rebalance waits for nor refused clients; a group that rebalances there is checked twice.
+    Exit code 6 if there is a problem.
     """
     with reaching(ctx, bootstrap) as cluster:
         show = partial(_look, cluster, group, look_s, is_musterd=is_musterd(ctx, bootstrap), as_json=as_json)

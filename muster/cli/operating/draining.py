@@ -27,7 +27,7 @@ def drain(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have Spark queries read no more, commit all they have read, and leave for good. Nothing is lost or read twice."""
+    """Make Spark queries stop reading, commit all they have read, and leave for good. Nothing is lost or read twice."""
     if not (member or client):
         raise typer.BadParameter("say which members: --member ID or --client CLIENT_ID")
     with reaching(ctx, bootstrap) as cluster:

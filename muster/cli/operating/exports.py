@@ -40,7 +40,7 @@ def export(
 def import_(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Default: the group it was of.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Default: the exported group.")] = None,
     execute: Execute = False,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,

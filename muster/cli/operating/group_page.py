@@ -1,4 +1,4 @@
-"""The page of `muster groups describe GROUP`: state, members, and how far each partition is."""
+"""The page of `muster groups describe GROUP`: state, members, offsets and lag of each partition."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple

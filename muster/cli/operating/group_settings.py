@@ -52,7 +52,7 @@ def alter(
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Change settings of a group, which take the place of the server's. The group need not exist yet."""
+    """Change settings of a group, which override the server's. The group need not exist yet."""
     changes = setting_changes(configs, resets)
     if not changes:
         raise typer.BadParameter("say what: --config KEY=VALUE or --reset KEY")

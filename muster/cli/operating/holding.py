@@ -24,7 +24,7 @@ def hold(
     group: Group,
     for_: Annotated[str, typer.Option("--for", metavar="TIME", help="As 90s or 3m; 5 minutes at most.")],
     until_members: Annotated[
-        int, typer.Option("--until-members", min=0, help="End it once so many members have joined since.")
+        int, typer.Option("--until-members", min=0, help="End it once this number of members have joined since.")
     ] = 0,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
@@ -48,7 +48,7 @@ def hold(
 
 
 def release(ctx: typer.Context, group: Group, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
-    """End the hold on a group: what has changed meanwhile is one rebalance, now."""
+    """End the hold on a group: all changes during the hold cause one rebalance, now."""
     _show(group, _ask(ctx, bootstrap, HoldGroup(group, 0)), f"Released {group}: nothing holds it now.", as_json=as_json)
 
 

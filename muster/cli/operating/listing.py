@@ -1,4 +1,4 @@
-"""`muster groups list --verbose`: members, lag, time in the state, and what is wrong."""
+"""`muster groups list --verbose`: members, lag, time in the state, and problems."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Members that a command names."""
+"""Members named in a command's arguments."""
 
 from collections.abc import Sequence
 

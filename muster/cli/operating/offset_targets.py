@@ -1,4 +1,4 @@
-"""Options that say where offsets go, and the plan that comes of them."""
+"""Options that set the target offsets of a reset, and the plan made from them."""
 
 import csv
 import re

@@ -33,7 +33,7 @@ from protocol.messages.groups import (
     OffsetChange,
 )
 
-Execute = Annotated[bool, typer.Option("--execute", help="Do it. Without, only the plan is shown.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Apply the plan; default: only show it.")]
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="May be repeated: orders, or orders:0,3.")
 ]
@@ -54,14 +54,16 @@ def reset(
         str | None, typer.Option("--to-datetime", metavar="TIME", help="UTC unless it says.")
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="P1DT2H", help="To so long before now.")
+        str | None, typer.Option("--by-duration", metavar="P1DT2H", help="To this time before now.")
     ] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from-file", metavar="FILE", help="Lines of TOPIC,PARTITION,OFFSET.")
     ] = None,
-    of_group: Annotated[str | None, typer.Option("--of-group", metavar="GROUP", help="To where that group is.")] = None,
+    of_group: Annotated[
+        str | None, typer.Option("--of-group", metavar="GROUP", help="To the offsets of that group.")
+    ] = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="As planned before, with --json. Refused if stale.")
+        Path | None, typer.Option("--plan", metavar="FILE", help="Apply a plan printed by --json. Refused if stale.")
     ] = None,
     topics: Topics = None,
     all_topics: AllTopics = False,
@@ -112,7 +114,7 @@ def delete_offsets(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete committed offsets of a group without members; `muster undo ID` brings them back."""
+    """Delete committed offsets of a group without members; `muster undo ID` restores them."""
     with reaching(ctx, bootstrap) as cluster:
         planned = plan_offsets(cluster, group, Target(delete=True), topics or (), all_topics=all_topics)
         if not planned:
@@ -128,7 +130,7 @@ def undo(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a change of offsets, where they still are as it left them."""
+    """Undo a change of offsets that have not changed since."""
     found = parse_act_id(act)
     if found is None:
         raise typer.BadParameter(f"{act[:80]!r} is no id: it is GROUP:NUMBER", param_hint="ID")

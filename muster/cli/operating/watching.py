@@ -1,4 +1,4 @@
-"""`--watch [SECONDS]`: shows an answer again and again, until Ctrl-C."""
+"""`--watch [SECONDS]`: refreshes the output of a command until Ctrl-C."""
 
 import io
 import re
@@ -31,7 +31,7 @@ _SPARE_ROWS: Final = 2
 Watch = Annotated[
     float | None,
     typer.Option(
-        "--watch", metavar="[SECONDS]", help=f"Show it again and again, until Ctrl-C (default: each {DEFAULT_S:g})."
+        "--watch", metavar="[SECONDS]", help=f"Refresh at this interval until Ctrl-C (default: {DEFAULT_S:g})."
     ),
 ]
 

@@ -19,7 +19,9 @@ _MOST_SHOWN = 20
 def what_if(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
-    members: Annotated[str, typer.Option("--members", metavar="+N|-N", help="So many come, or leave.")] = "0",
+    members: Annotated[
+        str, typer.Option("--members", metavar="+N|-N", help="Members that join (+N) or leave (-N).")
+    ] = "0",
     partitions: Annotated[
         list[str] | None, typer.Option("--partitions", metavar="TOPIC=N", help="A topic grows. May be repeated.")
     ] = None,
@@ -29,8 +31,8 @@ def what_if(
 ) -> None:
     """Show the assignment that would follow a change of a group, and what would move. Changes nothing.
 
-    It is computed here, by the assignors that members and coordinators run. Members that come subscribe as the first
-    one does; those that leave are the last ones.
+    The command runs the assignors of members and coordinators itself. Added members subscribe as the first one does;
+    removed members are the last ones.
     """
     try:
         change = GroupChange(int(members), parse_partitions(",".join(partitions or ())), assignor)
