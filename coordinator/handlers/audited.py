@@ -1,6 +1,6 @@
-"""Audit of administration: requests whose changes are told with the values before and after.
+"""Audit of administration: requests whose changes are logged with the values before and after.
 
-What is done to groups is told from their notes, which have the same.
+Changes of groups are logged from the groups' notes, which have both values.
 """
 
 from collections.abc import Callable, Mapping

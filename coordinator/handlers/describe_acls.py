@@ -1,4 +1,4 @@
-"""Answer DescribeAcls, CreateAcls and DeleteAcls (KIP-140), and hold what they have in common."""
+"""Answer DescribeAcls (KIP-140); code that CreateAcls and DeleteAcls share."""
 
 from typing import Final
 

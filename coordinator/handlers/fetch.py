@@ -1,7 +1,7 @@
 """Answer Fetch: at once, or when there is enough to read.
 
-Records that were read and that clients have not taken yet fill memory: the fuller it is, the less one fetch gets, down
-to the one batch that every reader needs to proceed.
+Records that were read but not yet sent to slow clients fill memory: the more there are, the less one fetch returns,
+down to the one batch that every reader needs to proceed.
 """
 
 import msgspec

@@ -1,5 +1,4 @@
-"""Answer FetchRegistered: records of partitions that the member owns, from its position, at once or when there are
-some."""
+"""Answer FetchRegistered: records of partitions that the member owns, from its position, at once or when some arrive."""
 
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_operation

@@ -1,4 +1,4 @@
-"""Answer Heartbeat on the read-only path: it changes nothing that lasts, but in a consumer group."""
+"""Answer Heartbeat on the read-only path: it writes no record, except in a consumer group."""
 
 from typing import Final
 

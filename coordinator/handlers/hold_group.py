@@ -1,4 +1,4 @@
-"""Answer HoldGroup: changes of a group gather for a while, and are one rebalance then."""
+"""Answer HoldGroup: changes of a held group are collected, and cause one rebalance at the end."""
 
 from coordinator.clock import Moment
 from coordinator.core.admission import Found

@@ -1,4 +1,4 @@
-"""Answer ListSuspects: groups worth a doctor's look, found in memory, in slices."""
+"""Answer ListSuspects: groups that the doctor should check, found in memory, in slices."""
 
 from itertools import islice
 

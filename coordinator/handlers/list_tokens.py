@@ -1,4 +1,4 @@
-"""Answer ListTokens: names, roles and ends, never what a token is checked by."""
+"""Answer ListTokens: names, roles and expiry, never the hash of a token."""
 
 from coordinator.clock import Moment
 from coordinator.core.core import Core

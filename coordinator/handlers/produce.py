@@ -1,14 +1,13 @@
 """Answer Produce: at once, or when the write-ahead log has room.
 
 A producer that is faster than the disk reaches the end of the write-ahead log before its next segment is made. Then its
-requests wait, in order and up to a limit, and its connection with them: an error would only be sent again. Commits and
-groups use the space that is left.
+requests wait, in order and up to a limit, and its connection with them, since the producer would only retry after an
+error. Commits and groups use the remaining space.
 
-Records that are appended wait in the purgatory until they are durable, or until the time is over that the request gives
-them.
+The reply to appended records waits in the purgatory until they are durable, or until the request's timeout.
 
-Nor may the checking of records keep everyone waiting: a request that takes longer than a slice goes on in later steps,
-by turns with those of other connections.
+The check of records must not delay other clients: a request that takes longer than a slice continues in later steps, in
+turn with those of other connections.
 """
 
 from collections.abc import Iterable

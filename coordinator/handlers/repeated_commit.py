@@ -1,9 +1,10 @@
-"""Answer an OffsetCommit that is the last one of its connection but for its offsets, by what was found out about that.
+"""Answer an OffsetCommit that differs from the last one of its connection only in the offsets, by reusing the results
+of that commit's checks.
 
-Everything that may have changed since is asked again: whether the group, the member and the topics are there, what the
-state table says, limits, transactions, and where the offsets stand. A commit that needs more than records in the log
-and in the table (a first offset of a partition, a rewind, an error) is served as any other, by `offset_commit`. Both
-write the same records.
+Everything that may have changed since is re-validated: the group, the member, the topics, the cell of the state table,
+limits, transactions, and the present offsets. A commit that needs more than new records in the log and in the table (a
+first offset of a partition, a rewind, an error) is served like any other, by `offset_commit`. Both write the same
+records.
 """
 
 from collections.abc import Callable

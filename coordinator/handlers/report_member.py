@@ -1,4 +1,4 @@
-"""Answer ReportMember and DrainMembers: they change nothing that lasts."""
+"""Answer ReportMember and DrainMembers, which change only state in memory."""
 
 from coordinator.clock import Moment
 from coordinator.core.admission import Found

@@ -1,4 +1,4 @@
-"""The table of requests and their handlers. A message that is not listed is not served, and not in `Hello`'s list."""
+"""The table of requests and their handlers. A message without a row is not served, and is not in `Hello`'s list."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

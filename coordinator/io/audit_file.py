@@ -1,6 +1,6 @@
 """EDGE: the audit log: a file that is rotated by its size, written in a thread of its own. Only its owner may read it.
 
-Lines are handed to the system as they come, and not synced: a crash of the machine may take the last ones.
+Lines are written as they come, and not synced: a crash of the machine may lose the last ones.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Runs the node's disk jobs outside the event loop.
 
-A write to the page cache blocks while the file system does: while a backup freezes it, while dirty pages are throttled,
-while an NFS server is unreachable. So does an `open` that may create a file. In the loop every heartbeat would wait for
-it, and sessions would expire. So the loop only reads, from files that are open for reading.
+A write to the page cache, or an `open` that may create a file, blocks while the file system does: while a backup
+freezes it, while dirty pages are throttled, while an NFS server is unreachable. In the event loop every heartbeat would
+wait for it, and sessions would expire. So the loop only reads, from files that are open already.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,5 @@
-"""EDGE: ends the process at once when it cannot go on, with a log line that says why and an exit code for the kind of
-failure. The next start recovers the state from disk.
-"""
+"""EDGE: ends the process at once after a fatal failure, with a log line that says why and an exit code for its kind.
+The next start recovers the state from disk."""
 
 import contextlib
 import os

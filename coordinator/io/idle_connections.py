@@ -1,6 +1,6 @@
 """EDGE: finds connections without traffic (`connections.max.idle.ms`), which the node then closes.
 
-One timer checks all connections now and then: a timer for each, set anew at each byte, would cost every heartbeat.
+One periodic timer checks all connections: a timer for each, re-armed at each byte, would cost time at every heartbeat.
 """
 
 import asyncio

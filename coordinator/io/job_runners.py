@@ -2,7 +2,7 @@
 
 A thread takes the interpreter's lock several times a job, and each time the loop and the thread wait for each other:
 that was a quarter of the cost of a commit. The loop must not write by itself either (`disk_jobs.py`). So a flush of a
-single write is the kernel's where it can do that (`kernel_flush.py`): the loop submits it and no thread takes part.
+single write goes to the kernel if it has io_uring (`kernel_flush.py`): the loop submits it, without a thread.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """EDGE: the public keys of an identity provider: a JSON Web Key Set in a file, or at an address.
 
-They are read at the start, again after a while, and soon after a token named a key that is not known, since providers
-replace their keys. While they cannot be read, those before stay in use.
+They are read at the start, again at an interval, and soon after a token named an unknown key, since providers
+replace their keys. While they cannot be read, the previous keys stay in use.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""EDGE: TCP keepalive, which finds peers whose machine vanished without closing its connections."""
+"""EDGE: TCP keepalive, which detects peers whose machine failed without closing its connections."""
 
 import asyncio
 import contextlib

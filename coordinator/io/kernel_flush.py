@@ -1,8 +1,8 @@
 """EDGE: a flush of the write-ahead log by Linux's io_uring(7).
 
-The loop submits one write that returns when its bytes are durable (`RWF_DSYNC`). The kernel hands it to a worker of its
-own at once (`IOSQE_ASYNC`), so the loop never waits for the file system, and notifies the loop by an eventfd. No thread
-of this process takes a turn at the interpreter's lock: that was a quarter of the cost of a commit.
+The loop submits one write that completes when its bytes are durable (`RWF_DSYNC`). The kernel passes it to one of its
+workers at once (`IOSQE_ASYNC`), so the loop never waits for the file system, and signals completion by an eventfd. No
+thread of this process takes the interpreter's lock for it: that was a quarter of the cost of a commit.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""EDGE: measures how late the event loop is: a timer each second, and the time by which it fires too late."""
+"""EDGE: measures the lag of the event loop: how late a timer fires each second."""
 
 import asyncio
 import time

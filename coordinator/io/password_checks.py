@@ -1,5 +1,5 @@
-"""EDGE: checks of passwords, in a thread of their own. Deriving a key takes milliseconds and does not hold the
-interpreter's lock: heartbeats and flushes go on meanwhile."""
+"""EDGE: checks of passwords, in a separate thread. Deriving a key takes milliseconds and does not hold the
+interpreter's lock, so heartbeats and flushes continue meanwhile."""
 
 import asyncio
 from collections.abc import Callable

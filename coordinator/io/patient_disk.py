@@ -1,5 +1,5 @@
-"""EDGE: the disk for jobs in threads. A job that meets the limit of open files waits until a file can be opened:
-connections hold the others, and are closed sooner or later. Ending the process would not help."""
+"""EDGE: the disk for jobs in threads. A job that reaches the limit of open files waits until a file can be opened:
+connections hold the others, and close sooner or later. Ending the process would not help."""
 
 import errno
 import time

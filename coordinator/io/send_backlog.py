@@ -1,6 +1,6 @@
 """The send backlog of all clients together, and the slow readers to be closed for it.
 
-It is measured now and then, not at every answer: `check_every_bytes` bounds what is sent between two checks.
+It is measured at intervals, not at every reply: `check_every_bytes` bounds the bytes sent between two checks.
 """
 
 from collections.abc import Iterable

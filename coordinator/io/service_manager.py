@@ -1,5 +1,5 @@
-"""EDGE: tells the service manager how we are: ready, alive, stopping (systemd's sd_notify(3)). Nobody is told without
-`NOTIFY_SOCKET` in the environment."""
+"""EDGE: notifies the service manager of the daemon's state: ready, alive, stopping (systemd's sd_notify(3)). Without
+`NOTIFY_SOCKET` in the environment it sends nothing."""
 
 import asyncio
 import socket

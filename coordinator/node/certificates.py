@@ -1,4 +1,4 @@
-"""Principals of clients that show a certificate: its name, by `ssl.principal.mapping.rules`."""
+"""Principals of clients that present a certificate: its name, mapped by `ssl.principal.mapping.rules`."""
 
 from coordinator.accounts.audit import AuditEvent
 from coordinator.clock import Moment

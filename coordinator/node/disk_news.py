@@ -1,5 +1,4 @@
-"""Messages to the operator about the disk: damage once, that it is full when it fills, that it has room when it
-recovers."""
+"""Log lines for the operator about the disk: each damage once, a full disk when it fills and when it has room again."""
 
 from coordinator.node.effects import LogError
 from partition_log.store.log_store import LogStore

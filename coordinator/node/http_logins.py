@@ -1,5 +1,5 @@
 """Logins of HTTP requests: each is checked like PLAIN (Basic) or OAUTHBEARER (Bearer), or is an access token, with the
-same delay and the same limit of failures. A login may open a session, which is shown in place of further logins."""
+same delay and the same limit of failures. A login may open a session, which replaces further logins."""
 
 from typing import Final
 

@@ -1,5 +1,6 @@
 """Checks of passwords and tokens that logins wait for. They run outside the loop, one after the other, and addresses
-take turns, so that many logins from one do not delay those from others. A check whose client has gone is dropped."""
+take turns, so that many logins from one do not delay those from others. The check of a disconnected client is dropped.
+"""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,6 +1,6 @@
-"""Logins of clients (KIP-43, KIP-152, KIP-368): what a connection may send before, and who it is afterwards.
+"""Logins of clients (KIP-43, KIP-152, KIP-368): requests allowed before a login, and the principal after it.
 
-Kafka's clients send SaslHandshake and SaslAuthenticate; native ones send Login, which is both in one.
+Kafka's clients send SaslHandshake and SaslAuthenticate; native clients send Login, which combines both.
 
 A connection that breaks the order of a login is closed without an answer, as Apache Kafka (SaslServerAuthenticator)
 closes it. A failed login is answered a fixed time after its request, so that the time tells nothing about the user.

@@ -1,5 +1,5 @@
-"""Members belong to principals: a member id or instance id that another principal uses is refused, as if the member
-were not there, or were another's."""
+"""Members belong to principals: a request with a member id or instance id of another principal is refused, as if the
+member did not exist, or had been fenced."""
 
 from collections.abc import Mapping
 from typing import Any, Final

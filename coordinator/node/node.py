@@ -1,8 +1,8 @@
 """`Node`: the whole service minus its I/O. Edges call `step(event, moment) -> effects`; `step_many` is the same for
 several events.
 
-It never awaits, reads no clock and opens no socket; a step runs to completion and nothing interleaves. That sentence
-replaces the group lock and the class of races in which expiry and heartbeat meet.
+It never awaits, reads no clock and opens no socket; a step runs to completion and nothing interleaves. So groups need
+no lock, and an expiry cannot race with a heartbeat.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The node's connections: bytes in, requests served in turn, replies out.
 
-A connection is served at once when its bytes arrive. Requests beyond one step's budget wait for the next steps, and
-nothing more is read from their client meanwhile: others are served in between, and no flood fills the memory.
+A connection is served at once when its bytes arrive. Requests beyond one step's budget wait for the next steps; the
+node meanwhile reads no more from their client and serves others, so that a flood of requests cannot fill the memory.
 
 A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_closed` and `rewrite`.
 """

@@ -1,8 +1,8 @@
 """Throttling of clients that use more than their limits (KIP-124, KIP-219): they are answered at once, with the time to
-wait in `throttle_time_ms`, and nothing more is read from them until then. A join beyond a limit of members, or of their
-metadata, is refused besides.
+wait in `throttle_time_ms`, and the node reads no more from them until then. A join beyond a limit of members, or of
+their metadata, is also refused.
 
-While there are no limits nothing of this runs.
+Without limits none of this code runs.
 """
 
 from collections.abc import Callable, Mapping

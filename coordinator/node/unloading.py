@@ -1,4 +1,4 @@
-"""The end of a shard's service: of all shards when the process stops."""
+"""Unloading of a shard, and of all shards when the process stops."""
 
 from coordinator.clock import Moment
 from coordinator.core.core import Core

@@ -1,4 +1,4 @@
-"""Committed offsets as plain numbers, some at a time, for those who read all there are."""
+"""Committed offsets as plain numbers, a piece at a time, for requests that read all of them."""
 
 from collections.abc import Iterator, Mapping
 

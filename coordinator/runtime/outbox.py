@@ -4,8 +4,8 @@ A reply is sent now (`send`), or held at a position of a log (`hold`) and releas
 to there (the write rule). The outbox of a log also keeps, for each group, the position that its replies must wait for:
 that of its last record, until it is durable. The node encodes ready replies, a bounded slice a step.
 
-Where all shards share one log, they share the node's outbox. A shard with a log of its own has a branch of it, which
-waits for that log alone and sends by the same way.
+Shards that share one log share the node's outbox. A shard with a log of its own has a branch of the outbox, which
+waits only for that log and sends through the node's.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Clients that were refused lately, kept in memory: without this a client that may not join leaves no trace."""
+"""Recently refused clients, kept in memory: otherwise a client that may not join would leave no trace."""
 
 from typing import Final
 

@@ -1,5 +1,5 @@
 """The log of a shard as the runtime sees it: a batch is appended and has a position, replies wait in the outbox until
-the log is durable up to that position, and a load replays what was durable. Where the log is, a shard does not know."""
+the log is durable up to that position, and a load replays the durable part. A shard does not know where its log is."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,5 +1,5 @@
-"""Requests that are served in slices, and work of groups: they read or change up to hundreds of thousands of entries,
-and all other clients' heartbeats wait behind a step.
+"""Requests and group operations that run in slices: they read or change up to hundreds of thousands of entries, and
+the heartbeats of all other clients wait behind a step.
 
 Each is a generator that yields the cost of its last piece in microseconds (estimated from counts, not a clock), and is
 sent the moment at which it resumes. Between two pieces its data may change in any way.

@@ -148,7 +148,7 @@ def consume_from_max(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let client-balanced groups that are online go to the end of what they own, once: what is between is not read.
+    """Make client-balanced groups that are online skip to the end of their partitions, once, without reading.
 
     The reply to its next heartbeat tells each member.
     """

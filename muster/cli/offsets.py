@@ -28,7 +28,7 @@ def expiring(
 ) -> None:
     """Show when the committed offsets of a group expire, or why they stay.
 
-    What is due goes at the next run. An Empty group goes with its last offset.
+    Offsets that are due are deleted at the next run, and an Empty group with its last offset.
     """
     with reaching(ctx, bootstrap) as cluster:
         answer, offsets = describe_expiry(cluster, group)

@@ -1,4 +1,4 @@
-"""Reads the period of validity from certificates (RFC 5280, section 4.1), and nothing else of them. Pure."""
+"""Reads the period of validity of certificates (RFC 5280, section 4.1), and no other field. Pure."""
 
 import re
 import ssl

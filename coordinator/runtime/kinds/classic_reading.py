@@ -1,5 +1,5 @@
-"""Members of a classic group as their bytes tell, for a group that becomes a consumer group: what they read, and which
-partitions they may have (docs/spec/consumer-group-protocol.md#13.2)."""
+"""Decoding of a classic group's members when it becomes a consumer group: their subscriptions, and the partitions that
+they may own (docs/spec/consumer-group-protocol.md#13.2)."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Parts that the commits of a member have in common while it reads the same partitions."""
+"""Parts that a member's commits share while it reads the same partitions."""
 
 from collections.abc import Sequence
 

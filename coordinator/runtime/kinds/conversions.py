@@ -1,5 +1,5 @@
-"""Groups that change their kind (docs/spec/consumer-group-protocol.md#13): with members, by what a member of the other
-protocol asks for; without any, whenever a client of the other kind comes.
+"""Groups that change their kind (docs/spec/consumer-group-protocol.md#13): with members, when a member of the other
+protocol joins; without members, at any request of a client of the other kind.
 
 The records that end one kind and begin the other are one batch with those of the request, which is decided on the group
 as they make it. A request that is refused converts nothing.

@@ -1,4 +1,4 @@
-"""Settings that groups have themselves by the log of their shard, where nodes share that: the next owner knows them."""
+"""Settings of groups in the log of their shard, if nodes share that log, so that the next owner has them."""
 
 from collections.abc import Callable, Mapping
 

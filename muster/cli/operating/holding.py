@@ -29,10 +29,10 @@ def hold(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hold a group: members that come and go meanwhile are one rebalance, at the end. The others go on reading.
+    """Hold a group: members that join or leave meanwhile cause one rebalance, at the end. The others continue to read.
 
-    Before a deploy that restarts six members: muster groups hold GROUP --for 90s --until-members 6. Another hold takes
-    the place of the first; `muster groups release GROUP` ends it. It is gone after a restart of the node.
+    Before a deploy that restarts six members: muster groups hold GROUP --for 90s --until-members 6. Another hold replaces
+    the first; `muster groups release GROUP` ends it. A restart of the node ends it too.
     """
     found = _TIME.fullmatch(for_)
     if found is None:

@@ -74,8 +74,8 @@ def reset(
 ) -> None:
     """Set the committed offsets of a group without members. Shows the plan: old, new and lag of each partition.
 
-    With --execute it is done where the old offsets still are as planned, in all partitions or in none. The id that it
-    prints undoes it: muster undo ID. Ends with 4 if the group has members, or the plan is stale.
+    --execute applies it, to all partitions or none, if the old offsets are still as planned. The id that it
+    prints undoes it: muster undo ID. Exit code 4 if the group has members, or the plan is stale.
     """
     chosen = [to_earliest, to_latest, to_current, to_offset is not None, shift_by is not None, to_datetime, by_duration]
     if sum(map(bool, [*chosen, from_file, of_group, plan])) != 1:
