@@ -1,4 +1,4 @@
 """A member of a group, without I/O: state and requests of a coordinator's client.
 
-`core.Membership` is stepped with events and gives effects; clients drive it, and nodes may. Nothing here knows them.
+`core.Membership` takes events and returns effects; clients drive it, and nodes may. It depends on neither.
 """

@@ -1,4 +1,4 @@
-"""The pause before something is tried again (docs/spec/consumer-client.md#A1)."""
+"""The pause before a retry (docs/spec/consumer-client.md#A1)."""
 
 
 def backoff_ms(base_ms: int, most_ms: int, failures: int, jitter: float) -> int:

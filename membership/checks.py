@@ -1,4 +1,4 @@
-"""Checks of arguments from applications, in the call itself: later a ValueError could not reach the caller."""
+"""Checks of an application's arguments, made in the call itself: a later ValueError could not reach the caller."""
 
 from collections.abc import Iterable
 from operator import index

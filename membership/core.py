@@ -8,7 +8,7 @@ at a time.
 
 `TABLE` says what each event does in each state; a forgotten state is a type error at its row. After every event come
 the "as soon as" rules of `_settle`, which send what the state asks for: a coordinator is looked up as soon as it is
-needed, JoinGroup goes out as soon as there is one, and so on. An action therefore only changes what the member knows.
+needed, JoinGroup is sent as soon as one is known, and so on. An action therefore only changes the member's state.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Staying in the group: lookups of the coordinator, heartbeats, notifications, overdue polls
+"""Keeping the membership: lookups of the coordinator, heartbeats, notifications, overdue polls
 (docs/spec/consumer-client.md#A3, #A6)."""
 
 from membership.events import HangUp

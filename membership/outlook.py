@@ -1,4 +1,4 @@
-"""The assignment that would follow a change of a group: with members more or fewer, with more partitions, or by another
+"""The assignment that would follow a change of a group: added or removed members, added partitions, or another
 assignor. It is computed by the assignors that members and coordinators run."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Work in pieces: how much is done before a computation yields, and sorting that yields in between."""
+"""Work in pieces: the amount of work before a computation yields, and sorting that yields in between."""
 
 from collections.abc import Callable, Generator, Iterable
 from heapq import merge

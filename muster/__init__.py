@@ -7,10 +7,10 @@
         for record in consumer:
             print(record.value)
 
-These are for programs with threads. `muster.aio` has the same, `RangeReader` apart, for programs with an event loop:
+These are for programs with threads. `muster.aio` has the same, except `RangeReader`, for programs with an event loop:
 `async with`, `await consumer.poll()`, `async for`. "HOST:PORT" speaks the native protocol of `musterd`,
-"kafka://HOST:PORT" that of any Kafka broker. Everything raised on purpose is a `MusterError`; what cannot work is a
-ValueError where it is said. docs/client.md has it all.
+"kafka://HOST:PORT" that of any Kafka broker. Errors are `MusterError`s; invalid settings and arguments raise ValueError
+in the call that has them. docs/client.md is the guide.
 """
 
 from muster._installation import check_installation

@@ -1,4 +1,4 @@
-"""Tell whether `protocol` is ours: it is a plain word, and a file of that name in somebody's project is found first."""
+"""Check that `protocol` is Muster's: a module of that plain name in the application's project is found first."""
 
 from importlib.util import find_spec
 from pathlib import PurePath

@@ -1,4 +1,4 @@
-"""Client-balanced groups: the application decides who reads which partition, the coordinator grants each to one.
+"""Client-balanced groups: members choose their partitions, the coordinator grants each partition to one member.
 
     from muster.balanced import BalancedConfig, BalancedLoop, ClientBalancedConsumer
 
@@ -11,7 +11,7 @@
                     work_on(said.data.messages)
                     consumer.confirm_consume(said.data.confirm_ctx)
 
-docs/balanced.md has it all.
+docs/balanced.md is the guide.
 """
 
 from muster.blocking.balanced import ClientBalancedConsumer

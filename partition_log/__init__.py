@@ -6,5 +6,5 @@
     segments/  producers/  wal/  segment files and indexes; producer state; the write-ahead log and the checkpoint
     disk/                        the disk's protocol and open files
 
-Each row imports the rows below it alone.
+Each row imports only the rows below it.
 """

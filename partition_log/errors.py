@@ -1,4 +1,4 @@
-"""Errors of a log, told apart by what the caller can do about them."""
+"""Errors of a log, one class for each reaction of the caller."""
 
 import enum
 

@@ -1,7 +1,7 @@
 """Purgatory: delayed operations, each with a key, a deadline, a condition and the event it completes with.
 
 Kafka's `DelayedOperationPurgatory` (docs/spec/group-protocol.md#3.1) without its locks: nothing here runs concurrently,
-so "completed" needs no flag. An operation is watched or it is not, and it ends by leaving, once.
+so "completed" needs no flag: an operation is watched until it completes or expires, once.
 """
 
 from abc import ABC, abstractmethod

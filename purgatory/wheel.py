@@ -1,18 +1,18 @@
-"""A hierarchical timing wheel that never asks what time it is: `advance` brings the time.
+"""A hierarchical timing wheel that reads no clock: `advance` sets the time.
 
 Why a wheel and not a heap: nearly every deadline of a coordinator is moved or cancelled long before it comes. A heap
-cannot take an element out of its middle, so it keeps the dead ones until they surface, several for each live one once
-members heartbeat, and pays O(log n) and a tuple for each. Here what waits is its own link in a doubly linked list:
-moving and cancelling unlink it in O(1), and memory is what waits now and no more.
+cannot remove an element from its middle, so it keeps dead ones until they surface, several for each live one once
+members heartbeat, and pays O(log n) and a tuple for each. Here each entry is its own link in a doubly linked list:
+moving and cancelling unlink it in O(1), and only live entries take memory.
 
 Level 0 has buckets of one tick, each further level buckets as wide as the whole level below. A level covers the
-*aligned* block of time that now lies in, and what lies beyond goes to the next one (docs/spec/group-protocol.md#3.3 has
-a window that slides with now instead). Three things follow from aligning:
+*aligned* block of time that contains now; later deadlines go to the next level (docs/spec/group-protocol.md#3.3 has
+a window that slides with now instead). Three properties follow from aligning:
 
-* At any moment a deadline has exactly one bucket. Equal deadlines therefore meet in one list and keep the order they
-  were added in, with no sequence number to store.
+* At any moment a deadline has exactly one bucket. Equal deadlines are therefore in one list and keep the order in
+  which they were added, without a sequence number.
 * Every bucket of a level comes before every bucket of the next, so the first of all is the lowest bit of a bit mask.
-* When time moves, each entry of the buckets it entered is filed once more, however many levels or years it skipped.
+* When time advances, each entry of the buckets that now entered is filed once more, however many levels it skipped.
 """
 # ruff: noqa: SLF001 - an entry's links belong to the wheel
 

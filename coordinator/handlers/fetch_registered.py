@@ -1,4 +1,4 @@
-"""Answer FetchRegistered: records of partitions that the member owns, from its position, at once or when some arrive."""
+"""Answer FetchRegistered: records of the member's partitions, from its positions, at once or when some arrive."""
 
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_operation

@@ -1,9 +1,9 @@
 """The assignors: pure functions that the leader of a group runs (docs/spec/group-protocol.md#6.2 to #6.6,
 docs/spec/consumer-client.md#F).
 
-What every assignor promises: each partition of a subscribed topic goes to exactly one member that subscribed to it
-(but for what a cooperative one holds back until its owner has let go), every member has an entry, possibly empty, and
-the same input gives the same answer wherever it runs and in whatever order members are named. `register` adds one.
+Every assignor guarantees: each partition of a subscribed topic is assigned to exactly one member that subscribed to it
+(except that a cooperative assignor withholds it until its owner has revoked it), every member has an entry, possibly
+empty, and the same input gives the same result on every machine and for any order of members. `register` adds one.
 """
 
 from membership.assignors.cooperative import UnsafeAssignment, verify_cooperative

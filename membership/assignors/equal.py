@@ -1,4 +1,4 @@
-"""Sticky sharing among members that all read the same topics (docs/spec/group-protocol.md#6.5)."""
+"""Sticky assignment to members that all read the same topics (docs/spec/group-protocol.md#6.5)."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Sticky sharing among members that read different topics (docs/spec/group-protocol.md#6.5)."""
+"""Sticky assignment to members that read different topics (docs/spec/group-protocol.md#6.5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

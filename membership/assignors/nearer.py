@@ -1,4 +1,4 @@
-"""Partitions that the sticky assignors take from a member because they lie far from it (KIP-881)."""
+"""Partitions that the sticky assignors revoke from a member in another rack (KIP-881)."""
 
 from typing import Protocol
 

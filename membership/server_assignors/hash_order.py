@@ -1,6 +1,5 @@
 """Orders of hash tables (docs/spec/consumer-group-protocol.md#5.1): Kafka's assignors visit members, topics and
-partitions in the order in which Java's tables hold them, and so decide who gets what.
-"""
+partitions in the order of Java's hash tables, which determines the assignment."""
 
 from array import array
 from functools import lru_cache

@@ -1,7 +1,7 @@
 """A member of a group that the coordinator balances (KIP-848, docs/spec/consumer-group-protocol.md#17), without I/O.
 
 It has the interface of `membership.core.Membership`: one request takes the place of JoinGroup, SyncGroup, Heartbeat and
-LeaveGroup, and the coordinator says what the member may hold.
+LeaveGroup, and the coordinator sets the partitions that the member may own.
 """
 
 from collections.abc import Callable, Iterable

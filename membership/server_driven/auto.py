@@ -1,4 +1,4 @@
-"""A member of either kind of group: the coordinator balances it where that is offered, else it is a classic member."""
+"""A member for either protocol: server-driven if the coordinator offers that, else classic."""
 
 from typing import Any
 

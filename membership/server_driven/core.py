@@ -1,4 +1,5 @@
-"""The table of a member that the coordinator balances, and what it sends as soon as it may. It is never SYNCING."""
+"""The state table of a server-driven member, and the requests that it sends as soon as they may be. It is never
+SYNCING."""
 
 from collections.abc import Callable
 from typing import ClassVar, TypeVar

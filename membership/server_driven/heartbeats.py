@@ -1,4 +1,4 @@
-"""Heartbeats: they join, say what has changed since the last one, bring the assignment, and leave
+"""Heartbeats: a member joins by them, reports changes since the last one, gets its assignment, and leaves
 (docs/spec/consumer-group-protocol.md#17)."""
 
 from membership import heartbeats

@@ -1,6 +1,5 @@
-"""Reconciliation: from what the member holds to what the coordinator lets it hold
-(docs/spec/consumer-group-protocol.md#17). Partitions that are taken away are released, and reported, before others are
-taken."""
+"""Reconciliation: from the owned partitions to the assigned ones (docs/spec/consumer-group-protocol.md#17). Revoked
+partitions are released, and reported, before new ones are added."""
 
 from membership import subscription
 from membership.events import Assigned, HangUp

@@ -1,1 +1,1 @@
-"""Questions of whoever operates or analyses groups: what is known of groups, commits, notes and log ends."""
+"""Requests of operators and analyses: groups, commits, notes and log ends."""

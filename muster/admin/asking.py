@@ -1,4 +1,4 @@
-"""Questions about groups, offsets and topics, put to whichever node has the answer."""
+"""Requests about groups, offsets and topics, sent to the node that can answer."""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Begins and ends of partitions, as far as somebody can tell, with their age."""
+"""Begins and ends of partitions, as far as they are known, with their age."""
 
 from collections.abc import Iterable
 from itertools import groupby, islice

@@ -1,4 +1,4 @@
-"""Questions to every node: each musterd tells of its own groups, as each of Kafka's brokers does."""
+"""Requests to every node: each musterd lists its own groups, as each of Kafka's brokers does."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar

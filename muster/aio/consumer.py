@@ -1,4 +1,4 @@
-"""The consumer people know, for programs with an event loop: subscribe, poll, commit, close."""
+"""The consumer for programs with an event loop: subscribe, poll, commit, close."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping

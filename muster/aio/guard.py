@@ -1,4 +1,4 @@
-"""The single-task guard: one task at a time polls a client, and listeners that began run to their end."""
+"""The single-task guard: one task at a time polls a client, and started listeners run to their end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator

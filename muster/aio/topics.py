@@ -1,4 +1,4 @@
-"""Topics and offsets, asked for in an event loop. Part of `Consumer` and `GroupMember`."""
+"""Requests for topics and offsets, in an event loop. Part of `Consumer` and `GroupMember`."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

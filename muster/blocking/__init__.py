@@ -1,7 +1,7 @@
 """EDGE: the client for programs with threads and no event loop.
 
-`GroupMember` and `RangeReader` are what the rest stands on; `Consumer` and `Producer` are what most people want;
-`ClusterClient` asks a node anything its protocol knows.
+Most applications use `Consumer` and `Producer`, which build on `GroupMember` and `RangeReader`; `ClusterClient` sends a
+node any request of its protocol.
 """
 
 from muster.blocking.cluster import ClusterClient

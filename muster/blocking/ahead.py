@@ -1,4 +1,4 @@
-"""A call made in a thread of its own, while its caller is busy with what came before."""
+"""A call made in a separate thread, while its caller works on the previous result."""
 
 import queue
 import threading

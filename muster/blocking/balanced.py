@@ -1,4 +1,4 @@
-"""The consumer of client-balanced groups: its application decides who reads which partition
+"""The consumer of client-balanced groups: the application chooses its partitions
 (docs/spec/client-balanced-groups.md#5)."""
 
 import logging

@@ -1,4 +1,4 @@
-"""The recommended loop of a client-balanced group, in a thread of its own (docs/spec/client-balanced-groups.md#10)."""
+"""The recommended loop of a client-balanced group, in a separate thread (docs/spec/client-balanced-groups.md#10)."""
 
 import logging
 import threading

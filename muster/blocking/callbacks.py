@@ -1,5 +1,5 @@
-"""The thread in which a client calls the application's functions: it holds no lock, so that they may wait and send,
-and heartbeats go on meanwhile.
+"""The thread in which a client calls the application's callbacks: it holds no lock, so that they may wait and send,
+and heartbeats continue meanwhile.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Asking nodes of a cluster anything that their protocol knows, without membership and without a thread."""
+"""Sending any request of their protocol to nodes of a cluster, without membership and without a thread."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The consumer people know: subscribe, poll, commit, close."""
+"""The consumer for programs with threads: subscribe, poll, commit, close."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType

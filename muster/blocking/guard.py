@@ -1,4 +1,4 @@
-"""A client belongs to one thread at a time."""
+"""The single-thread guard: one thread at a time uses a client."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reading exactly the records of one range of one partition: what a task of a planned batch does."""
+"""Reading exactly the records of one range of one partition, as a task of a planned batch does."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Topics and offsets, asked for in a thread. Part of `Consumer` and `GroupMember`."""
+"""Requests for topics and offsets, in a thread. Part of `Consumer` and `GroupMember`."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""EDGE: the `muster` command: look at groups, ask why they rebalanced, put records into topics and take them out."""
+"""EDGE: the `muster` command: show groups, explain their rebalances, write records to topics and read them."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""Servers that the command asks, and how it reaches them."""
+"""Servers that the command sends requests to, and its connections."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Settings of the command for reaching servers: a file of settings, and the environment, which wins."""
+"""Connection settings of the command: a file, and the environment, which takes precedence."""
 
 import os
 import re

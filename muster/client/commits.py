@@ -1,4 +1,4 @@
-"""Storing how far a consumer has come: at once, in the background, by itself."""
+"""Commits of a consumer: synchronous, asynchronous and automatic."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

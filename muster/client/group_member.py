@@ -1,4 +1,4 @@
-"""A member of a group for applications that read by themselves: what members of both edges share."""
+"""A member of a group for applications that read by themselves: code that members of both edges share."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

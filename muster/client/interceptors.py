@@ -1,4 +1,4 @@
-"""Interceptors: code of the application's that sees records and commits on their way, as Kafka's clients have it."""
+"""Interceptors: code of the application that sees records and commits, as in Kafka's clients."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol

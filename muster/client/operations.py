@@ -1,4 +1,4 @@
-"""Commits and offset fetches of a client: waited for, or heard of later between the application's own calls."""
+"""Commits and offset fetches of a client: awaited, or completed later by callbacks."""
 
 from collections.abc import Callable
 from typing import TypeVar

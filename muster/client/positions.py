@@ -1,4 +1,4 @@
-"""Positions of a consumer in its partitions, seeking and pausing: what needs no waiting."""
+"""Positions of a consumer in its partitions, seeking and pausing: the calls that do not wait."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Writing records: what producers of both edges share, all of it but waiting."""
+"""Writing records: code that producers of both edges share, except for waiting."""
 
 from abc import abstractmethod
 from collections import deque

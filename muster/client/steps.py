@@ -1,8 +1,8 @@
-"""The steps of a client's procedure: what it waits for.
+"""The steps of a client's procedure, which a runner carries out.
 
-A procedure is a generator. It decides; whatever has to wait, or to call the application, it yields as a step, and the
-runner of a thread or of an event loop carries it out and sends back what came of it. A procedure runs under the
-client's lock, if there is one: the runner gives that back while it waits, and while the application's code runs.
+A procedure is a generator that makes the decisions. It yields a step to wait, or to call the application; the runner of
+a thread or of an event loop carries the step out and sends back its result. A procedure runs under the client's lock,
+if there is one: the runner releases the lock while it waits, and while the application's code runs.
 """
 
 from collections.abc import Callable, Generator

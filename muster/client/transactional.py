@@ -1,4 +1,4 @@
-"""Offsets of a group in a producer's transaction: whose they are."""
+"""Offsets of a group in a producer's transaction, and the member that commits them."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Completions of operations, without I/O: commits and offset fetches, waited for or heard of later."""
+"""Completions of operations, without I/O: commits and offset fetches, awaited or completed by callbacks."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping

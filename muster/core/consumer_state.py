@@ -1,6 +1,5 @@
-"""The state of a consumer beside its membership and its fetcher, without I/O: where partitions begin, when positions
-are committed by themselves (docs/spec/consumer-client.md#A8, #B5). Both edges use it.
-"""
+"""The state of a consumer besides its membership and its fetcher, without I/O: start positions of partitions, times of
+automatic commits (docs/spec/consumer-client.md#A8, #B5). Both edges use it."""
 
 import enum
 import re

@@ -1,6 +1,5 @@
-"""Finding out about topics without reading them: their partitions, where logs begin and end, where a time is in them.
-Without I/O; both edges use it.
-"""
+"""Lookups about topics: their partitions, begins and ends of logs, the offset of a time. Without I/O; both edges use
+it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

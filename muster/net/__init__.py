@@ -1,1 +1,1 @@
-"""EDGE: what connects cores with servers. `driver` decides, `thread` and `loop` move the bytes."""
+"""EDGE: connections between cores and servers. `driver` decides, `thread` and `loop` move the bytes."""

@@ -1,7 +1,7 @@
 """A driver without a thread: cores are run by the caller, while it waits for their answers.
 
-For clients that only ask (the command line, a range of a Spark task): nothing goes on behind the application, nothing
-has to be ended, and an answer is in the hands of its caller without passing through another thread.
+For clients that only send requests (the command line, a range of a Spark task): there is no background activity and
+nothing to stop, and a caller gets a reply without another thread.
 """
 
 import contextlib

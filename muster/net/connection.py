@@ -1,4 +1,4 @@
-"""One connection of a client's driver, but for its socket: what is said over it, TLS, and what is still to be sent."""
+"""One connection of a client's driver, without its socket: session, TLS, and the send buffer."""
 
 from muster.net.cores import ConnectionKey
 from muster.net.exchange import Exchange

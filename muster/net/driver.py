@@ -1,7 +1,7 @@
-"""Drives a client's cores: which connection a call takes, what is heard, what failed, when a core is due.
+"""Drives a client's cores: connections of calls, replies, failures, and the cores' deadlines.
 
-The thread and the event loop behind clients are kinds of this: they open and close connections, move their bytes, and
-wake at `next_due_ms`.
+The thread and the event loop behind clients are subclasses: they open and close connections, move their bytes, and wake
+at `next_due_ms`.
 """
 
 import errno

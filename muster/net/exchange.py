@@ -1,4 +1,4 @@
-"""The requests of one connection, without I/O: calls in, and what becomes of each out. Both edges use it."""
+"""The requests of one connection, without I/O: calls in, the outcome of each out. Both edges use it."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""The connection to a node that a request takes, where a server answers each connection in order
+"""Choice of the connection for a request, if the server answers each connection in order
 (docs/spec/consumer-client.md#A3).
 
-What the coordinator is asked never waits behind a fetch, nor behind a JoinGroup or SyncGroup that it holds back.
+Requests to the coordinator never wait behind a fetch, nor behind a pending JoinGroup or SyncGroup.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""Waiting until something has happened, in one event loop."""
+"""A notification that tasks of one event loop wait for."""
 
 import asyncio
 from collections.abc import Callable

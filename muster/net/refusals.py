@@ -1,5 +1,5 @@
-"""Servers that do not let us in, or that we do not believe: what the application hears of it, and when to knock
-again.
+"""Servers that refuse the login, or whose certificate is not trusted: the application's error, and the time of the
+next attempt.
 """
 
 import ssl

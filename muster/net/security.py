@@ -1,6 +1,6 @@
 """Security of connections to servers: TLS, and logins by SASL.
 
-The names are the field's: those of librdkafka's settings, and so of every client that is built on it.
+The names are those of librdkafka's settings, and so of every client that is built on it.
 """
 
 import ssl

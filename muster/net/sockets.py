@@ -1,4 +1,4 @@
-"""Connections as sockets of one selector: opened, served and closed in whichever thread calls."""
+"""Connections as sockets of one selector: opened, served and closed in the calling thread."""
 
 import contextlib
 import os

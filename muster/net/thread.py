@@ -1,6 +1,5 @@
-"""The thread behind a client: it alone touches sockets and steps cores when time passes, so that heartbeats go on
-whatever the application does.
-"""
+"""The thread behind a client: only it uses the sockets and steps cores when time passes, so that heartbeats continue
+whatever the application does."""
 
 import contextlib
 import selectors

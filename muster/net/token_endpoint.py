@@ -1,5 +1,5 @@
-"""EDGE: tokens of an identity provider, by the credentials of a client (RFC 6749, section 4.4). They are asked for in a
-thread, so that no event loop and no heartbeat waits for the provider: who needs one that has not come tries again."""
+"""EDGE: tokens of an identity provider, by the credentials of a client (RFC 6749, section 4.4). A thread requests them,
+so that no event loop and no heartbeat waits for the provider; a login without a token yet is retried."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""TLS without I/O, for a connection that somebody else reads and writes."""
+"""TLS without I/O, for a connection whose owner reads and writes the bytes."""
 
 import contextlib
 import ssl

@@ -1,6 +1,5 @@
-"""Commits of a connector beside those of rebalances: what the application asks for, and by themselves
-(docs/spec/consumer-client.md#D3, #D8).
-"""
+"""Commits of a connector besides those of rebalances: by the application, and automatic
+(docs/spec/consumer-client.md#D3, #D8)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,5 +1,4 @@
-"""The queues-and-streams connector (docs/spec/consumer-client.md#D1): N streams a topic, each for a thread of its
-own."""
+"""The queues-and-streams connector (docs/spec/consumer-client.md#D1): N streams a topic, each for one thread."""
 
 import logging
 import random

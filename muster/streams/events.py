@@ -1,4 +1,4 @@
-"""Events of a streams connector beside those of its membership, and what it asks of its edge.
+"""Events of a streams connector besides those of its membership, and its effects.
 
 Events go into `Steps.step`, effects come out and are carried out in their order.
 """

@@ -1,6 +1,5 @@
-"""The group protocol of members with streams: each says how many threads it has for each topic, and the leader gives
-every partition to one of them (docs/spec/consumer-client.md#E1).
-"""
+"""The group protocol of members with streams: each reports its number of threads for each topic, and the leader assigns
+every partition to one of them (docs/spec/consumer-client.md#E1)."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,5 @@
-"""The partitions that a connector owns, and the streams that hand them out (docs/spec/consumer-client.md#D2): what a
-rebalance stops, clears, publishes and starts. Whoever calls holds the connector's lock.
-"""
+"""The partitions that a connector owns, and their streams (docs/spec/consumer-client.md#D2), which a rebalance stops,
+clears, publishes and starts. The caller holds the connector's lock."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,7 @@
-"""From the fetcher into the queues, and what is owned meanwhile (docs/spec/consumer-client.md#D2, #D3).
+"""Moves messages from the fetcher into the queues, for owned partitions (docs/spec/consumer-client.md#D2, #D3).
 
-Messages are put here and nowhere else, in a step under the connector's lock: once `stop` has returned nobody can put
-any more (docs/spec/consumer-client.md#E3.S2). A partition whose queue is full is not fetched; the others are not held
-up.
+Messages are put into queues only here, in a step under the connector's lock: once `stop` has returned no more are put
+(docs/spec/consumer-client.md#E3.S2). A partition whose queue is full is not fetched, without delaying the others.
 """
 
 from collections.abc import Callable, Mapping

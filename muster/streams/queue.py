@@ -1,6 +1,6 @@
 """The queues between the fetcher and the application, one a stream (docs/spec/consumer-client.md#D2 to #D4).
 
-Nothing here waits or locks. Whoever calls holds the connector's lock, which is the lock of all its streams.
+Nothing here waits or locks. The caller holds the connector's lock, which is the lock of all its streams.
 """
 
 import enum

@@ -1,5 +1,4 @@
-"""The state of a rebalance: what it waits for, how often it was tried, what went wrong
-(docs/spec/consumer-client.md#E3)."""
+"""The state of a rebalance: the event that it waits for, its tries, its errors (docs/spec/consumer-client.md#E3)."""
 
 import enum
 

@@ -2,8 +2,8 @@
 
     step(event, now_ms) -> effects
 
-What the membership and the pump say is noted and heard in the next step, for which the deadline is at once: nothing is
-entered in the middle of something else. The steps themselves are in `letting_go` and `taking_on`.
+Reports of the membership and the pump are noted and handled in the next step, which is due at once, so that no step is
+re-entered. The steps themselves are in `revoke` and `start`.
 """
 
 from collections import deque

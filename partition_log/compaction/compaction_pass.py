@@ -1,16 +1,16 @@
 """One pass of compaction over one log: the last record of every key stays.
 
-Two readings, all of closed segments that lie wholly below the checkpoint:
+A pass reads the closed segments that lie wholly below the checkpoint twice:
 
-1. of the new part: the last offset of every key (as keys, not as hashes of keys), and how its transactions ended. The
-   pass goes no further than the first transaction that is not decided yet.
-2. of everything up to there: what is not the last of its key goes, the rest is written into fewer, fuller segments,
-   and each of them takes the place of those it was made from (`log/segment_swap.py`).
+1. the new part: the last offset of every key (by key, not by hash), and the outcome of its transactions. The pass
+   stops at the first transaction that is not decided yet.
+2. everything up to there: records that are not the last of their key are dropped, the rest is written into fewer,
+   fuller segments, and each of these replaces the segments that it was made from (`log/segment_swap.py`).
 
-What is decided is plain from then on: a committed transaction's records lose their producer, an aborted one's go, and
-both lose their markers. So do sequences: a checkpoint keeps what is known of producers beside the log. Tombstones stay
-until their batch's delete horizon (KIP-534), which the first pass that sees them sets. A record without a key goes, as
-in Kafka.
+Decided transactions are resolved: records of a committed one lose their producer id, those of an aborted one are
+dropped, and so are the markers. Sequences are dropped too: a checkpoint keeps the producer state beside the log.
+Tombstones stay until their batch's delete horizon (KIP-534), which the first pass that sees them sets. A record without
+a key is dropped, as in Kafka.
 """
 
 from collections.abc import Iterator

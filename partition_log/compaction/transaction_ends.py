@@ -1,4 +1,4 @@
-"""Outcome of each transaction in a log, read from a place where none was open."""
+"""Outcome of each transaction in a log, read from an offset at which none was open."""
 
 from bisect import bisect_right
 

@@ -1,4 +1,4 @@
-"""The disk, as the log sees it: a small synchronous protocol, and the real one. This is the only edge here."""
+"""The disk: a small synchronous interface, and its implementation by the system. This is the only edge here."""
 
 import errno
 import fcntl

@@ -1,7 +1,7 @@
-"""The files that are kept open for reading: the ones used last, so many and no more, however many segments there are.
+"""Files that are kept open for reading: a limited number, the ones used last, however many segments there are.
 
-Only readers use them, and they may be closed at any moment. A job never does: it opens by path what it writes and syncs
-and closes it again, one file at a time, so that no reader can close a job's file.
+Only readers use them, and they may be closed at any moment. A job does not: it opens files by path, writes, syncs and
+closes them, one at a time, so that no reader can close a job's file.
 """
 
 import errno

@@ -1,11 +1,11 @@
 """Files that jobs have written and no sync has covered yet, held open until one does.
 
-The system writes back in the background. What fails there it keeps with the file in memory, and tells once, to the next
-sync of each handle that was open then. A file that nobody has open it may forget, and the error with it: a checkpoint
-that opened the file anew would hear that all is well. So a handle stays open from the first write to the sync.
+The kernel writes back in the background. It keeps an error with the inode in memory, and reports it once, to the next
+sync of each descriptor that was open then. It may evict an inode that no process has open, and the error with it: a
+checkpoint that opened the file again would see no error. So a descriptor stays open from the first write to the sync.
 
-The other way is one handle of the file system and syncfs(2). It needs no bound on open files, but it waits for whatever
-others write to the same file system, reports their errors too, and none at all before Linux 5.8.
+The alternative is one descriptor of the file system and syncfs(2). It needs no limit on open files, but waits for the
+writes of other processes to the same file system, reports their errors too, and none at all before Linux 5.8.
 """
 
 import errno

@@ -1,8 +1,8 @@
-"""A data folder as it lies, read and never changed: whether it is sound, and what stands in it.
+"""Read-only inspection of a data folder: its integrity and its content.
 
-Everything is looked at that a start would look at, and more: a start reads the write-ahead log and where logs end, this
-reads every batch. A folder that is served meanwhile changes under the reader: what looks wrong in it is looked at again
-with a newer checkpoint before it is told.
+The inspection reads more than a start: a start reads the write-ahead log and the ends of logs, the inspection every
+batch. A folder in use changes under the reader, so apparent damage is checked again with a newer checkpoint before it
+is reported.
 """
 
 from collections.abc import Callable, Iterator, Sequence

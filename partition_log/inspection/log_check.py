@@ -1,4 +1,4 @@
-"""The files of one log as they lie: every batch of them, and whether they fit together."""
+"""Check of one log's files: every batch, and whether the files fit together."""
 
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Opening of a log from its files: segments up to the end that the checkpoint names, producers, and what must go."""
+"""Opening of a log from its files: segments up to the checkpoint's end, producers, and files to be deleted."""
 
 from bisect import bisect_right
 

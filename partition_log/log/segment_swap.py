@@ -1,12 +1,13 @@
-"""One cleaned segment in the place of those it was made from, in steps that each survive a crash.
+"""Replacement of segments by the cleaned one, in steps that each survive a crash.
 
-    0...0.cleaned              is written, and nothing is lost if it goes
-    0...0-0...4711.swap        synced, renamed, and the name synced: from here on it stands for every segment whose base
+    0...0.cleaned              is written; it may be lost
+    0...0-0...4711.swap        synced, renamed, and the name synced: from here on it replaces every segment whose base
                                offset is at or above its first number and below the second
-    0...0.log                  once those are gone, and that they are gone is synced; the last name need not be
+    0...0.log                  after those are deleted, and the deletion is synced; the last name need not be synced
 
-A crash before the second leaves the old segments, one after it is finished at the next start: so no reader ever meets
-the old and the new at once. State snapshots (`state_snapshots.py`) tell of the log as it was, and go before it changes.
+After a crash before the second step the old segments are used; after a later crash the next start finishes the swap. So
+no reader sees the old and the new at once. State snapshots (`state_snapshots.py`) describe the old log, and are removed
+first.
 """
 
 import msgspec

@@ -1,11 +1,11 @@
-"""State snapshots: files beside a log's segments that spare a replay the part of the log before an offset.
+"""State snapshots: files beside a log's segments that replace the part of the log before an offset in a replay.
 
-The content is the business of the writer; here it is pieces of bytes in a file `00000000000000001234.groups`, whose
-name is the offset up to which (not included) the snapshot stands for the log.
+The writer defines the content; here it is pieces of bytes in a file `00000000000000001234.groups`, whose name is the
+offset up to which (not included) the snapshot replaces the log.
 
-The log alone is the truth. A snapshot that is missing, old, damaged or unknown costs time and nothing else, so it is
-enough that it is whole or recognisably not. It stands for the records as they are: before cleaning changes segments,
-the snapshots of the log are removed, durably.
+The log alone is authoritative. A snapshot that is missing, old, damaged or of an unknown format only costs time, so it
+need only be complete or recognizably incomplete. It describes the records before cleaning: the snapshots of a log are
+removed, durably, before cleaning changes its segments.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,5 @@
-"""Expiration of idempotent producers, for all logs of a store. A run costs what has appended since the last one and
-what is due, not the logs there are.
-"""
+"""Expiration of idempotent producers, for all logs of a store. The cost of a run depends on the producers that appended
+since the last one and those due, not on the number of logs."""
 
 from operator import attrgetter
 

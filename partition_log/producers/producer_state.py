@@ -1,13 +1,13 @@
-"""State of a log's idempotent producers, so that a batch sent again is not stored again (KIP-98, KIP-360).
+"""State of a log's idempotent producers, so that a retried batch is not stored twice (KIP-98, KIP-360).
 
-The log is the truth: the state is what its batches' headers say. So that a start need not read them all, checkpoints
-write it beside the log too, as
+The log is authoritative: the state follows from the headers of its batches. So that a start need not read them all,
+checkpoints write the state beside the log, as
 
     00000000000000001234.producers     a crc32c in hexadecimal, a line end, and a `ProducersSnapshot` of the log up to
                                        offset 1234 as JSON
 
-A snapshot that is missing, older or damaged costs a walk over the headers that follow it. A log without idempotent
-producers has none. A producer whose segments were deleted stays known until it expires, as in Kafka.
+If the snapshot is missing, older or damaged, a start reads the headers behind it. A log without idempotent producers
+has no snapshot. A producer whose segments were deleted is kept until it expires, as in Kafka.
 """
 
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The two index files of a segment as they are found: caches, in which a crash may have left holes."""
+"""Reading of a segment's two index files: caches, in which a crash may have left holes."""
 
 from collections.abc import Iterable
 from struct import Struct

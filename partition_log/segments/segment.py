@@ -8,15 +8,15 @@ Format 1 (the `format` of `node.toml`). A log's folder holds, for each segment, 
     00000000000000000000.timeindex   12 bytes an entry, for each in the .index: a timestamp, the same offset: nothing
                                      before that batch is newer than that timestamp
 
-The .index is Kafka's. The .timeindex is not: Kafka's has no entry where no newer timestamp came, so that it could not
-be told from one whose end a crash took, and each would have to be checked by a walk.
+The .index is Kafka's. The .timeindex is not: Kafka's has no entry if no newer timestamp came, so it could not be
+distinguished from one that a crash cut short, and each would have to be checked against the log.
 
 Migration: a change of the .log format raises `format` in `node.toml`, and a node refuses a folder of a format that it
 does not know. Indexes are caches: they are written at checkpoints, never synced, checked where they are used, and
 rebuilt from the .log if they are missing or wrong. They may change without a new format.
 
-A segment's newest bytes are in memory (`pending`): the write-ahead log has them, so they need not go to the file with
-every append. They are written in one piece when they are many, and before every checkpoint.
+A segment's newest bytes are in memory (`pending`): the write-ahead log has them, so they need not be written to the
+file with every append. They are written in one piece above a size, and before every checkpoint.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Check that a closed segment reaches the next one: its last batch ends where that begins.
 
-Compaction keeps it so, with a batch without records where the last ones went. A missing file is thus noticed wherever
-it stood.
+Compaction preserves this, by a batch without records in place of dropped last ones. So any missing file is noticed.
 """
 
 from partition_log.disk.disk import Disk

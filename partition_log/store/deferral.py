@@ -1,4 +1,4 @@
-"""Deferral of flushes: appends that nobody waits for go with the next flush that somebody does wait for."""
+"""Deferral of flushes: appends that no reply waits for are written by the next flush that a reply waits for."""
 
 
 class Deferral:

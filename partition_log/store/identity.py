@@ -1,4 +1,4 @@
-"""`node.toml`: whose data a folder holds, and in which format."""
+"""`node.toml`: the cluster and node that a data folder belongs to, and its format."""
 
 import posixpath
 import re

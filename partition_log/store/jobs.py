@@ -1,6 +1,6 @@
-"""Jobs of a store, to be run off the loop.
+"""Jobs of a store, to be run outside the event loop.
 
-A job touches nothing but the disk. Its result is in `outcome`, which the store reads when the job is finished.
+A job uses only the disk. Its result is in `outcome`, which the store reads when the job is finished.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Limits of a store, and the place of an appended batch."""
+"""Limits of a store, and the position of an appended batch."""
 
 import msgspec
 

@@ -2,12 +2,12 @@
 
     LOCK  node.toml  wal/  flights-0/  flights-1/  __consumer_offsets-12/ ...
 
-An append goes to two places in memory: the log's last segment and the open block of the write-ahead log. What is slow
-leaves as a job, to be run off the loop: a `FlushJob` (at most one under way) makes the open block durable, a
-`CheckpointJob` (at most one, beside it) writes what logs have too much of in memory to their files, syncs these now and
-then, makes the next write-ahead segment and deletes what was removed. A job that fails for lack of room says so by
-`disk_full`; one that fails otherwise raises, as after any sync that fails, and the process must end: what the page
-cache holds is unknown then.
+An append goes to two places in memory: the log's last segment and the open block of the write-ahead log. Slow work is a
+job, to be run outside the event loop: a `FlushJob` (at most one under way) makes the open block durable, a
+`CheckpointJob` (at most one, beside it) writes large unwritten parts of logs to their files, syncs these at intervals,
+makes the next write-ahead segment and deletes removed files. A job that fails for lack of space reports `disk_full`;
+one that fails otherwise, or by any failed sync, raises, and the process must end: the content of the page cache is
+unknown then.
 """
 
 from collections.abc import Iterable

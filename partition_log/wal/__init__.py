@@ -1,1 +1,1 @@
-"""The write-ahead log and the checkpoint: what a start reads before the logs."""
+"""The write-ahead log and the checkpoint, which a start reads before the logs."""

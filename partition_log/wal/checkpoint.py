@@ -1,4 +1,4 @@
-"""The checkpoint: the file that says how much of each log is in its own files, and durable there."""
+"""The checkpoint: a file with the end of each log's durable part in its own files."""
 
 import msgspec
 from crc32c import crc32c

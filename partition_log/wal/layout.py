@@ -7,15 +7,14 @@ writes; it begins at a multiple of 512, so that a write that tears never touches
     block   magic, crc of the rest of this head, crc of the body, bytes of the body, position, end of the block before
     frame   length of what follows, length of the name, name of the log, a stamped batch; no batch: the log was removed
 
-The checksum is the block's and not the frame's: what one sync made durable is believed or cut as one, and an append
-costs no checksum. Segments are written full of zeros beforehand (a sync then has no metadata to write, and meets no
-full disk) and used again, old blocks and all: a block is believed only at the position that it names, and no position
-comes twice.
+A checksum covers a block, not a frame: the bytes of one sync are accepted or cut as a whole, and an append computes no
+checksum. Segments are filled with zeros beforehand (a sync then writes no metadata, and cannot find the disk full) and
+reused with their old blocks: a block is valid only at the position in its header, and no position occurs twice.
 
-A block that does not hold is a torn tail, and cut, unless a later block's head shows that a flush began after it:
-flushes follow each other, so what is damaged then was durable once. So was what a missing segment held, if there is one
-behind it: each begins where the one before it ends, but for the first of a start, which begins with an empty block that
-says what the next one follows. `reader.py` reads all of this.
+An invalid block is a torn tail, and cut, unless the header of a later block shows that a flush began after it: flushes
+follow each other, so the damaged block was durable once. So was the content of a missing segment, if there is a later
+one: each begins where the one before it ends, except for the first of a start, which begins with an empty block that
+tells which position the next one follows. `reader.py` reads all of this.
 """
 
 from struct import Struct

@@ -1,7 +1,7 @@
 """Reading of the write-ahead log at a start: the frames after the checkpoint.
 
-A partition log is what its checkpoint says plus these frames. So everything on disk is first read and checked; only
-then are the logs cut to their checkpoint and the frames appended again, in order (`store/recovery.py`).
+A partition log consists of its part below the checkpoint and these frames. So everything on disk is first read and
+checked; only then are the logs cut to their checkpoint and the frames appended again, in order (`store/recovery.py`).
 """
 
 from collections.abc import Iterator

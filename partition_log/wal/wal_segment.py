@@ -1,4 +1,4 @@
-"""Files of the write-ahead log: how one is made, and what recovery does about the last block it has read."""
+"""Files of the write-ahead log: making one, and recovery behind the last block."""
 
 import msgspec
 

@@ -1,6 +1,6 @@
-"""`muster tokens create`, `list` and `delete NAME`: bearer tokens for programs that come in over HTTP.
+"""`muster tokens create`, `list` and `delete NAME`: bearer tokens for programs that use HTTP.
 
-A token is made here and shown once: the node is told its hash alone.
+The command makes a token and shows it once; the node gets only its hash.
 """
 
 import os

@@ -1,7 +1,7 @@
 """`muster users list`, `create NAME`, `password NAME` and `delete NAME`.
 
-A password is read from the terminal, or from the first line of standard input; it is never an argument, which everybody
-sees who lists processes. The key is derived here: the password itself is not sent.
+A password is read from the terminal, or from the first line of standard input; it is never an argument, which any user
+who lists processes can read. The command derives the key, and does not send the password.
 """
 
 import hashlib

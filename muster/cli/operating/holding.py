@@ -31,8 +31,8 @@ def hold(
 ) -> None:
     """Hold a group: members that join or leave meanwhile cause one rebalance, at the end. The others continue to read.
 
-    Before a deploy that restarts six members: muster groups hold GROUP --for 90s --until-members 6. Another hold replaces
-    the first; `muster groups release GROUP` ends it. A restart of the node ends it too.
+    Before a deploy that restarts six members: muster groups hold GROUP --for 90s --until-members 6. Another hold
+    replaces the first; `muster groups release GROUP` and a restart of the node end it.
     """
     found = _TIME.fullmatch(for_)
     if found is None:

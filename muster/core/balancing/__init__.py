@@ -1,4 +1,5 @@
-"""The client's side of client-balanced groups, without I/O: `BalancedMembership`, and the functions that share out."""
+"""The client's side of client-balanced groups, without I/O: `BalancedMembership`, and the functions that choose
+partitions."""
 
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.core import BalancedMembership

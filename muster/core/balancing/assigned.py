@@ -1,5 +1,6 @@
 """Partitions that the coordinator assigns, in a server-balanced group (docs/spec/client-balanced-groups.md#12). The
-member gives up what is not assigned any more and registers what is new, as an application of the other mode does."""
+member releases partitions that are no longer assigned and registers new ones, as an application of the other mode does.
+"""
 
 from collections.abc import Iterable
 from functools import partial

@@ -1,4 +1,4 @@
-"""The line to the coordinator: finding it, asking it, and what its silence comes to."""
+"""The connection to the coordinator: lookup, requests, and the effect of its silence."""
 
 from collections.abc import Callable
 

@@ -2,10 +2,10 @@
 
     step(event, now_ms) -> effects
 
-The application's questions come in as events with an operation's number, `OperationEnded` brings the answer;
-`SendRequest`, `HangUp`, `Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for
-another: many threads may have operations open at once. Each step checks the lease first: partitions that it no longer
-covers are not handed out, whichever answer arrives in the same step.
+The application's calls are events with an operation's number, and `OperationEnded` brings the result; `SendRequest`,
+`HangUp`, `Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for another: many
+threads may have operations open at once. Each step checks the lease first: no records are returned of partitions that
+it no longer covers, whichever reply arrives in the same step.
 """
 
 import heapq

@@ -1,5 +1,5 @@
-"""Handing records out, one batch of a partition at a time, and confirming them
-(docs/spec/client-balanced-groups.md#5.5 to #5.7)."""
+"""Returning records, one batch of a partition at a time, and confirming them (docs/spec/client-balanced-groups.md#5.5
+to #5.7)."""
 
 from functools import partial
 

@@ -1,7 +1,7 @@
 """Events of a client-balanced member, and its effects beside calls.
 
-Each question of the application is an event with an `operation`, the number under which an `OperationEnded` brings its
-`Result` back: always, and without being waited for longer than the question allows.
+Each call of the application is an event with an `operation`, the number under which an `OperationEnded` brings its
+`Result`: always, and within the time that the call allows.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
-"""Becoming a member and staying one: start, heartbeats, reports, the lease
-(docs/spec/client-balanced-groups.md#5.1, #11, #13)."""
+"""Joining and keeping the membership: start, heartbeats, reports, the lease (docs/spec/client-balanced-groups.md#5.1,
+#11, #13)."""
 
 from collections.abc import Iterable
 

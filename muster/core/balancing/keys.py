@@ -1,4 +1,4 @@
-"""Keys of partitions as applications give and get them, and what batches are confirmed with."""
+"""Keys of partitions in the application's calls, and the contexts that confirm batches."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The lease under which a member hands anything out (docs/spec/client-balanced-groups.md#11)."""
+"""The lease under which a member returns records (docs/spec/client-balanced-groups.md#11)."""
 
 from muster.core.balancing.member import BalancedMemberState
 from protocol.messages.balanced import ReleasedKey

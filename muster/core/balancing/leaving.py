@@ -1,4 +1,4 @@
-"""Going away (docs/spec/client-balanced-groups.md#5.8), and what there is to ask about the group."""
+"""Leaving (docs/spec/client-balanced-groups.md#5.8), and requests about the group."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The state of a client-balanced member, and the few verbs with which everything else changes it."""
+"""The state of a client-balanced member, and the methods that change it."""
 
 import enum
 import heapq

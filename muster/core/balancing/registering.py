@@ -1,4 +1,4 @@
-"""The configured partitions, and owning them (docs/spec/client-balanced-groups.md#5.2 to #5.4, #13.3)."""
+"""The configured partitions, and their registration (docs/spec/client-balanced-groups.md#5.2 to #5.4, #13.3)."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -1,9 +1,9 @@
-"""Shares of members, by functions that every member works out for itself (docs/spec/client-balanced-groups.md#10).
+"""Shares of members, by functions that every member computes for itself (docs/spec/client-balanced-groups.md#10).
 
 Each takes all configured keys, how many members there are, and which of them this one is. The same keys give the same
 shares on every machine, and every key is in exactly one: none of them uses Python's `hash`, which differs from process
-to process. Compute shares over *all* configured partitions, those too that cannot be subscribed to at present: an
-outage then moves nothing.
+to process. Compute shares over *all* configured partitions, also those that cannot be read at present: then an outage
+moves no partition.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The targets of `start`, checked before anybody is spoken to (docs/spec/client-balanced-groups.md#5.1)."""
+"""The targets of `start`, checked before any request is sent (docs/spec/client-balanced-groups.md#5.1)."""
 
 from collections.abc import Iterable, Mapping
 

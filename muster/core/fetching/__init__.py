@@ -1,9 +1,10 @@
-"""Fetching, without I/O: which node to ask for what, and what to make of the answers
-(docs/spec/consumer-client.md#B2 to #B6, #C).
+"""Fetching, without I/O: requests to nodes, and the handling of their replies (docs/spec/consumer-client.md#B2 to #B6,
+#C).
 
-`Fetcher` asks and hears, `FetchBuffer` keeps what came until it is handed out, `FetchedRecords` is one partition's
-share of one answer, `Leaders` knows where to ask, `PositionQuestions` finds positions out. Where a consumer
-stands is in `muster.core.positions`, what nodes remember of it in `muster.core.fetching.sessions`.
+`Fetcher` sends requests and takes replies, `FetchBuffer` keeps records until the application gets them,
+`FetchedRecords` are one partition's records of one reply, `Leaders` finds the node to ask, `PositionQuestions` finds
+start positions. A consumer's positions are in `muster.core.positions`, its fetch sessions in
+`muster.core.fetching.sessions`.
 """
 
 from muster.core.fetching.fetcher import Fetcher

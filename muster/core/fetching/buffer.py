@@ -1,4 +1,4 @@
-"""Records that were fetched and not handed out yet (docs/spec/consumer-client.md#B3)."""
+"""Fetched records that the application has not got yet (docs/spec/consumer-client.md#B3)."""
 
 from collections import deque
 from typing import NamedTuple

@@ -1,7 +1,7 @@
-"""The fetcher itself: what is asked of which node, and where answers go.
+"""The fetcher itself: fetch requests to nodes, and the handling of their replies.
 
-One fetch a node is under way, and none for a partition whose records were not handed out yet. A position moves only
-when records are handed out, and only from the offset they were asked for: late, doubled or outdated answers die there
+One fetch for each node is in flight, and none for a partition with buffered records. A position moves only when records
+are returned, and only from the offset of their request, which discards late, repeated and outdated replies
 (docs/spec/consumer-client.md#B6).
 """
 

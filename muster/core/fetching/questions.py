@@ -1,8 +1,8 @@
-"""Finding positions out: where to begin, where a log ends, whether a new leader has what was read
+"""Requests that find positions: start offsets, ends of logs, and validation with a new leader
 (docs/spec/consumer-client.md#B5).
 
-Each node is asked at most one question of a kind at a time. An answer counts only if the question still stands: the
-same assignment of the partition, in the same state, waiting for the same.
+Each node gets at most one request of a kind at a time. A reply counts only if its request is still valid: the same
+assignment of the partition, in the same state, waiting for the same result.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Decode the bytes of one partition's answer into records for the application (docs/spec/consumer-client.md#B3)."""
+"""Decode the bytes of one partition in a reply into records for the application (docs/spec/consumer-client.md#B3)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

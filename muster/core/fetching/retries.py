@@ -1,4 +1,4 @@
-"""Pauses before asking again."""
+"""Pauses before retries."""
 
 from collections.abc import Callable
 

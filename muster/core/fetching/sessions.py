@@ -1,7 +1,7 @@
 """The client's half of incremental fetch sessions, one for each node (docs/spec/consumer-client.md#C, KIP-227).
 
-A node remembers what a session asks for, so that a request need only say what changed, and answers only with what is
-new. The epoch counts the requests of a session: one that was lost or came twice is noticed by either side.
+A node remembers the partitions of a session, so that a request has only changes, and a reply only partitions with news.
+The epoch counts the requests of a session, so that both sides notice a lost or repeated one.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Measurements of a producer: its requests, and what became of records."""
+"""Measurements of a producer: its requests, and the outcomes of records."""
 
 from typing import Final
 

@@ -1,8 +1,7 @@
-"""Producing, without I/O: which records go where, in which batches, and what to make of the answers.
+"""Producing, without I/O: partitions and batches of records, and the handling of replies.
 
-`Producing` is driven as `Membership` and `Fetcher` are. Records go in by `append`, which is called for each and must be
-cheap; `step` takes answers and time, and gives the calls to make, and by `Delivered` and `Undelivered` what became of
-the records.
+`Producing` is driven as `Membership` and `Fetcher` are. `append` takes one record and must be cheap; `step` takes
+replies and the time, and returns the calls to make, and the outcomes of records as `Delivered` and `Undelivered`.
 """
 
 from muster.core.producing.core import NO_ROOM, NOT_KNOWN, Producing

@@ -1,4 +1,4 @@
-"""Answers to a produce, partition by partition."""
+"""Replies to a Produce, partition by partition."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Records that are not over: in batches, by partition, up to so many bytes."""
+"""Records without an outcome yet: in batches, by partition, up to a number of bytes."""
 
 from membership.topic_partition import TopicPartition
 from muster.core.producing.batch import Pending, ProducerBatch

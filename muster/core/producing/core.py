@@ -1,4 +1,4 @@
-"""The producer's core: records in, calls out, and what became of each record."""
+"""The producer's core: records in, calls and outcomes of records out."""
 
 from collections.abc import Iterable
 from operator import index

@@ -1,4 +1,4 @@
-"""The surroundings of the producer's core that edges share: settings as people give them, records in, outcomes out."""
+"""Code around the producer's core that both edges share: settings of the application, records in, outcomes out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, cast

@@ -1,4 +1,4 @@
-"""The partition of a key: Kafka's murmur2, so that every client places it alike."""
+"""The partition of a key: Kafka's murmur2, so that all clients choose the same."""
 
 _MASK = 0xFFFFFFFF
 _MULTIPLIER = 0x5BD1E995

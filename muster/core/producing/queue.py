@@ -1,14 +1,14 @@
-"""The batches of one partition in their order: which may be sent next, and under which number.
+"""The batches of one partition in their order: the next one to send, and its sequence number.
 
-What is never allowed: a gap that nobody is told of, a record twice, a record before one that was sent before it. The
-broker refuses a batch whose sequence is not the next one, and recognises the last five it has stored. So no more than
-five are under way from the oldest without an answer on, those acknowledged meanwhile included, and what must be sent
-again goes alone, as the oldest. (Kafka's clients count batches in flight.) A broker that knows nothing of a producer,
-or nothing any more, takes whatever it sends first (KIP-360): so a first batch goes alone too, and one after a silence.
+Never allowed are an unreported gap, a duplicate record, and records out of order. The broker refuses a batch whose
+sequence is not the next one, and recognizes the last five that it has stored. So at most five batches are in flight,
+counted from the oldest without a reply and including those acknowledged meanwhile, and a retried batch is sent alone,
+as the oldest. (Kafka's clients count batches in flight.) A broker without state of a producer, or no longer with it,
+accepts any first sequence (KIP-360): so a first batch is sent alone too, and one after a long pause.
 
-Where sequences cannot go on, the epoch is raised and they begin again at 0 (KIP-360); for this partition alone, since
-brokers keep them by partition. That is done once nothing of it is in flight, and no batch is renumbered that may be in
-the log under its old number: such a batch fails, and says so. (Kafka's clients renumber it.)
+If sequences cannot continue, the epoch is raised and they restart at 0 (KIP-360), for this partition alone, since
+brokers keep them by partition. That happens once no batch of it is in flight. A batch that may be in the log under its
+old number is not renumbered: it fails, and says so. (Kafka's clients renumber it.)
 """
 
 from collections import deque

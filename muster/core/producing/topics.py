@@ -1,4 +1,4 @@
-"""Topics as a producer knows them: how many partitions, who leads them; and what it has yet to ask."""
+"""Topics of a producer: their partitions and leaders, and pending metadata requests."""
 
 from membership.events import NodeAddress
 from membership.nodes import nodes_of

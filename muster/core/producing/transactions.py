@@ -1,10 +1,10 @@
-"""The transactions of one producer, without I/O: what coordinators are asked, one request after another (KIP-98).
+"""The transactions of one producer, without I/O: requests to coordinators, one after another (KIP-98).
 
 Versions of Kafka's first protocol of transactions are used throughout: a partition is added by a request of its own
 before a record of it is sent, and never by the record.
 
-What is never allowed: a record or offset under a transaction that was not told of it, two ends of one transaction, an
-end while a record is under way, and going on after another producer has this one's id.
+Never allowed are a record or offset of a partition that was not added to the transaction, two ends of one transaction,
+an end while a record is in flight, and any request after another producer has taken this one's id.
 """
 
 import enum

@@ -1,12 +1,12 @@
-"""The two languages a client speaks: musterd's own, and that of Apache Kafka.
+"""The two dialects of a client: musterd's native protocol, and that of Apache Kafka.
 
-A `ClientSession` is the client's side of one connection, sans-I/O: typed requests to bytes, bytes to typed answers.
-Whoever has the socket does the same in either dialect:
+A `ClientSession` is the client's side of one connection, sans-I/O: typed requests to bytes, bytes to typed replies. The
+owner of the socket does the same in either dialect:
 
     number, data = session.encode_request(message)     send data
     for said in session.receive_data(received): ...    then send session.take_data()
 
-The first request brings the greeting with it: `Hello`, or the question for the versions that the server knows.
+The first request is preceded by the greeting: `Hello`, or ApiVersions.
 """
 
 import enum

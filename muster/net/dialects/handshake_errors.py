@@ -1,4 +1,4 @@
-"""Logins, errors of the handshake, and requests that no bytes can say."""
+"""Logins, errors of the handshake, and requests that cannot be encoded."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,13 +1,13 @@
-"""A connection to a server that speaks Kafka's protocol: of any age, and with topics by name, since that is all our
-client knows of them.
+"""A connection to a server that speaks Kafka's protocol, of any version, with topics by name, since the client has no
+topic ids.
 
-The first thing said is ApiVersions, in its newest version; who does not know that answers in the oldest form
-(KIP-511) and is asked again. Then comes the login, where there is one. Requests wait meanwhile, and then each goes out
-in the newest version that both know and in which it means what it should (`versions`). What an older answer leaves
-unsaid is put in (`meaning`).
+The first request is ApiVersions, in its newest version; a server that does not have it replies in the oldest form
+(KIP-511) and is asked again. Then the client logs in, if it has a login. Requests wait meanwhile; each is then sent in
+the newest version that both sides support and that can express it (`versions`). Fields that an older reply lacks are
+filled in (`reply_normalisation`).
 
-A login that ends (KIP-368) is renewed on the same connection, ahead of the first request that comes near its end. A
-server takes that even when the time is over, so that no request is lost by it, and nobody has to watch the clock.
+A login with a lifetime (KIP-368) is renewed on the same connection, ahead of the first request near its end. A server
+accepts that even after the end, so that no request is lost, and no timer is needed.
 """
 
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,8 @@
 """A native connection, greeting and login included.
 
-`Hello` goes out with the first step of the login, where there is one, or with the first request. Requests wait for the
-login's end. A login that ends (KIP-368) is renewed as over Kafka's protocol: ahead of the first request near its end.
+`Hello` is sent with the first step of the login, if there is one, or with the first request. Requests wait for the
+login's end. A login with a lifetime (KIP-368) is renewed as over Kafka's protocol: ahead of the first request near its
+end.
 """
 
 from typing import Final

@@ -1,6 +1,5 @@
-"""Replies of old versions of Kafka's protocol, completed to what the newest would say: nobody above needs to know
-versions.
-"""
+"""Replies of old versions of Kafka's protocol, completed with the fields of the newest, so that callers need not know
+versions."""
 
 from msgspec.structs import replace
 

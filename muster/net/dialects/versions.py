@@ -1,7 +1,7 @@
-"""Choose the version of Kafka's protocol for a request: the newest that both know and in which it means what it should.
+"""Choose the version of Kafka's protocol for a request: the newest that both sides support and that can express it.
 
-What an older version cannot say at all makes a later one necessary. What it may leave out without harm does not: the
-reasons of JoinGroup and LeaveGroup; that only stable offsets are wanted (KIP-447), as the Java consumer does it.
+A field that an older version lacks requires a later one, unless it may be left out without harm: the reasons of
+JoinGroup and LeaveGroup, and the flag for stable offsets (KIP-447), as in the Java consumer.
 """
 
 from collections.abc import Mapping
