@@ -1,5 +1,6 @@
 """The leader's part of a rebalance: metadata of topics, assignment, and the watch for changes of the metadata
-(docs/spec/consumer-client.md#A4, #A7). Followers run none of it."""
+(docs/spec/consumer-client.md#A4, #A7). Followers run none of it.
+"""
 
 from membership.errors import CannotShareOut
 from membership.events import HangUp

@@ -5,13 +5,11 @@ from protocol.errors import ErrorCode
 
 
 class MusterError(Exception):
-    """Base of everything `muster` raises on purpose."""
+    """Base class of the errors of `muster`."""
 
 
 class ClientFailed(MusterError):
-    """A client's own work, beside the application's calls, raised what nobody expected: its `__cause__`. The client is
-    closed.
-    """
+    """A client's background work raised an unexpected exception: its `__cause__`. The client is closed."""
 
 
 class CannotConnect(MusterError):
@@ -19,9 +17,8 @@ class CannotConnect(MusterError):
 
 
 class AuthenticationFailed(MusterError):
-    """A server does not let us in by our name, password or certificate, or its own certificate is not believed. It is
-    tried again about every second, for as long as somebody wants something of it.
-    """
+    """A server refuses the client's name, password or certificate, or its own certificate is not trusted. The client
+    retries about every second while a call needs the server."""
 
 
 class RequestTimedOut(MusterError):
@@ -29,7 +26,7 @@ class RequestTimedOut(MusterError):
 
 
 class Refused(MusterError):
-    """A node understood and said no; `error_code` is Kafka's."""
+    """A node refused the request; `error_code` is Kafka's."""
 
     def __init__(self, error_code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
@@ -37,7 +34,7 @@ class Refused(MusterError):
 
 
 class GroupRefused(Refused):
-    """The coordinator does not admit this member as it is."""
+    """The coordinator refuses this member with its present settings."""
 
 
 class Fenced(GroupRefused):
@@ -45,19 +42,17 @@ class Fenced(GroupRefused):
 
 
 class CommitRefused(Refused):
-    """Nothing was committed. REBALANCE_IN_PROGRESS: poll, then commit again. UNKNOWN_MEMBER_ID or
-    ILLEGAL_GENERATION: others have the partitions by now, and will repeat what was not committed.
-    """
+    """Nothing was committed. REBALANCE_IN_PROGRESS: poll, then commit again. UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION:
+    other members own the partitions by now, and will read uncommitted records again."""
 
 
 class TransactionFailed(Refused):
-    """The open transaction cannot be committed: `abort` it, and begin anew."""
+    """The open transaction cannot be committed: `abort` it, and begin again."""
 
 
 class ProducerFenced(Refused):
     """Another producer has begun with this one's `transactional_id`, or the transaction took longer than
-    `transaction_timeout_ms`. Nothing of it counts. Close this producer.
-    """
+    `transaction_timeout_ms`. The transaction is aborted. Close this producer."""
 
 
 class OffsetOutOfRange(Refused):
@@ -74,9 +69,8 @@ class NoOffset(MusterError):
 
 
 class LogTruncated(OffsetOutOfRange):
-    """The leader's log parts from what was read at `divergent_offset`, before `position`; None: nobody knows where.
-    What was read from there on is in no log any more (KIP-320).
-    """
+    """The leader's log differs from the records read from `divergent_offset` on, before `position`; None: the offset is
+    not known. The records read from there on are no longer in the log (KIP-320)."""
 
     def __init__(self, partition: TopicPartition, position: int, divergent_offset: int | None, sentence: str) -> None:
         super().__init__(partition, position, sentence)
@@ -84,7 +78,8 @@ class LogTruncated(OffsetOutOfRange):
 
 
 class CorruptRecords(MusterError):
-    """Bytes of a partition are no records; seek past them to go on. `partition` and `offset` say where, if known."""
+    """Bytes of a partition are no records; seek past them to continue. `partition` and `offset` are their position, if
+    known."""
 
     def __init__(self, sentence: str, partition: TopicPartition | None = None, offset: int | None = None) -> None:
         super().__init__(sentence)
@@ -108,9 +103,8 @@ class MessageTooLarge(CorruptRecords):
 
 
 class CannotDeserialize(MusterError):
-    """A deserializer refused the `part` ("key" or "value") of the record at `offset` of `partition`: seek past it to go
-    on. What it raised is the cause.
-    """
+    """A deserializer refused the `part` ("key" or "value") of the record at `offset` of `partition`: seek past it to
+    continue. `__cause__` is the deserializer's exception."""
 
     def __init__(self, partition: TopicPartition, offset: int, part: str, cause: Exception) -> None:
         reason = f"{type(cause).__name__}: {cause}"
@@ -147,7 +141,7 @@ class OffsetGap(MusterError):
 
 
 class WokenUp(MusterError):
-    """`wakeup` was called: what was under way was left where it was, and the next call goes on with it."""
+    """`wakeup` was called: the pending operation was not ended, and the next call continues it."""
 
 
 class WrongSubscription(MusterError):
@@ -159,7 +153,7 @@ class ConcurrentUse(MusterError):
 
 
 class BufferFull(MusterError):
-    """A producer has had no room for another record for `max_block_ms`. It was not taken."""
+    """The producer's buffer had no room for `max_block_ms`. The record was not taken."""
 
 
 class ClientClosed(MusterError):

@@ -1,5 +1,6 @@
 """EDGE: ends the process at once after a fatal failure, with a log line that says why and an exit code for its kind.
-The next start recovers the state from disk."""
+The next start recovers the state from disk.
+"""
 
 import contextlib
 import os

@@ -1,5 +1,6 @@
 """Orders of hash tables (docs/spec/consumer-group-protocol.md#5.1): Kafka's assignors visit members, topics and
-partitions in the order of Java's hash tables, which determines the assignment."""
+partitions in the order of Java's hash tables, which determines the assignment.
+"""
 
 from array import array
 from functools import lru_cache

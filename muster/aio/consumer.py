@@ -18,28 +18,28 @@ from muster.errors import ClientClosed
 
 class Consumer(LoopTopics, ConsumerProcedures):
     """Reads records: of topics or a pattern, as the group decides (`subscribe`), or of partitions of your own choice
-    (`assign`). Belongs to one event loop; heartbeats go on there while the application awaits whatever it awaits, and
-    no other than `poll` serves rebalances. One task at a time polls; from others of the same loop everything else may
-    be called, `close` too: then the task that polls gets ClientClosed.
+    (`assign`). Belongs to one event loop; heartbeats are sent there while the application awaits, and only `poll`
+    serves rebalances. One task at a time polls; other tasks of the same loop may call everything else, `close` too:
+    then the task that polls gets ClientClosed.
 
-    Cancelling loses nothing: a cancelled `poll` leaves the records for the next, a listener that had begun goes on to
-    its end (the next `poll` or `close` waits for it), and a commit that was sent may be stored.
+    Cancelling loses no records: a cancelled `poll` leaves the records for the next, a started listener runs to its end
+    (the next `poll` or `close` waits for it), and a commit that was sent may be stored.
 
-    With `enable_auto_commit` everything that earlier polls returned counts as done, and is committed every
-    `auto_commit_interval_ms`, before a rebalance takes a partition away, and at `close`. Settings, errors and what is
-    promised are those of `muster.Consumer`, but `subscribe` and `assign` raise ValueError where nothing is named: that
-    is `unsubscribe`, which waits. Making one connects to nothing, and needs no event loop yet.
+    With `enable_auto_commit` all records that earlier polls returned count as done, and are committed every
+    `auto_commit_interval_ms`, before a rebalance revokes a partition, and at `close`. Settings, errors and guarantees
+    are those of `muster.Consumer`, but `subscribe` and `assign` raise ValueError without topics or partitions: use
+    `unsubscribe`, which waits. The constructor opens no connection, and needs no running event loop.
     """
 
     _runner_of = LoopRunner
 
     @property
     def member(self) -> GroupMember:
-        """The membership beneath. Raises MusterError without a `group_id`."""
+        """The member of the group. Raises MusterError without a `group_id`."""
         return GroupMember.of(self, self._group)
 
     async def unsubscribe(self) -> None:
-        """Read nothing: listeners are told, the group is left, nothing is committed."""
+        """Stop reading: call the listeners and leave the group, without a commit."""
         await self._runner.run_alone(self._unsubscribe())
 
     @overload
@@ -53,26 +53,27 @@ class Consumer(LoopTopics, ConsumerProcedures):
     async def poll(
         self, timeout_s: float = 1.0, *, by_partition: bool = False
     ) -> list[ConsumerRecord] | dict[TopicPartition, list[ConsumerRecord]]:
-        """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only what is not for the
-        application was read; with `by_partition` a dict of them, a list for each partition. Other tasks get their turn
-        even where records are there at once.
+        """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only control records were
+        read; with `by_partition` a dict with a list for each partition. Other tasks run even if records are available
+        at once.
 
-        Raises `GroupRefused`, `Fenced`, `CannotConnect`, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
-        `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
+        Raises `GroupRefused`, `Fenced`, `CannotConnect`, `WokenUp`, and for records that cannot be read
+        `OffsetOutOfRange`, `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. Exceptions of listeners are
+        raised here too.
         """
         records: list[ConsumerRecord] = []
         await self._runner.run_alone(self._poll(timeout_s, records))
         return group_by_partition(records) if by_partition else records
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Records one by one, until another task closes the consumer. What counts as done is what was given, not what
-        was fetched with it.
+        """Records one by one, until another task closes the consumer. Only records returned here count as done, not
+        those fetched with them.
         """
         self._runner.check_open()
         return _Records(self._consuming.unread, self.poll)
 
     async def position(self, partition: TopicPartition, timeout_s: float = 60.0) -> int:
-        """The next offset to hand out, found out if need be. Raises ValueError if it is not assigned, and
+        """The offset of the next record to return, requested if necessary. Raises ValueError if it is not assigned, and
         RequestTimedOut.
         """
         position: int = await self._runner.run_alone(self._position(partition, timeout_s))
@@ -81,8 +82,8 @@ class Consumer(LoopTopics, ConsumerProcedures):
     async def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetToCommit] | None = None, timeout_s: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """Store `offsets`, or the position after everything polled so far, and say what was stored. Commits asked for
-        earlier have ended by then, and their callbacks were called. Cancelled, it may be stored nevertheless. Raises
+        """Store `offsets`, or the position after all records polled so far, and return the stored offsets. Earlier
+        commits have ended by then, and their callbacks were called. Cancelled, it may be stored nevertheless. Raises
         `CommitRefused` (nothing was stored), `RequestTimedOut` (unknown), ValueError for a negative offset.
         """
         return await self._ask(self._commit(offsets, timeout_s))
@@ -90,12 +91,12 @@ class Consumer(LoopTopics, ConsumerProcedures):
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int | None]:
-        """The group's offsets; None where there is none. Raises `Refused`, `RequestTimedOut`, `CannotConnect`."""
+        """The group's offsets; None if there is none. Raises `Refused`, `RequestTimedOut`, `CannotConnect`."""
         return await self._ask(self._committed(partitions, timeout_s))
 
     async def close(self, timeout_s: float = 30.0) -> None:
-        """Commit if that is automatic, tell the listeners, leave the group. Closing twice is fine. A task that polls
-        meanwhile gets ClientClosed.
+        """Commit if commits are automatic, call the listeners, leave the group. Closing twice is fine. A task that
+        polls meanwhile gets ClientClosed.
         """
         await self._runner.close(self._close, timeout_s)
 

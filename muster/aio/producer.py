@@ -19,9 +19,9 @@ from muster.errors import MusterError
 
 
 class Producer(ProducerProcedures):
-    """Appends records to topics, from any number of tasks of one event loop. A batch of a partition goes out when it
-    has `batch_bytes` or is `linger_ms` old, and sooner at `flush` and `close`. Settings, errors and what is promised
-    are those of `muster.Producer`. Making one connects to nothing, and needs no event loop yet.
+    """Appends records to topics, from any number of tasks of one event loop. A batch of a partition is sent when it has
+    `batch_bytes` or is `linger_ms` old, and sooner at `flush` and `close`. Settings, errors and guarantees are those of
+    `muster.Producer`. The constructor opens no connection, and needs no running event loop.
     """
 
     _runner_of = LoopRunner
@@ -37,12 +37,12 @@ class Producer(ProducerProcedures):
         timestamp_ms: int | None = None,
     ) -> Sent:
         """Take a record to be written to `partition`, or by the key's hash as Kafka's clients place it, or in turns.
-        Text is encoded as UTF-8; `timestamp_ms` None: now. What is returned knows the partition at once, and later the
-        offset: `await` it. Cancelled while it waits for room or for the topic, this has taken nothing.
+        Text is encoded as UTF-8; `timestamp_ms` None: now. The result has the partition at once, and later the offset:
+        `await` it. If cancelled while it waits for room or for the topic, it has taken no record.
 
-        Raises `Refused` for a topic that is not there, ValueError for a partition that is not, `CannotConnect` or
-        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long;
-        `AuthenticationFailed` if it has to wait and a server does not let us in.
+        Raises `Refused` for a topic that does not exist, ValueError for a partition that does not, `CannotConnect` or
+        `RequestTimedOut` without metadata of the topic within `max_block_ms`, `BufferFull` without room within that
+        time; `AuthenticationFailed` if it has to wait and a server refuses the login.
         """
         if self._owes_turn:  # else one who sends and sends would keep the loop from hearing answers
             self._owes_turn = False
@@ -65,8 +65,8 @@ class Producer(ProducerProcedures):
         return sent, pending(record.key, record.value, record.headers, wall_ms, sent)
 
     async def begin(self, timeout_s: float | None = None) -> None:
-        """Begin a transaction: from now on each record belongs to it, until `commit` or `abort`. The first one makes
-        every other producer with this `transactional_id` stop, and aborts what it left open. `timeout_s` None:
+        """Begin a transaction: from now on each record belongs to it, until `commit` or `abort`. The first one fences
+        every other producer with this `transactional_id`, and aborts its open transaction. `timeout_s` None:
         `max_block_ms`, here and below.
 
         Raises `ProducerFenced` once another producer has begun, MusterError if a transaction is open.
@@ -88,25 +88,25 @@ class Producer(ProducerProcedures):
         await self._runner.run(self._send_offsets(group_offsets(offsets, group), timeout_s))
 
     async def commit(self, timeout_s: float | None = None) -> None:
-        """Send what was collected, wait until all of it is acknowledged, and commit the transaction: its records and
-        offsets count, all of them, once this returns.
+        """Send the buffered records, wait until all are acknowledged, and commit the transaction: all its records and
+        offsets are committed once this returns.
 
-        Raises `TransactionFailed` if a record or an offset was refused: abort. `RequestTimedOut` or `CannotConnect`:
-        nobody knows; call it again, and only once it has returned or raised `TransactionFailed` is that decided.
+        Raises `TransactionFailed` if a record or an offset was refused: abort. After `RequestTimedOut` or
+        `CannotConnect` the result is unknown: call it again, until it returns or raises `TransactionFailed`.
         """
         await self._runner.run(self._commit_transaction(timeout_s))
 
     async def abort(self, timeout_s: float | None = None) -> None:
-        """Give up what is not acknowledged, and abort the transaction: nothing of it counts. Consumers that read what
-        is committed alone never see its records.
+        """Give up unacknowledged records, and abort the transaction with all its records and offsets. Consumers with
+        "read_committed" never see its records.
         """
         await self._runner.run(self._abort_transaction(timeout_s))
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Send what was collected and wait until all of it is acknowledged or given up: within `delivery_timeout_ms`
-        at the latest, or `timeout_s`. Raises the first failure since the last flush that nobody was told of by its
-        `Sent`, `CannotConnect` or `RequestTimedOut` after `timeout_s`, and `AuthenticationFailed` at once; what remains
-        is still on its way then.
+        """Send the buffered records and wait until all are acknowledged or given up: within `delivery_timeout_ms` at
+        the latest, or `timeout_s`. Raises the first failure since the last flush that no `Sent` has reported,
+        `CannotConnect` or `RequestTimedOut` after `timeout_s`, and `AuthenticationFailed` at once; the remaining
+        records are still being sent then.
         """
         failed: list[Sent] = await self._runner.run(self._flush(timeout_s))
         if failed:
@@ -114,8 +114,8 @@ class Producer(ProducerProcedures):
         self._driver.refusals.raise_failure()
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush, or abort the transaction that is open, and disconnect; what is not acknowledged after `timeout_s`, or
-        when this is cancelled, is given up. Closing twice is fine.
+        """Flush, or abort the open transaction, and disconnect; records that are not acknowledged after `timeout_s`, or
+        when this is cancelled, are given up. Closing twice is fine.
         """
         if self._is_closed:
             return

@@ -13,7 +13,7 @@ _LOOK_S: Final = 0.5
 
 
 class Sent:
-    """A record on its way, and then where it stands or why it does not. `topic` and `partition` are known at once.
+    """The future of a sent record: its position in the log, or its error. `topic` and `partition` are known at once.
     `await sent` is `await sent.result()`.
     """
 
@@ -49,7 +49,7 @@ class Sent:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that it is written to."""
+        """The record's partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -58,9 +58,9 @@ class Sent:
         return self._written is not None or self._error is not None
 
     async def result(self, timeout_s: float | None = None) -> Written:
-        """Wait until the record is acknowledged. Raises why it was given up, `RequestTimedOut` if it is not decided in
-        `timeout_s`, and `AuthenticationFailed` within a second where a server does not let us in; then, or when this is
-        cancelled, it is still on its way.
+        """Wait until the record is acknowledged. Raises the record's error, `RequestTimedOut` if it has no outcome in
+        `timeout_s`, and `AuthenticationFailed` within a second if a server refuses the login; in the last two cases, or
+        when this is cancelled, the record is still being sent.
         """
         error = await self.exception(timeout_s)
         if error is not None:
@@ -69,7 +69,7 @@ class Sent:
         return self._written
 
     async def exception(self, timeout_s: float | None = None) -> MusterError | None:
-        """Wait as `result` does; why the record was given up, None if it was not."""
+        """Wait as `result` does; return the record's error, None if it was acknowledged."""
         if not self.is_done:
             self._ended = self._ended or asyncio.get_running_loop().create_future()
             loop = asyncio.get_running_loop()

@@ -18,11 +18,11 @@ _LOOK_S = 1.0
 
 
 class Consumer(ThreadTopics, ConsumerProcedures):
-    """Reads records: of topics or a pattern, as the group decides (`subscribe`), or of partitions of your own choice
-    (`assign`). From one thread at a time; `wakeup` may come from any.
+    """Reads records: of topics or a pattern, as the group assigns them (`subscribe`), or of partitions of your choice
+    (`assign`). Use it from one thread at a time; `wakeup` may be called from any.
 
-    With `enable_auto_commit` everything that earlier polls returned counts as done, and is committed every
-    `auto_commit_interval_ms`, before a rebalance takes a partition away, and at `close`. Further settings are those of
+    With `enable_auto_commit` all records that earlier polls returned count as done, and are committed every
+    `auto_commit_interval_ms`, before a rebalance revokes a partition, and at `close`. Further settings are those of
     `GroupMember` (`session_timeout_ms`, `assignors`, `group_instance_id`, ...) and `FetchSettings`.
     """
 
@@ -30,11 +30,11 @@ class Consumer(ThreadTopics, ConsumerProcedures):
 
     @property
     def member(self) -> GroupMember:
-        """The membership beneath. Raises MusterError without a `group_id`."""
+        """The member of the group. Raises MusterError without a `group_id`."""
         return GroupMember.of(self, self._group)
 
     def unsubscribe(self) -> None:
-        """Read nothing: listeners are told, the group is left, nothing is committed."""
+        """Stop reading: call the listeners and leave the group, without a commit."""
         self._runner.run_alone(self._unsubscribe())
 
     @overload
@@ -48,10 +48,10 @@ class Consumer(ThreadTopics, ConsumerProcedures):
     def poll(
         self, timeout_s: float = 1.0, *, by_partition: bool = False
     ) -> list[ConsumerRecord] | dict[TopicPartition, list[ConsumerRecord]]:
-        """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only what is not for the
-        application was read; with `by_partition` a dict of them, a list for each partition. Raises as
-        `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`, `NoOffset`, `CorruptRecords`,
-        `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
+        """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only control records were
+        read; with `by_partition` a dict with a list for each partition. Raises as `GroupMember.poll` does, `WokenUp`,
+        and for records that cannot be read `OffsetOutOfRange`, `NoOffset`, `CorruptRecords`, `CannotDeserialize`,
+        `Refused`. Exceptions of listeners are raised here too.
         """
         records: list[ConsumerRecord] = []
         try:
@@ -62,8 +62,8 @@ class Consumer(ThreadTopics, ConsumerProcedures):
             raise
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records one by one, for ever. What counts as done is what was handed out here: who breaks off and commits
-        reads the next record next time. Raises as `poll` does.
+        """Records one by one, for ever. Only records returned here count as done: after leaving the loop and a commit,
+        reading continues with the next record. Raises as `poll` does.
         """
         unread = self._consuming.unread
         while True:
@@ -78,7 +78,7 @@ class Consumer(ThreadTopics, ConsumerProcedures):
                     self._consuming.give_back()
 
     def position(self, partition: TopicPartition, timeout_s: float = 60.0) -> int:
-        """The next offset to hand out, found out if need be. Raises ValueError if it is not assigned, and
+        """The offset of the next record to return, requested if necessary. Raises ValueError if it is not assigned, and
         RequestTimedOut.
         """
         position: int = self._runner.run_alone(self._position(partition, timeout_s))
@@ -87,19 +87,19 @@ class Consumer(ThreadTopics, ConsumerProcedures):
     def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetToCommit] | None = None, timeout_s: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """Store `offsets`, or the position after everything polled so far, and say what was stored. Commits asked for
-        earlier have ended by then, and their callbacks were called. Raises as `GroupMember.commit` does.
+        """Store `offsets`, or the position after all records polled so far, and return the stored offsets. Earlier
+        commits have ended by then, and their callbacks were called. Raises as `GroupMember.commit` does.
         """
         return self._ask(self._commit(offsets, timeout_s))
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int | None]:
-        """The group's offsets; None where there is none."""
+        """The group's offsets; None for a partition without one."""
         return self._ask(self._committed(partitions, timeout_s))
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Commit if that is automatic, tell the listeners, leave the group. Closing twice is fine."""
+        """Commit if commits are automatic, call the listeners, leave the group. Closing twice is fine."""
         self._runner.close(self._close, timeout_s)
 
     def __enter__(self) -> Self:

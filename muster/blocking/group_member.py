@@ -17,25 +17,24 @@ R = TypeVar("R")
 class GroupMember(ThreadTopics, GroupMemberProcedures):
     """Shares the partitions of `topics` with the other members of a group. Fetches nothing.
 
-    Heartbeats run in a thread of their own from the first `poll` on. Rebalances are served from `poll` alone: there,
-    and nowhere else but in `close`, `on_revoked` (commit what is done: it still counts), `on_lost` (others may have
-    these already) and `on_assigned` are called, each with what is gone or new: everything in an eager rebalance, what
-    moves in a cooperative one (`assignors` of nothing but "cooperative-sticky"). A member not polled for
-    `max_poll_interval_ms` leaves its group.
+    Heartbeats run in a separate thread from the first `poll` on. Rebalances are served only by `poll` and `close`,
+    which call `on_revoked` (a commit still counts), `on_lost` (others may own these already) and `on_assigned`, each
+    with the revoked or new partitions: all of them in an eager rebalance, those that move in a cooperative one
+    (`assignors` of "cooperative-sticky" alone). A member not polled for `max_poll_interval_ms` leaves its group.
 
-    Making one connects to nothing. Use it from one thread at a time, and not across a fork; offsets of topics may be
-    asked for from any thread.
+    The constructor opens no connection. Use it from one thread at a time, and not across a fork; offsets of topics may
+    be requested from any thread.
     """
 
     _runner_of = ThreadRunner
 
     def poll(self, timeout_s: float = 0.0) -> bool:
-        """Serve what the group asks of this member, and wait until it has its share: at most `timeout_s`, not at all
-        once it is steady. Says whether it is.
+        """Serve rebalances, and wait until this member has its assignment: at most `timeout_s`, not at all once it is
+        steady. Return whether it is.
 
-        Raises `GroupRefused` or `Fenced` where the coordinator does not admit it, `AuthenticationFailed` where a server
-        does not let us in, and `CannotConnect` when no node was ever reached in the time given (`request_timeout_ms` in
-        all, for polls that do not wait).
+        Raises `GroupRefused` or `Fenced` if the coordinator refuses it, `AuthenticationFailed` if a server refuses the
+        login, and `CannotConnect` when no node was ever reached in the time given (`request_timeout_ms` in all, for
+        polls that do not wait).
         """
         is_steady: bool = self._runner.run_alone(self._poll(timeout_s))
         return is_steady
@@ -43,8 +42,8 @@ class GroupMember(ThreadTopics, GroupMemberProcedures):
     def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetToCommit], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """Store the next offset to read of each partition, and say which were stored: those of partitions this member
-        does not hold are left out, because the coordinator would take them from anybody.
+        """Store the next offset to read of each partition, and return the stored ones: partitions that this member does
+        not own are skipped, because the coordinator does not check that.
 
         Raises `CommitRefused` (nothing was stored) and `RequestTimedOut` (unknown). ValueError for a negative offset.
         """
@@ -54,15 +53,15 @@ class GroupMember(ThreadTopics, GroupMemberProcedures):
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int | None]:
-        """The group's offsets; None where there is none. Needs no membership. Raises `Refused`, `RequestTimedOut`,
-        `CannotConnect`.
+        """The group's offsets; None for a partition without one. Needs no membership. Raises `Refused`,
+        `RequestTimedOut`, `CannotConnect`.
         """
         found: dict[TopicPartition, int | None] = self._runner.run_alone(self._member.committed(partitions, timeout_s))
         return found
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Let go (`on_revoked` is called), leave the group, end the thread. A member with a `group_instance_id` does
-        not leave: its place is kept for its return until the session times out. Closing twice is fine.
+        """Revoke all partitions (`on_revoked` is called), leave the group, end the thread. A member with a
+        `group_instance_id` does not leave: it may return until its session expires. Closing twice is fine.
         """
         self._runner.close(self._close, timeout_s)
 

@@ -19,15 +19,15 @@ from muster.errors import MusterError, RequestTimedOut
 
 
 class Producer(ProducerProcedures):
-    """Appends records to topics, from any number of threads. A thread of its own sends them: a batch of a partition
-    goes out when it has `batch_bytes` or is `linger_ms` old, and sooner at `flush` and `close`.
+    """Appends records to topics, from any number of threads. A separate thread sends them: a batch of a partition is
+    sent when it has `batch_bytes` or is `linger_ms` old, and sooner at `flush` and `close`.
 
-    Idempotent, which it is with `acks=-1` unless `enable_idempotence` is False: a record that is acknowledged is in the
-    log once, and the records of a partition stand there in the order of their `send`s, whatever connections, nodes and
-    answers were lost meanwhile. One that is not acknowledged within `delivery_timeout_ms` fails, and those after it go
-    on; it may be in the log nevertheless, once.
+    The producer is idempotent with `acks=-1` unless `enable_idempotence` is False: an acknowledged record is in the log
+    once, and the records of a partition are in the order of their `send`s, despite lost connections, nodes and replies.
+    A record that is not acknowledged within `delivery_timeout_ms` fails, and later records are still sent; it may be in
+    the log nevertheless, once.
 
-    Making one connects to nothing. Not for use across a fork.
+    The constructor opens no connection. Not for use across a fork.
     """
 
     _runner_of = ThreadRunner
@@ -45,13 +45,12 @@ class Producer(ProducerProcedures):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Sent:
-        """Take a record to be written to `partition`, or by the key's hash as Kafka's clients place it, or in turns.
-        Text is encoded as UTF-8; `timestamp_ms` None: now. What is returned knows the partition at once, and later the
-        offset.
+        """Take a record for `partition`, or for one chosen by the key's hash as by Kafka's clients, or in turn. Text is
+        encoded as UTF-8; `timestamp_ms` None: now. The result has the partition at once, and later the offset.
 
-        Raises `Refused` for a topic that is not there, ValueError for a partition that is not, `CannotConnect` or
-        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long;
-        `AuthenticationFailed` if it has to wait and a server does not let us in.
+        Raises `Refused` for a topic that does not exist, ValueError for a partition that does not, `CannotConnect` or
+        `RequestTimedOut` without metadata of the topic within `max_block_ms`, `BufferFull` without room within that
+        time; `AuthenticationFailed` if it has to wait and a server refuses the login.
         """
         if self._interceptors:
             taken: Sent = self._runner.run(
@@ -73,8 +72,8 @@ class Producer(ProducerProcedures):
         return sent, pending(record.key, record.value, record.headers, wall_ms, sent)
 
     def begin(self, timeout_s: float | None = None) -> None:
-        """Begin a transaction: from now on each record belongs to it, until `commit` or `abort`. The first one makes
-        every other producer with this `transactional_id` stop, and aborts what it left open. `timeout_s` None:
+        """Begin a transaction: from now on each record belongs to it, until `commit` or `abort`. The first one fences
+        every other producer with this `transactional_id`, and aborts its open transaction. `timeout_s` None:
         `max_block_ms`, here and below.
 
         Raises `ProducerFenced` once another producer has begun, MusterError if a transaction is open.
@@ -96,26 +95,25 @@ class Producer(ProducerProcedures):
         self._runner.run(self._send_offsets(group_offsets(offsets, group), timeout_s))
 
     def commit(self, timeout_s: float | None = None) -> None:
-        """Send what was collected, wait until all of it is acknowledged, and commit the transaction: its records and
-        offsets count, all of them, once this returns.
+        """Send the buffered records, wait until all are acknowledged, and commit the transaction: all its records and
+        offsets are committed once this returns.
 
-        Raises `TransactionFailed` if a record or an offset was refused: abort. `RequestTimedOut` or `CannotConnect`:
-        nobody knows; call it again, and only once it has returned or raised `TransactionFailed` is that decided.
+        Raises `TransactionFailed` if a record or an offset was refused: abort. After `RequestTimedOut` or
+        `CannotConnect` the result is unknown: call it again, until it returns or raises `TransactionFailed`.
         """
         self._runner.run(self._commit_transaction(timeout_s))
 
     def abort(self, timeout_s: float | None = None) -> None:
-        """Give up what is not acknowledged, and abort the transaction: nothing of it counts. Consumers that read what
-        is committed alone never see its records.
+        """Give up unacknowledged records, and abort the transaction with all its records and offsets. Consumers with
+        "read_committed" never see its records.
         """
         self._runner.run(self._abort_transaction(timeout_s))
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Send what was collected and wait until all of it is acknowledged or given up, within `delivery_timeout_ms`
-        at the latest, and its callbacks have returned: or `timeout_s`. Raises the first failure since the last flush
-        that nobody was told of by its `Sent`, `CannotConnect` or `RequestTimedOut` after `timeout_s`, and
-        `AuthenticationFailed` at once; what remains is still on its way then. From a callback it waits for no
-        callbacks.
+        """Send the buffered records and wait until all are acknowledged or given up, within `delivery_timeout_ms` at
+        the latest, and their callbacks have returned, or for `timeout_s`. Raises the first failure since the last flush
+        that no `Sent` has reported, `CannotConnect` or `RequestTimedOut` after `timeout_s`, and `AuthenticationFailed`
+        at once; the remaining records are still being sent then. In a callback it waits for no callbacks.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         failed: list[Sent] = self._runner.run(self._flush(timeout_s))
@@ -126,8 +124,8 @@ class Producer(ProducerProcedures):
         self._driver.refusals.raise_failure()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush, or abort the transaction that is open, and disconnect; what is not acknowledged after `timeout_s` is
-        given up, and its callbacks are called. Raises as `flush` does, once everything is closed. Closing twice is
+        """Flush, or abort the open transaction, and disconnect; records that are not acknowledged after `timeout_s` are
+        given up, and their callbacks are called. Raises as `flush` does, once everything is closed. Closing twice is
         fine.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

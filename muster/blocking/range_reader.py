@@ -36,8 +36,9 @@ _REQUEST_S = 30.0
 class RangeReader:
     """The records of [start, end) of a partition, in order, and no others; needs no group.
 
-    Offsets may have gaps (compaction, control records), so fewer than `end - start` records are no error. Making one
-    connects to nothing, and pickles. `timeout_s` is how long it may get nothing new before it gives up.
+    Offsets may have gaps (compaction, control records), so fewer than `end - start` records are no error. The
+    constructor opens no connection, and a reader can be pickled. `timeout_s` is how long it waits for new records
+    before it gives up.
     """
 
     def __init__(
@@ -61,12 +62,12 @@ class RangeReader:
         record_bytes: float | None = None,
         cluster: ClusterClient | None = None,
     ) -> None:
-        """Without `waits_for_disk` KAFKA_STORAGE_ERROR is raised at once, not asked about until `timeout_s` is over.
-        `isolation_level` "read_committed" leaves out records of aborted transactions.
-        `outage_timeout_s`: how long nodes may not answer at all, `timeout_s` by default.
-        `reads_ahead`: the next answer is fetched, by another thread, while the batches of one are worked on.
-        `record_bytes`: size of a record as far as is known, so that little is fetched beyond the range's end.
-        `cluster`: connections to share with other readers of this process; they outlive the reader."""
+        """Without `waits_for_disk` KAFKA_STORAGE_ERROR is raised at once, not retried until `timeout_s` is over.
+        `isolation_level` "read_committed" leaves out records of aborted transactions. `outage_timeout_s`: how long
+        nodes may not answer at all, `timeout_s` by default. `reads_ahead`: another thread fetches the next reply while
+        the application works on the batches of one. `record_bytes`: estimated size of a record, so that little is
+        fetched beyond the range's end. `cluster`: connections to share with other readers of this process; they outlive
+        the reader."""
         if not 0 <= start <= end:
             raise ValueError(f"[{start}, {end}) is no range of offsets")
         self._arguments: dict[str, Any] = {
@@ -104,8 +105,8 @@ class RangeReader:
         return (_make, (self._bootstrap, topic, partition, self._start, self._end, self._arguments))
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Whole batches, checksums verified, as stored: the first may begin before `start` and the last go on beyond
-        `end`, which is the decoder's to cut. Control batches are left out.
+        """Whole batches, checksums verified, as stored: the first may begin before `start` and the last may end beyond
+        `end`, which the decoder must cut. Control batches are skipped.
 
         Raises `OffsetOutOfRange` if the log begins after `start` or ends before it, `RequestTimedOut` if it does not
         reach `end` in time, and `CorruptRecords`, `Refused`, `CannotConnect`.

@@ -12,7 +12,7 @@ from muster.errors import MusterError, RequestTimedOut
 
 
 class Sent(msgspec.Struct, eq=False):
-    """A record on its way, and then where it stands or why it does not. Usable from several threads. `topic` and
+    """The future of a sent record: its position in the log, or its error. Usable from several threads. `topic` and
     `partition` are known at once.
     """
 
@@ -28,7 +28,7 @@ class Sent(msgspec.Struct, eq=False):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that it is written to."""
+        """The record's partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -37,8 +37,9 @@ class Sent(msgspec.Struct, eq=False):
         return self._written is not None or self._error is not None
 
     def result(self, timeout_s: float | None = None) -> Written:
-        """Wait until the record is acknowledged. Raises why it was given up, `RequestTimedOut` if it is not decided in
-        `timeout_s`, and `AuthenticationFailed` at once where a server does not let us in; then it is still on its way.
+        """Wait until the record is acknowledged. Raises the record's error, `RequestTimedOut` if it has no outcome in
+        `timeout_s`, and `AuthenticationFailed` at once if a server refuses the login; in the last two cases the record
+        is still being sent.
         """
         error = self.exception(timeout_s)
         if error is not None:
@@ -47,7 +48,7 @@ class Sent(msgspec.Struct, eq=False):
         return self._written
 
     def exception(self, timeout_s: float | None = None) -> MusterError | None:
-        """Wait as `result` does; why the record was given up, None if it was not."""
+        """Wait as `result` does; return the record's error, None if it was acknowledged."""
         changed = self._callbacks.changed
         with changed:
             refusals = self._callbacks.refusals
@@ -59,9 +60,9 @@ class Sent(msgspec.Struct, eq=False):
             return self._error
 
     def add_done_callback(self, callback: Callable[["Sent"], object]) -> None:
-        """Have `callback(sent)` called once this is done, or soon if it is. Callbacks of one producer are called in a
-        thread of their own, one after the other, in the order in which records were done: one may send, wait and close;
-        what it raises is logged. `flush` and `close` wait for them.
+        """Call `callback(sent)` once this is done, or soon if it is already. Callbacks of one producer are called in a
+        separate thread, one after the other, in the order in which records were done: they may send, wait and close;
+        their exceptions are logged. `flush` and `close` wait for them.
         """
         with self._callbacks.changed:
             self.is_told = True

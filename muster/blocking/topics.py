@@ -15,8 +15,8 @@ class ThreadTopics(TopicProcedures):
     """Asks the leaders of partitions."""
 
     def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:
-        """All there are of this topic, for `assign`. Raises `Refused` for a topic that does not exist, `CannotConnect`,
-        `RequestTimedOut`, `AuthenticationFailed`.
+        """All partitions of this topic, for `assign`. Raises `Refused` for a topic that does not exist,
+        `CannotConnect`, `RequestTimedOut`, `AuthenticationFailed`.
         """
         return self._ask(self._partitions_for(topic, timeout_s))
 

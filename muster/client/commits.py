@@ -63,8 +63,8 @@ class CommitProcedures(PositionProcedures):
     def commit_async(
         self, offsets: Mapping[TopicPartition, int] | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Send a commit once, and go on. `callback(offsets, error)` is called from a later `poll`, `commit` or `close`,
-        in the order in which commits ended. Raises ValueError for a negative offset.
+        """Send a commit once, without waiting. `callback(offsets, error)` is called from a later `poll`, `commit` or
+        `close`, in the order in which commits ended. Raises ValueError for a negative offset.
         """
         with self._runner.entered():
             wanted = dict(self._consuming.positions() if offsets is None else offsets)

@@ -61,9 +61,10 @@ class ConsumerProcedures(SubscriptionProcedures):
         interceptors: Sequence[ConsumerInterceptor] = (),
         **member_settings: Unpack[MemberOptions],
     ) -> None:
-        """`auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an
-        error). `isolation_level` "read_committed" hides what transactions have not committed. Without `group_id`
-        there is `assign` alone, and no commit. Making one connects to nothing; raises ValueError for what cannot work.
+        """`auto_offset_reset` is the start position without a committed offset: "latest", "earliest", or "none" (an
+        error). `isolation_level` "read_committed" hides records of transactions that are not committed. Without
+        `group_id` only `assign` works, and no commit. The constructor opens no connection; it raises ValueError for
+        settings that cannot work.
         """
         fetch, commits = read_settings(
             is_member=group_id is not None,
@@ -101,7 +102,8 @@ class ConsumerProcedures(SubscriptionProcedures):
         return self._driver
 
     def wakeup(self) -> None:
-        """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""
+        """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. May be called from any
+        thread."""
         with self._runner.locked():
             self._operations.wake()
 

@@ -51,9 +51,10 @@ class GroupMemberProcedures(TopicProcedures):
         broker_security: SecurityLike | None = None,
     ) -> None:
         """`on_lost` None: `on_revoked` is called instead. `dialect` is "native" or "kafka"; without it the bootstrap
-        says which ("kafka://HOST:PORT"). `security` says how the bootstrap is reached, and what speaks as it does;
-        `broker_security` how Kafka's brokers beside musterd are, if otherwise. `isolation_level` "read_committed":
-        `end_offsets` end before the oldest open transaction. Raises ValueError for what cannot work.
+        decides ("kafka://HOST:PORT"). `security` configures connections to the bootstrap, and to servers of the same
+        protocol; `broker_security` those to Kafka's brokers beside musterd, if different. `isolation_level`
+        "read_committed": `end_offsets` end before the oldest open transaction. Raises ValueError for settings that
+        cannot work.
         """
         if isinstance(topics, str):
             raise ValueError(f"topics is {topics!r}: a list of names is wanted")
@@ -90,7 +91,7 @@ class GroupMemberProcedures(TopicProcedures):
 
     @property
     def assignment(self) -> Partitions:
-        """Partitions that `on_assigned` named last, less those taken away since."""
+        """Partitions that `on_assigned` got last, less those revoked since."""
         return self._member.assignment
 
     @property
@@ -100,7 +101,7 @@ class GroupMemberProcedures(TopicProcedures):
 
     @property
     def group_instance_id(self) -> str | None:
-        """The name of a static member; None of any other."""
+        """The instance id of a static member; None for any other."""
         return self._member.settings.group_instance_id
 
     @property
@@ -117,7 +118,7 @@ class GroupMemberProcedures(TopicProcedures):
 
     @property
     def is_steady(self) -> bool:
-        """In the group, its share known, and no rebalance that `poll` would have to serve."""
+        """True if it is in the group with a known assignment, and `poll` has no rebalance to serve."""
         with self._runner.locked():
             return self._member.is_steady
 
@@ -134,13 +135,14 @@ class GroupMemberProcedures(TopicProcedures):
             return self._member.membership.has_nothing_to_read
 
     def wakeup(self) -> None:
-        """Interrupt whatever this member waits for, or waits for next: it raises `WokenUp`. From any thread."""
+        """Interrupt the call in which this member waits, or the next one: it raises `WokenUp`. May be called from any
+        thread."""
         with self._runner.locked():
             self._member.operations.wake()
 
     def subscribe(self, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
-        """Other topics from now on, or all whose whole name matches `pattern`; the next `poll` serves the rebalance
-        that follows. Raises ValueError.
+        """Read other topics from now on, or all whose whole name matches `pattern`; the next `poll` serves the
+        rebalance that follows. Raises ValueError.
         """
         names = topic_names(topics, pattern)
         with self._runner.entered():
@@ -158,7 +160,7 @@ class GroupMemberProcedures(TopicProcedures):
         self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], object] = lambda _done: None
     ) -> int:
         """Send a commit once and do not wait; `callback` is called from a later `poll`, `commit` or `close`, in the
-        order in which commits ended. Its number. Raises ValueError for a negative offset.
+        order in which commits ended. Return its number. Raises ValueError for a negative offset.
         """
         with self._runner.entered():
             return self._member.commit_later(offsets, partial(call_application, callback))

@@ -31,48 +31,49 @@ class ProducerRecord(msgspec.Struct, frozen=True):
 
 
 class ConsumerInterceptor(Protocol):
-    """Sees what a `Consumer` hands out and what it has committed. Derive from this, override what is wanted, and give
-    instances as `interceptors=[...]`: they are called in that order, each with what the one before it gave. What one
-    raises is logged by the logger "muster", and the next goes on with what there was. All run in the thread that polls,
-    commits or closes, without a lock. In `muster.aio` they may be coroutine functions.
+    """Sees the records that a `Consumer` returns and the offsets that it has committed. Derive from this, override
+    hooks, and pass instances as `interceptors=[...]`: they are called in that order, each with the result of the
+    previous one. An exception is logged by the logger "muster", and the next interceptor gets the unchanged records.
+    All run in the thread that polls, commits or closes, without a lock. In `muster.aio` they may be coroutine
+    functions.
     """
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord] | Awaitable[list[ConsumerRecord]]:
-        """Return what the application is to be handed instead of these: others, fewer, or the same. The position moves
-        past all of them. Records that were given back, because a loop broke off, come here again.
+        """Return the records for the application: these, fewer, or others. The position moves past all of these.
+        Records that a loop did not take, because it was left early, are passed here again.
         """
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetToCommit]) -> object:
-        """Hear of offsets that were stored, whoever asked for it, before the callback of that commit is called."""
+        """Called with offsets that were stored, by any commit, before the callback of that commit."""
         return None
 
     def close(self) -> object:
-        """Hear that the consumer was closed: nothing is called after this."""
+        """Called when the consumer was closed, as the last hook."""
         return None
 
 
 class ProducerInterceptor(Protocol):
-    """Sees what a `Producer` sends and what became of it. Derive from this, override what is wanted, and give instances
-    as `interceptors=[...]`: they are called in that order. What one raises is logged by the logger "muster", and the
-    next goes on with what there was.
+    """Sees the records that a `Producer` sends and their outcomes. Derive from this, override hooks, and pass instances
+    as `interceptors=[...]`: they are called in that order. An exception is logged by the logger "muster", and the next
+    interceptor gets the unchanged record.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | Awaitable[ProducerRecord]:
-        """Return what is to be sent instead of `record`, or the same. Runs in the thread that sends, before a partition
-        is chosen; in `muster.aio` it may be a coroutine function.
+        """Return the record to send: `record` or another. Runs in the thread that sends, before a partition is chosen;
+        in `muster.aio` it may be a coroutine function.
         """
         return record
 
     def on_acknowledgement(self, written: Written, error: Exception | None) -> object:
-        """Hear where a record stands, or why it does not: then the offset of `written` is -1, and its partition too if
-        none was chosen. Runs before the callbacks of that record and where they do, or in the thread that sends if
+        """Called with a record's position, or its error: then the offset of `written` is -1, and its partition too if
+        none was chosen. Runs before the callbacks of that record and in the same thread, or in the thread that sends if
         `send` itself fails. Not a coroutine function.
         """
         return None
 
     def close(self) -> object:
-        """Hear that the producer was closed: nothing is called after this."""
+        """Called when the producer was closed, as the last hook."""
         return None
 
 

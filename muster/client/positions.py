@@ -28,24 +28,24 @@ class PositionProcedures(TopicProcedures):
 
     @property
     def assignment(self) -> Partitions:
-        """Partitions that are read: given by the group and not taken away since, or chosen by hand. Sorted."""
+        """Partitions that are read: assigned by the group and not revoked since, or chosen by hand. Sorted."""
         with self._runner.locked():
             return tuple(sorted(self._consuming.subscription.assigned))
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset to hand out of each assigned partition that has one."""
+        """The offset of the next record to return, of each assigned partition that has one."""
         with self._runner.locked():
             return dict(self._consuming.positions())
 
     def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
-        """The assigned partitions that cannot be read at present, with the offset they stand at and why: `poll` gives
+        """The assigned partitions that cannot be read at present, with their position and the error: `poll` returns
         records of the others meanwhile, and of these as soon as they can be read.
         """
         with self._runner.locked():
             return self._consuming.subscription.troubles()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Offsets between the position and the end; None while the end is not known: then it is asked for."""
+        """Offsets between the position and the end; None while the end is not known, which requests it."""
         with self._runner.entered():
             lag = self._consuming.current_lag(partition)
             if lag is None:
@@ -53,40 +53,40 @@ class PositionProcedures(TopicProcedures):
             return lag
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from there. Raises ValueError for an offset below 0, or a partition that is not assigned."""
+        """Set the position. Raises ValueError for an offset below 0, or a partition that is not assigned."""
         with self._runner.entered():
             self._consuming.subscription.seek(partition, offset)
             self._consuming.drop_unread((partition,))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """At the next poll; none named means all."""
+        """Set the positions at the next poll; without arguments, of all partitions."""
         with self._runner.entered():
             self._consuming.subscription.seek_to_beginning(partitions)
             self._consuming.drop_unread(partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """At the next poll; none named means all."""
+        """Set the positions at the next poll; without arguments, of all partitions."""
         with self._runner.entered():
             self._consuming.subscription.seek_to_end(partitions)
             self._consuming.drop_unread(partitions)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these until `resume`; what was fetched is kept. They stay so while they are assigned.
-        Raises ValueError for one that is not.
+        """Return no records of these until `resume`; fetched records are kept. They stay paused while they are
+        assigned. Raises ValueError for a partition that is not.
         """
         with self._runner.entered():
             self._consuming.subscription.pause(partitions)
             self._consuming.give_back(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Hand out records of these again. Raises ValueError for one that is not assigned."""
+        """Return records of these again. Raises ValueError for a partition that is not assigned."""
         with self._runner.entered():
             self._consuming.subscription.resume(partitions)
             self._driver.changed.notify_all()
 
     @property
     def paused(self) -> Partitions:
-        """Partitions that `pause` named and `resume` has not."""
+        """Partitions that were paused and not resumed since."""
         with self._runner.locked():
             return self._consuming.subscription.paused
 

@@ -62,11 +62,11 @@ class ProducerProcedures:
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
     ) -> None:
-        """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, and nothing is heard of what goes
-        wrong from there on. `max_block_ms` is what `send` waits for a topic to be known and for room in
-        `buffer_memory_bytes`. With a `transactional_id`, which is each producer's own, records are written between
-        `begin` and `commit`, at Kafka brokers; a transaction that takes longer than `transaction_timeout_ms` is
-        aborted. Raises ValueError for what cannot work.
+        """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, without a report of later errors.
+        `max_block_ms` is how long `send` waits for a topic's metadata and for room in `buffer_memory_bytes`. With a
+        `transactional_id`, which is each producer's own, records are written between `begin` and `commit`, at Kafka
+        brokers; a transaction that takes longer than `transaction_timeout_ms` is aborted. Raises ValueError for
+        settings that cannot work.
         """
         self._interceptors = ProducerInterceptors(interceptors)
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)

@@ -38,9 +38,9 @@ class SubscriptionProcedures(CommitProcedures):
         on_revoked: Listener | None = None,
         on_lost: Listener | None = None,
     ) -> None:
-        """Read these topics, or all whose whole name matches `pattern`, from the next poll on; they replace those of
-        an earlier call. No topic at all is `unsubscribe`. The listeners are called from `poll` and `close`, with what
-        is new or gone; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
+        """Read these topics, or all whose whole name matches `pattern`, from the next poll on; they replace those of an
+        earlier call. No topic at all is `unsubscribe`. The listeners are called from `poll` and `close`, with the new
+        or revoked partitions; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
         """
         names = topic_names(topics, pattern)
         with self._runner.entered():
@@ -67,8 +67,8 @@ class SubscriptionProcedures(CommitProcedures):
         on_lost: Listener | None = None,
     ) -> None:
         """Read all topics whose whole name the coordinator finds to match `pattern`, by RE2's rules and internal ones
-        too, from the next poll on. For `group_protocol` "consumer" or "auto"; otherwise as `subscribe`. A pattern that
-        RE2 does not take is refused to `poll`. Raises WrongSubscription, ValueError.
+        too, from the next poll on. For `group_protocol` "consumer" or "auto"; otherwise as `subscribe`. For an invalid
+        pattern `poll` raises an error. Raises WrongSubscription, ValueError.
         """
         with self._runner.entered():
             self._consuming.give_back()
@@ -79,8 +79,8 @@ class SubscriptionProcedures(CommitProcedures):
             group.tell(SubscribedToRegex(regex))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others, whatever the group does; none at all is `unsubscribe`. Positions begin at the
-        group's committed offsets, if there is a group. Raises WrongSubscription.
+        """Read these and no others, without assignment by the group; no partition at all is `unsubscribe`. Positions
+        begin at the group's committed offsets, if there is a group. Raises WrongSubscription.
         """
         chosen = check_partitions(partitions)
         with self._runner.entered():
@@ -115,6 +115,6 @@ class SubscriptionProcedures(CommitProcedures):
             self._consuming.kind = SubscriptionKind.NOTHING
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
-        """Have the group share out again, from the next poll on."""
+        """Request a rebalance of the group, from the next poll on."""
         with self._runner.entered():
             self._group.tell(RejoinAsked(reason))

@@ -1,5 +1,6 @@
 """The state of a consumer besides its membership and its fetcher, without I/O: start positions of partitions, times of
-automatic commits (docs/spec/consumer-client.md#A8, #B5). Both edges use it."""
+automatic commits (docs/spec/consumer-client.md#A8, #B5). Both edges use it.
+"""
 
 import enum
 import re

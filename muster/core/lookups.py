@@ -1,5 +1,6 @@
 """Lookups about topics: their partitions, begins and ends of logs, the offset of a time. Without I/O; both edges use
-it."""
+it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

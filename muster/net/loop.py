@@ -1,5 +1,6 @@
 """The driver of a client's cores in an event loop: connections as asyncio's transports, time by its timers. No thread,
-and no permanent task: heartbeats are sent whenever the application awaits something."""
+and no permanent task: heartbeats are sent whenever the application awaits something.
+"""
 
 import asyncio
 import os

@@ -1,5 +1,6 @@
 """The thread behind a client: only it uses the sockets and steps cores when time passes, so that heartbeats continue
-whatever the application does."""
+whatever the application does.
+"""
 
 import contextlib
 import selectors

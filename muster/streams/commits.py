@@ -1,5 +1,6 @@
 """Commits of a connector besides those of rebalances: by the application, and automatic
-(docs/spec/consumer-client.md#D3, #D8)."""
+(docs/spec/consumer-client.md#D3, #D8).
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple

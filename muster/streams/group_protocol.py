@@ -1,5 +1,6 @@
 """The group protocol of members with streams: each reports its number of threads for each topic, and the leader assigns
-every partition to one of them (docs/spec/consumer-client.md#E1)."""
+every partition to one of them (docs/spec/consumer-client.md#E1).
+"""
 
 from collections.abc import Mapping
 

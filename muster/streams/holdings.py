@@ -1,5 +1,6 @@
 """The partitions that a connector owns, and their streams (docs/spec/consumer-client.md#D2), which a rebalance stops,
-clears, publishes and starts. The caller holds the connector's lock."""
+clears, publishes and starts. The caller holds the connector's lock.
+"""
 
 from collections.abc import Mapping
 

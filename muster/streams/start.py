@@ -1,5 +1,6 @@
 """The second half of a rebalance, S7 to S13: join, read offsets, claim, publish, tell the listener, start
-(docs/spec/consumer-client.md#E3). No partition is fetched before its claim is granted."""
+(docs/spec/consumer-client.md#E3). No partition is fetched before its claim is granted.
+"""
 
 from membership.events import Assigned, ClaimAsked, ClaimDone, OffsetsAsked, OffsetsDone
 from membership.member import State

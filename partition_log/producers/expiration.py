@@ -1,5 +1,6 @@
 """Expiration of idempotent producers, for all logs of a store. The cost of a run depends on the producers that appended
-since the last one and those due, not on the number of logs."""
+since the last one and those due, not on the number of logs.
+"""
 
 from operator import attrgetter
 

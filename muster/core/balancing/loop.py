@@ -1,5 +1,6 @@
 """The loop that an application of a client-balanced group is advised to run, a round at a time
-(docs/spec/client-balanced-groups.md#10), and its warnings (docs/spec/client-balanced-groups.md#6.3)."""
+(docs/spec/client-balanced-groups.md#10), and its warnings (docs/spec/client-balanced-groups.md#6.3).
+"""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,5 +1,6 @@
 """The node that each partition is read from: its leader, or the follower that the leader named
-(docs/spec/consumer-client.md#B2, KIP-392)."""
+(docs/spec/consumer-client.md#B2, KIP-392).
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple

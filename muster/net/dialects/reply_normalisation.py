@@ -1,5 +1,6 @@
 """Replies of old versions of Kafka's protocol, completed with the fields of the newest, so that callers need not know
-versions."""
+versions.
+"""
 
 from msgspec.structs import replace
 
