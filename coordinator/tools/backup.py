@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         "musterd backup", description="Copy a data folder, in use or not, and verify the copy."
     )
     parser.add_argument("folder", metavar="DATA_FOLDER", type=Path)
-    parser.add_argument("target", metavar="TARGET", type=Path, help="a folder to make; it must not be there")
+    parser.add_argument("target", metavar="TARGET", type=Path, help="the folder to make; it must not exist")
     given = parser.parse_args(arguments)
     if not is_data_folder(str(given.folder)):
         print(f"musterd backup: {given.folder} is no data folder", file=sys.stderr)

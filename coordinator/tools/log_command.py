@@ -87,17 +87,17 @@ def _given(arguments: Sequence[str]) -> argparse.Namespace:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("musterd log", description="Read a data folder, in use or not; change nothing.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="verify|dump")
-    verify = commands.add_parser("verify", help="look at everything; exit code 1 if something is damaged")
+    verify = commands.add_parser("verify", help="check all files; exit code 1 if one is damaged")
     dump = commands.add_parser("dump", help="print the records of logs")
     for command in (verify, dump):
         command.add_argument("folder", metavar="DATA_FOLDER")
-        command.add_argument("--json", action="store_true", help="a JSON object a line")
+        command.add_argument("--json", action="store_true", help="print a JSON object for each line")
     dump.add_argument("logs", metavar="LOG", nargs="*", help="as __consumer_offsets-12, orders-0, or wal (all logs)")
     dump.add_argument("--values", action="store_true", help="keys and values too, as text (the first 4,096 bytes)")
     files_help = "what the logs' own files hold, where the checkpoint or the write-ahead log is damaged"
     dump.add_argument("--files-only", action="store_true", help=files_help)
-    dump.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="begin there (0)")
-    dump.add_argument("--limit", metavar="N", type=int, default=None, help="so many records of each log (all)")
+    dump.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="first offset to print (0)")
+    dump.add_argument("--limit", metavar="N", type=int, default=None, help="print at most N records of each log (all)")
     return parser
 
 

@@ -19,8 +19,8 @@ class TopicIdPartitions(Message):
 
 
 class ConsumerGroupHeartbeat(Message):
-    """Join a group, stay in it, or leave it, by the member epoch. None, and a rebalance timeout of -1, stand for what
-    the member said last. `may_lack_member_id`: version 0, in which the coordinator makes the ids of members."""
+    """Join a group, stay in it, or leave it, by the member epoch. None, and a rebalance timeout of -1, mean the
+    member's last value. `may_lack_member_id`: version 0, in which the coordinator makes the ids of members."""
 
     group_id: GroupId
     member_id: Text = ""
@@ -54,7 +54,7 @@ class ConsumerGroupHeartbeatReply(Message):
 
 
 class AssignmentChanged(Message):
-    """Pushed to a member whose next heartbeat brings something: a new target, or a part of it that is free now."""
+    """Pushed to a member whose next heartbeat brings a new target, or a part of it that has become free."""
 
     group_id: str
     group_epoch: int

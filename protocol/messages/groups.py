@@ -397,8 +397,8 @@ class ApplyOffsetsReply(Message):
 
 
 class HoldGroup(Message):
-    """Let changes of a group's members gather for `for_ms`, then make them one rebalance; sooner, once `until_members`
-    have come since, unless that is 0. A hold takes the place of an earlier one; 0 ms release the group. `actor` and
+    """Collect changes of a group's members for `for_ms`, then make them one rebalance; sooner, once `until_members`
+    have joined since, unless that is 0. A hold replaces an earlier one; 0 ms release the group. `actor` and
     `actor_host` are those of ApplyOffsets."""
 
     group_id: GroupId
@@ -449,8 +449,8 @@ class RefusedRequest(Message):
 
 
 class ListRefusals(Message):
-    """Ask whose JoinGroup was refused lately, or who was fenced, in these groups; in all if there are none. The groups
-    need not exist."""
+    """List clients whose JoinGroup was refused lately, or that were fenced, in these groups; in all if none is named.
+    The groups need not exist."""
 
     groups: tuple[GroupId, ...] = ()
 

@@ -15,7 +15,7 @@ class Hello(Message):
 
 class Login(Message):
     """One step of a SASL login: the mechanism, and its next bytes. Repeated until the answer says `done`. A listener
-    that wants logins closes a connection that asks for anything but Hello before."""
+    with logins closes a connection that sends any other request than Hello before."""
 
     mechanism: Text
     auth_bytes: bytes = b""

@@ -54,7 +54,8 @@ class OffsetCommitReply(Message):
 
 
 class ListGroupOffsets(Message):
-    """Ask for what counts for the lag of these groups; those that are not served here are left out of the reply."""
+    """Ask for the offsets that count for the lag of these groups; groups that are not served here are left out of the
+    reply."""
 
     groups: tuple[GroupId, ...]
 
@@ -190,8 +191,8 @@ class OffsetDeleteReply(Message):
 
 
 class DescribeExpiry(Message):
-    """Ask when a group's offsets expire, or why they are kept: `limit` partitions, at most 2,000, after the one named
-    here, by topic and partition."""
+    """Ask when a group's offsets expire, or why they are kept: `limit` partitions, at most 2,000, after the named one,
+    by topic and partition."""
 
     group_id: GroupId
     limit: Int32 = 1_000

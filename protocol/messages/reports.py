@@ -10,8 +10,8 @@ LONGEST_FACT = 500
 
 
 class ReportMember(Message):
-    """Tell operators what the application behind a member is and does, in a few facts with names; they replace those
-    told before, and are kept in memory while the member is one. The reply says whether the member is to drain."""
+    """Report named facts about a member's application for operators. They replace the previous ones, and are kept in
+    memory until the member is removed. The reply says whether the member is to drain."""
 
     group_id: GroupId
     member_id: Text
@@ -27,7 +27,7 @@ class ReportMemberReply(Message):
 
 
 class DrainMembers(Message):
-    """Have members drain: they hear of it with their next report."""
+    """Have members drain: the reply to their next report tells them."""
 
     group_id: GroupId
     member_ids: tuple[Text, ...]

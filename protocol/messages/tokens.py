@@ -10,8 +10,8 @@ ROLES: Final = ("view", "operate", "admin")
 
 
 class CreateToken(Message):
-    """Make a token of a role, which ends after `lifetime_ms`. The token stays with who made it: the node is told its
-    SHA-256 alone."""
+    """Make a token of a role, which ends after `lifetime_ms`. The client keeps the token: the request has only its
+    SHA-256."""
 
     name: Text
     role: Text

@@ -31,8 +31,8 @@ USAGE = f"""\
 usage: musterd log move cluster|local [--execute] --data-dir DIR --upstream HOST:PORT[,...] [OPTIONS OF musterd]
 
 Moves groups and offsets, while every node is stopped: `cluster` from the data folder to the topic
-{OFFSETS_LOG_TOPIC} of the Kafka cluster, `local` from that topic to a data folder that is not there yet.
-Shows what would be moved, shard by shard; with --execute moves it, and compares what is read back.
+{OFFSETS_LOG_TOPIC} of the Kafka cluster, `local` from that topic to a new data folder.
+Shows the plan, shard by shard; with --execute moves the shards, reads them back and compares.
 """
 _SESSION_MS = 60_000
 """Sleep of the process after which a claim is given up; nobody waits for a move."""
