@@ -20,9 +20,7 @@ NAMED: Final = "muster.cli.named"
 """Key in the context for what arguments name (`group`, `groups` or `topic`), which documents of failures say."""
 _UNREACHED = "no broker of the cluster was reached yet: "
 
-Bootstrap = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="As before the command: where musterd listens.")
-]
+Bootstrap = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Address of musterd, as before the command.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scripts.")]
 
 

@@ -74,7 +74,7 @@ def create(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token, and show it this once. Programs send it as `Authorization: Bearer TOKEN`."""
+    """Make a token, and show it once. Programs send it as `Authorization: Bearer TOKEN`."""
     if role not in ROLES:
         raise typer.BadParameter(f"{role[:40]!r} is no role: say {', '.join(ROLES)}", param_hint="--role")
     lifetime_ms = duration_ms(expires, "--expires")

@@ -51,10 +51,10 @@ def reset(
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0)] = None,
     shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward, or back if negative.")] = None,
     to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", metavar="TIME", help="UTC unless it says.")
+        str | None, typer.Option("--to-datetime", metavar="TIME", help="UTC unless it has a time zone.")
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="P1DT2H", help="To this time before now.")
+        str | None, typer.Option("--by-duration", metavar="P1DT2H", help="To the time this long ago.")
     ] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from-file", metavar="FILE", help="Lines of TOPIC,PARTITION,OFFSET.")
@@ -126,7 +126,7 @@ def delete_offsets(
 def undo(
     ctx: typer.Context,
     act: Annotated[str, typer.Argument(metavar="ID", help="GROUP:NUMBER, as reset and audit print it.")],
-    execute: Annotated[bool, typer.Option("--execute/--plan-only", help="Default: do it.")] = True,
+    execute: Annotated[bool, typer.Option("--execute/--plan-only", help="Apply the plan, or only show it.")] = True,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:

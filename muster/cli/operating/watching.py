@@ -31,7 +31,7 @@ _SPARE_ROWS: Final = 2
 Watch = Annotated[
     float | None,
     typer.Option(
-        "--watch", metavar="[SECONDS]", help=f"Refresh at this interval until Ctrl-C (default: {DEFAULT_S:g})."
+        "--watch", metavar="[SECONDS]", help=f"Refresh every so many seconds until Ctrl-C (default: {DEFAULT_S:g})."
     ),
 ]
 
