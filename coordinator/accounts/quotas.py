@@ -80,7 +80,7 @@ def problem_of_entity(entity: Entity) -> str | None:
     """Return what is wrong with whom a limit is for; None if it is sound."""
     types = [kind for kind, _name in entity]
     if not types:
-        return "a limit is for somebody: the entity is empty"
+        return "a limit needs a user, a client id or an address: the entity is empty"
     if strange := [kind for kind in types if kind not in TYPES]:
         return f"{strange[0]!r} is no type of entity: {', '.join(sorted(TYPES))} are"
     if len(set(types)) != len(types):

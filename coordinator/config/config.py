@@ -410,7 +410,7 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         if is_open and not config.open_to_network:
             raise wrong(
                 key,
-                "nobody would be asked who they are, so an address off loopback needs tls.client.ca.location"
+                "clients would need no login, so an address off loopback needs tls.client.ca.location"
                 f" or sasl.enabled.mechanisms{' with TLS' if key == 'http' else ''}, or --open-to-network where the "
                 "network is trusted",
             )

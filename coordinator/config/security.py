@@ -152,7 +152,7 @@ def security_warnings(config: SecurityConfig) -> tuple[str, ...]:
     if not lends_its_name or config.asks_who("kafka"):
         return ()
     sentence = (
-        "every client is to the brokers who upstream.ssl.certificate.location says, and none is asked who it is: "
+        "all clients have the principal of upstream.ssl.certificate.location at the brokers, without a login here: "
         "tls.client.ca.location lets in only those with a certificate"
     )
     return (sentence,)

@@ -143,12 +143,12 @@ STATES: Final = (
 CONTAINS: Final = Parameter("q", "A part of the group's id.")
 STATE: Final = Parameter("state", "State of the group.", STATES)
 _GROUPS: Final = (
-    Parameter("mode", "Who balances: the members, or the server.", (CLIENT, SERVER)),
+    Parameter("mode", "Groups balanced by their members (client), or by the server.", (CLIENT, SERVER)),
     CONTAINS,
     STATE,
-    Parameter("sort", "Order; `-` turns it round.", ("group", "-group"), default="group"),
+    Parameter("sort", "Sort key; `-` reverses the order.", ("group", "-group"), default="group"),
     PAGE_SIZE,
-    Parameter("page_token", "The last group of the page before."),
+    Parameter("page_token", "The last group of the previous page."),
 )
 
 BALANCED_ROUTES: Final[tuple[HttpRoute, ...]] = (
@@ -183,7 +183,7 @@ ORDERS: Final[tuple[HttpRoute, ...]] = (
         BalancedPages.consume_from_max,
         "Have the members seek to the end of their partitions.",
         schemas.FROM_MAX,
-        (Parameter("actor", "Who orders it: a remark for the journal."),),
+        (Parameter("actor", "Name of the operator: a remark for the journal."),),
         (404, 409),
         method="POST",
         status=202,

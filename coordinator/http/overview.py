@@ -206,7 +206,7 @@ def _shown(row: GroupRow) -> Json:
     return page
 
 
-_SORT: Final = Parameter("sort", "Order; `-` turns it round.", SORTS, default="problem")
+_SORT: Final = Parameter("sort", "Sort key; `-` reverses the order.", SORTS, default="problem")
 _SIZE: Final = whole("page_size", "Groups a page.", 1, 1_000, _DEFAULT_SIZE)
 _KINDS: Final = ("any", WITHOUT, *(kind.value for kind in Kind))
 LIST_PARAMETERS: Final = (

@@ -33,7 +33,7 @@ T = TypeVar("T")
 NO_SUCH_PARTITION: Final = 40403
 MOST_NOTES_A_PAGE: Final = 1_000
 _AFTER: Final = whole("after", "Notes with larger numbers; left out: the newest.", -1, default=-1)
-_MORE: Final = whole("members", "Members that come; negative: that leave.", -MOST_NEW, MOST_NEW, 0)
+_MORE: Final = whole("members", "Members to add; negative: to remove.", -MOST_NEW, MOST_NEW, 0)
 _GROWN: Final = Parameter("partitions", "Partitions of topics, as orders=24,clicks=6.")
 _ASSIGNOR: Final = Parameter("assignor", "Another assignor.")
 _LIMIT: Final = whole("limit", "Notes at most.", 1, MOST_NOTES_A_PAGE, 100)
@@ -178,8 +178,8 @@ _GROUPS: Final = "/v3/clusters/{cluster}/consumer-groups"
 _GROUP: Final = _GROUPS + "/{group}"
 _CONSUMER: Final = _GROUP + "/consumers/{consumer}"
 _ASSIGNMENTS: Final = _CONSUMER + "/assignments"
-_AFTER_GROUP: Final = Parameter("page_token", "The last group of the page before.")
-_AFTER_PLACE: Final = Parameter("page_token", "TOPIC-PARTITION, the last of the page before.")
+_AFTER_GROUP: Final = Parameter("page_token", "The last group of the previous page.")
+_AFTER_PLACE: Final = Parameter("page_token", "TOPIC-PARTITION, the last of the previous page.")
 
 ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute("/v3/clusters", Pages.clusters, "The cluster, in a list.", confluent.CLUSTERS),

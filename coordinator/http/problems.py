@@ -35,7 +35,7 @@ PROBLEM_ROUTES: Final = (
         "Open problems: what, who, since when, and what helps.",
         schemas.PROBLEMS,
         (
-            Parameter("group", "The group to examine; left out: all."),
+            Parameter("group", "The group to examine; default: all."),
             Parameter("kind", "Kind of the problems.", tuple(kind.value for kind in Kind)),
         ),
         (404,),

@@ -73,7 +73,7 @@ class TopicPages:
 
 _TOPICS: Final = "/v3/clusters/{cluster}/topics"
 _SORT: Final = Parameter(
-    "sort", "Order; `-` turns it round.", ("topic", "-topic", "partitions", "-partitions"), default="topic"
+    "sort", "Sort key; `-` reverses the order.", ("topic", "-topic", "partitions", "-partitions"), default="topic"
 )
 TOPIC_ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute(

@@ -104,7 +104,7 @@ class ClusterClient(TopicProcedures):
                 raise Refused(code, sentence or f"no coordinator: {code.name}")
             return channel.coordinator
 
-        return until(find, timeout_s, f"nobody coordinates group {group_id}", also_if_lost=False)
+        return until(find, timeout_s, f"no node coordinates group {group_id}", also_if_lost=False)
 
     def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
         """Waits for a topic that is being made. Raises `Refused` for a topic that does not exist, `CannotConnect`,

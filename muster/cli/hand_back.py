@@ -108,7 +108,7 @@ def _write(there: ClusterClient, group: str, changes: Kept) -> None:
     differing = {one: None for one in written if _offset(back.get(one)) != changes[one].committed_offset}
     problems = [f"{one} was not written: {code.name}" for one, code in refused.items() if code is not _GONE]
     problems += [
-        f"the cluster does not give back what was written for {one}: somebody commits there" for one in differing
+        f"the cluster does not give back what was written for {one}: another client commits there" for one in differing
     ]
     good = [one for one in written if one not in differing]
     _show_absent(went)
@@ -202,7 +202,7 @@ def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:
             raise Refused(found.error_code, f"group {group_id!r} at the cluster: {found.error_code.name}")
         return found
 
-    return until(ask, _PATIENCE_S, f"nobody describes group {group_id!r}")
+    return until(ask, _PATIENCE_S, f"no node describes group {group_id!r}")
 
 
 def _refuse_members(group: DescribedGroup, where: str) -> None:
@@ -232,7 +232,7 @@ def _offsets(cluster: ClusterClient, group_id: str) -> Kept:
             for part in topic.partitions
         }
 
-    return until(ask, _PATIENCE_S, f"nobody tells the offsets of group {group_id!r}")
+    return until(ask, _PATIENCE_S, f"no node returns the offsets of group {group_id!r}")
 
 
 def _offset(part: OffsetFetchPartitionReply | None) -> int | None:

@@ -197,7 +197,7 @@ class Lookups:
             if told.leader_id in nodes:
                 question.leaders[TopicPartition(name, told.partition_index)] = nodes[told.leader_id]
         if waiting := [str(one) for one in question.led if one.topic == name and one not in question.leaders]:
-            question.heard = f" (nobody leads {', '.join(waiting)})"
+            question.heard = f" (no leader of {', '.join(waiting)})"
         asked = (*question.times, *question.led)
         wrong = next((one for one in asked if one.topic == name and not 0 <= one.partition < count), None)
         if wrong is not None:

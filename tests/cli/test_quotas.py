@@ -36,7 +36,7 @@ def test_limits_are_set_listed_and_deleted(shell: Shell, node: FakeNode) -> None
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("set", "commit_rate=1"), "a limit is for somebody"),
+        (("set", "commit_rate=1"), "a limit needs --user"),
         (("set", "--user", "a", "--default-user", "commit_rate=1"), "cannot both be meant"),
         (("set", "--user", "a", "commit_rate"), "'commit_rate' is no limit: LIMIT=VALUE is wanted"),
     ],

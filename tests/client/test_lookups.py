@@ -141,7 +141,7 @@ def test_a_partition_that_nobody_leads_is_named_when_time_is_over() -> None:
     stage = MemberRig()
     number = stage.ask(led=(P1,))
     stage.answer(metadata({0: 0, 1: 7}))
-    with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(nobody leads t-1\)"):
+    with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(no leader of t-1\)"):
         stage.core.take(number)
 
 

@@ -114,7 +114,7 @@ def test_loopback_is_open_to_nobody_else(host: str) -> None:
 def test_the_kafka_dialect_listens_where_it_is_told_and_on_loopback_unless_the_network_is_trusted() -> None:
     assert load("--kafka", "127.0.0.1:19092").kafka == Address("127.0.0.1", 19092)
     assert load("--kafka", "off").kafka is None
-    assert refusal("--kafka", "0.0.0.0:9092").startswith("kafka = 0.0.0.0:9092 (--kafka): nobody would be asked who")
+    assert refusal("--kafka", "0.0.0.0:9092").startswith("kafka = 0.0.0.0:9092 (--kafka): clients would need no login")
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ class Supervisor:
             except RequestFailed as failed:
                 if str(failed) != self._reason:
                     self._reason = str(failed)
-                    first = "no broker of the cluster was reached yet: nobody can be led anywhere"
+                    first = "no broker of the cluster was reached yet: clients cannot be forwarded"
                     log.warning(
                         "the cluster cannot be reached; groups go on" if self._brokers else first, why=self._reason
                     )

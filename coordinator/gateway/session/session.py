@@ -304,7 +304,7 @@ class ProxySession:
     def _handle_next_reply(self, out: list[bytes]) -> bool:
         size, correlation_id = _REPLY_HEADER(self._upstream_received.peek(_REPLY_HEADER_BYTES))
         if not self._in_flight:
-            raise ProtocolViolation("the broker sent a reply that nobody asked for")
+            raise ProtocolViolation("the broker sent a reply without a request")
         expected = self._in_flight[0]
         if correlation_id != expected.correlation_id:
             raise ProtocolViolation(

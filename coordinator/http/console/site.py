@@ -201,9 +201,9 @@ def _form(path: str, about: str, parameters: tuple[Parameter, ...], body: type[A
 _TOPICS: Final = (Parameter("q", "A part of the topic's name."), PAGE_TOKEN)
 _TOPIC: Final = (Parameter("name", "The topic."), PAGE_TOKEN)
 _CHANGE: Final = (
-    Parameter("members", "Members that come; negative: that leave."),
-    Parameter("topic", "A topic that grows."),
-    Parameter("partitions", "Its partitions then."),
+    Parameter("members", "Members to add; negative: to remove."),
+    Parameter("topic", "Topic that gets more partitions."),
+    Parameter("partitions", "New number of its partitions."),
     Parameter("assignor", "Another assignor."),
 )
 _WHAT_IF: Final = _page("/console/what-if", "what a change of a group would move.", (*_GROUP, *_CHANGE))

@@ -23,9 +23,9 @@ EVENTS: Final = HttpRoute(
     "What happens to groups, as server-sent events; `after` or Last-Event-ID replays what was missed.",
     {"type": "string"},
     (
-        Parameter("group", "Events of this group alone."),
-        Parameter("type", "Events of this type alone.", TYPES),
-        Parameter("after", "The id of an event: those behind it are told first. Left out: only what comes."),
+        Parameter("group", "Only events of this group."),
+        Parameter("type", "Only events of this type.", TYPES),
+        Parameter("after", "Id of an event: send the events after it first. Default: only new events."),
     ),
     media=MEDIA,
 )

@@ -112,7 +112,7 @@ def _entity(
             raise typer.BadParameter(f"--{kind} and --default-{kind} cannot both be meant")
     entity = tuple(QuotaEntity(kind, name) for kind, name, is_default in parts if name is not None or is_default)
     if not entity:
-        raise typer.BadParameter("a limit is for somebody: --user, --client-id or --ip says whom")
+        raise typer.BadParameter("a limit needs --user, --client-id or --ip")
     return entity
 
 

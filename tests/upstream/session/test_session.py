@@ -613,7 +613,7 @@ def test_an_answer_to_nothing_that_was_asked_closes_the_connection(reply: bytes)
 
 
 def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
-    with pytest.raises(ProtocolViolation, match="nobody asked"):
+    with pytest.raises(ProtocolViolation, match="without a request"):
         opened().receive_upstream(answer(1, b""))
 
 
