@@ -348,17 +348,20 @@ class KafkaSession:
         return codec, position
 
     def _keep_commit(self, kind: int, frame: bytes, body: int, codec: VersionCodec, commit: OffsetCommit) -> None:
-        """Keep the commit. Its layout is learned if the last one was as long and not yet known."""
+        """Keep the commit unless it is large. Its layout is learned if the last one was as long and not yet known."""
         before, size = self._kept_commit, len(frame)
+        if size > _MAX_KEPT_REQUEST_BYTES:
+            self._kept_commit = None
+            return
         is_alike = before is not None and before.kind == kind and before.size == size and before.layout is None
-        layout = layout_of(codec, frame, body) if is_alike and size <= _MAX_KEPT_REQUEST_BYTES else None
+        layout = layout_of(codec, frame, body) if is_alike else None
         self._kept_commit = _KeptCommit(kind, size, codec, commit, layout)
 
     def _name(self, name: bytes, size: int) -> None:
         if len(name) < size:
             raise ProtocolViolation("the frame ends in its header")
         self._client_id_bytes = name
-        self._kept_request = None
+        self._kept_request = self._kept_commit = None
         self.client_id = name.decode(errors="replace")[:MAX_CLIENT_ID]
 
     def _answer_unsupported(self, number: int) -> None:
@@ -376,6 +379,7 @@ class KafkaSession:
             if codec.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
                 return ApiVersionsReply(ErrorCode.INVALID_REQUEST)
             self.client_software = shared_software(*software)
+            self._kept_commit = None
             return self._dialect.offer
         if isinstance(message, SaslHandshake) and not self._dialect.logs_in:
             return SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,5 +1,6 @@
 """Commits that a session recognizes as its last one with other offsets, in every version."""
 
+import tracemalloc
 from random import Random
 from struct import unpack_from
 from typing import Any
@@ -15,6 +16,8 @@ from protocol.kafka.repeats import layout_of
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.kafka.source import present
 from protocol.kafka.version_codec import VersionCodec
+from protocol.messages.groups import Heartbeat, HeartbeatReply
+from protocol.messages.node import ApiVersions
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -173,3 +176,31 @@ def test_large_commits_and_other_dialects_are_not_kept() -> None:
     session, plain = opened(), opened(knows=False)
     assert {type(heard(session, frame)) for _ in range(4)} == {OffsetCommit}
     assert {type(heard(plain, frame[:])) for _ in range(4)} == {OffsetCommit}
+
+
+def test_a_large_commit_is_not_kept_with_its_connection() -> None:
+    parts = tuple([OffsetCommitPartition(index, index) for index in range(20_000)])
+    frame = encode_request(OffsetCommit("g", (OffsetCommitTopic("a", parts),), 1, "m"), 7, 1, CLIENT)
+    session = opened()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        heard(session, frame[:])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept - before < 100_000, "an idle connection keeps some KiB"
+
+
+def test_a_commit_is_read_again_when_its_client_has_named_itself_otherwise() -> None:
+    commit = OffsetCommit("g", (OffsetCommitTopic("a", (OffsetCommitPartition(0, 5),)),), 1, "m")
+    frame = encode_request(commit, 7, 1, CLIENT)
+    beat = encode_request(Heartbeat("g", 1, "m"), 4, 1, "another")
+    for between in (beat, encode_request(ApiVersions("app", "2.0"), 3, 1, CLIENT)):
+        session = opened()
+        assert type([heard(session, frame) for _ in range(3)][-1]) is RepeatedCommit
+        session.receive_data(between)
+        if (request := session.next_request()) is not None:
+            session.encode_reply(request.number, HeartbeatReply())
+        assert type(heard(session, frame)) is OffsetCommit
+        assert session.client_id == CLIENT
