@@ -77,8 +77,15 @@ class RepeatedCommits:
         return True
 
     def learn(self, connection: Connection, commit: OffsetCommit) -> None:
-        """Make the plan for commits like this one."""
-        connection.commit_plan = plan_of(self._core, connection.number, commit)
+        """Make the plan for commits like this one, unless there is one that may serve the next."""
+        core, plan = self._core, connection.commit_plan
+        if (
+            plan is None
+            or plan.message is not commit
+            or plan.committer.client is not connection.client
+            or not _are_as_before(core, plan)
+        ):
+            connection.commit_plan = plan_of(core, connection.number, commit)
 
 
 def plan_of(core: Core, connection: int, message: OffsetCommit) -> CommitPlan | None:

@@ -17,6 +17,7 @@ from coordinator.accounts.permission import (
     TOPIC_OR_CLUSTER,
     CodeOf,
     Permission,
+    describe_topic,
 )
 from coordinator.accounts.requests import ACCESS
 from coordinator.clock import Moment
@@ -40,11 +41,12 @@ _Known = Mapping[tuple[str, str | bytes, AclOperation], bool]
 
 
 def _is_known_commit(known: _Known, commit: OffsetCommit) -> bool:
-    """Return whether all of the commit was permitted before, and nothing has changed since."""
+    """Return whether all of the commit was permitted before, and nothing has changed since. Decisions are by name: of
+    a topic that has an id in the commit, none is known."""
     if not known.get((GROUP, commit.group_id, _READ)):
         return False
     for topic in commit.topics:  # noqa: SIM110 - a generator costs more than the look-ups
-        if not known.get((TOPIC, topic.name, _READ)):
+        if not known.get((TOPIC, topic.name or topic.topic_id, _READ)):
             return False
     return True
 
@@ -61,7 +63,7 @@ def _is_known_fetch(known: _Known, fetch: OffsetFetch) -> bool:
         if group.topics is None or not known.get((GROUP, group.group_id, _DESCRIBE)):
             return False
         for topic in group.topics:
-            if not known.get((TOPIC, topic.name, _DESCRIBE)):
+            if not known.get(describe_topic(topic)):
                 return False
     return True
 

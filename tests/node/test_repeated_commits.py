@@ -18,7 +18,9 @@ from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigs, ResourceType
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import (
+    ApplyOffsets,
     DeleteGroups,
     Heartbeat,
     JoinGroup,
@@ -27,6 +29,7 @@ from protocol.messages.groups import (
     LeaveGroup,
     LeavingMember,
     ListNotes,
+    OffsetChange,
     SyncGroup,
     SyncGroupAssignment,
 )
@@ -38,6 +41,10 @@ from protocol.messages.offsets import (
     OffsetCommitTopic,
     OffsetDelete,
     OffsetDeleteTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+    OffsetFetchTopic,
     TxnOffsetCommit,
     TxnOffsetCommitPartition,
     TxnOffsetCommitTopic,
@@ -345,6 +352,29 @@ def test_a_permission_that_is_taken_away_counts_at_once() -> None:
             assert {code_of(commit(7)) for _ in range(4)} == {expected}
 
 
+def test_a_permission_for_a_topic_without_a_name_is_none_for_topics_named_by_their_ids() -> None:
+    desk = AuditedDesk()
+    desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2), CreatableTopic("wages", 2))))
+    allowed = [rule(GROUP, OP.READ, "g"), rule(TOPIC, OP.READ, "*")]
+    denied = rule(TOPIC, OP.ALL, "wages", AclPermission.DENY)
+    rules = [one._replace(principal="User:bob") for one in (*allowed, denied)]
+    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
+    peer = Peer(desk, 1, "10.9.9.9")
+    log_in(desk, peer, user="bob")
+    desk.wait(0)
+    # Requests that name a topic "", which the rule on all topics permits.
+    peer.ask((ConsumerGroupHeartbeat("none", "m", subscribed_topic_names=("",)), 0))
+    desk.ask_as("User:bob", ApplyOffsets("g", (OffsetChange("", 0, -1, 5),)))
+    topic_id = desk.node.core.topics.id_of("wages") or b""
+    topics = (OffsetCommitTopic("", (OffsetCommitPartition(0, 5),), topic_id),)
+    (committed,) = peer.ask((OffsetCommit("g", topics), 10))
+    assert isinstance(committed, OffsetCommitReply) and code_of(committed) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    asked = OffsetFetchGroup("g", (OffsetFetchTopic("", (0,), topic_id),), wants_topic_ids=True)
+    (fetched,) = peer.ask((OffsetFetch((asked,)), 10))
+    assert isinstance(fetched, OffsetFetchReply)
+    assert fetched.groups[0].topics[0].partitions[0].error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def test_commits_that_count_against_a_limit_are_counted() -> None:
     desk = LimitedDesk()
     commit = joined(desk, Peer(desk, 1))
@@ -397,4 +427,24 @@ def test_a_commit_overtakes_what_a_transaction_has_pending() -> None:
     (shard,) = pair.quick.node.core.shards
     kept = shard.offsets.get("g", "orders", 0)
     assert kept is not None and kept.offset == member.offsets["orders", 0] != 999
+    pair.compare()
+
+
+def test_while_a_transaction_is_pending_commits_keep_their_plan() -> None:
+    pair = Pair()
+    member = Member(pair, Random(1), 7)
+    member.join()
+    for _ in range(4):
+        member.commit(is_plain=True)
+    connection = pair.quick.node.core.connections[member.number]
+    plan = connection.commit_plan
+    part = TxnOffsetCommitPartition(0, 999)
+    pair.inside(TxnOffsetCommit("tx", "another", 7, 0, (TxnOffsetCommitTopic("orders", (part,)),)))
+    served = pair.quick.node.core.counters["commits_repeated"]
+    for _ in range(3):
+        member.commit(is_plain=True)
+    assert connection.commit_plan is plan is not None
+    pair.inside(EndTransaction(7, 0, True, 0))
+    member.commit(is_plain=True)
+    assert pair.quick.node.core.counters["commits_repeated"] == served + 1
     pair.compare()
