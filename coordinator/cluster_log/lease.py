@@ -17,9 +17,11 @@ class Lease:
         self._unheard_ms = settings.unheard_sessions * settings.session_ms
         self._sent_ms = self._heard_ms = -(2**62)
 
-    def heartbeat_succeeded(self, sent_boot_ms: int) -> None:
-        """Note a heartbeat, or a join, that was answered without an error."""
-        self._sent_ms = self._heard_ms = max(self._sent_ms, sent_boot_ms)
+    def heartbeat_succeeded(self, sent_boot_ms: int, heard_boot_ms: int) -> None:
+        """Note a heartbeat, or a join, that was answered without an error. A join may be answered long after it was
+        sent: two in a row, each of which waits for a slow member, take longer than the time of `is_unheard`."""
+        self._sent_ms = max(self._sent_ms, sent_boot_ms)
+        self._heard_ms = max(self._heard_ms, heard_boot_ms)
 
     def end(self) -> None:
         """End the lease: the node has left, or heard that it is no member."""

@@ -109,7 +109,7 @@ class ClusterShards:
         self._take_effects(service, moment)
 
     def _lease_renewed(self, event: LeaseRenewed, moment: Moment) -> None:
-        self.lease.heartbeat_succeeded(event.sent_boot_ms)
+        self.lease.heartbeat_succeeded(event.sent_boot_ms, moment.boot_ms)
 
     def _lease_ended(self, event: LeaseEnded, moment: Moment) -> None:
         self.lease.end()

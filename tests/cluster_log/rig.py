@@ -37,7 +37,7 @@ class Bench:
         return max((next_offset for batch in self.log for next_offset, _ in entries_of(batch)), default=0)
 
     def beat(self) -> None:
-        self.lease.heartbeat_succeeded(self.now_ms)
+        self.lease.heartbeat_succeeded(self.now_ms, self.now_ms)
 
     def wait(self, for_ms: int) -> list[ShardEffect]:
         """Let time go by, seen by the shard and with heartbeats."""

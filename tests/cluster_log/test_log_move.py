@@ -90,7 +90,7 @@ class Cluster:
     def owner(self) -> ClusterShard:
         """Have a node claim the shard."""
         lease = Lease(SETTINGS)
-        lease.heartbeat_succeeded(self.now_ms)
+        lease.heartbeat_succeeded(self.now_ms, self.now_ms)
         node = ClusterShard(0, SETTINGS, lease, self.now)
         node.happen(OwnershipGiven(), self.now)
         is_owned = False

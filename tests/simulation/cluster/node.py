@@ -215,7 +215,7 @@ class SimNode:
                 self._world.send_released(self, member, shard)
 
     def _renew_lease(self, sent_boot_ms: int) -> None:
-        self._lease.heartbeat_succeeded(sent_boot_ms)
+        self._lease.heartbeat_succeeded(sent_boot_ms, sent_boot_ms)
 
     def _end_lease(self) -> None:
         self._lease.end()
