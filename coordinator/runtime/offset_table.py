@@ -148,7 +148,7 @@ class OffsetTable:
         self.count = 0
         self.pending = PendingOffsets()
         self.went_back: list[tuple[str, OffsetChange]] = []
-        """Commits below the offset before, by group, until a handler takes note of them; the first ones."""
+        """Commits of senders below the offset before, by group, until a handler takes note of them; the first ones."""
 
     def set(self, records: Sequence[CommittedOffset], committer: Committer | None = None) -> None:
         """Set each `record.offset` as the group's committed offset. `committer`: None if that is not known, as at a
@@ -164,7 +164,7 @@ class OffsetTable:
             before = partitions.get(partition)
             if before is None:
                 self.count += 1
-            elif record.offset < before.offset and len(self.went_back) < MOST_BACK:
+            elif committer is not None and record.offset < before.offset and len(self.went_back) < MOST_BACK:
                 change = OffsetChange(record.topic, partition, before.offset, record.offset)
                 self.went_back.append((record.group_id, change))
             partitions[partition] = OffsetAndMetadata(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.cluster_log.events import OwnershipLost, OwnershipRevoked
-from coordinator.cluster_node.events import LeaseEnded, ShardChanged
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, ShardChanged
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -19,6 +19,8 @@ from protocol.messages.groups import (
     JoinProtocol,
     ListGroups,
     ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
     SyncGroup,
     SyncGroupAssignment,
     SyncGroupReply,
@@ -228,11 +230,40 @@ def test_a_node_without_the_nodes_coordinator_for_three_sessions_serves_nobody_a
     assert node.ask(Heartbeat("a", generation, member)) == HeartbeatReply(NONE)
 
 
+def test_a_join_that_waits_for_long_is_heard_when_it_is_answered() -> None:
+    cluster, node = owner()
+    node.ask(committing("a", 5))
+    for _ in range(3):
+        pass_unheard(cluster, node, 2 * SETTINGS.session_ms)
+        node.step(LeaseRenewed(cluster.now_ms - 2 * SETTINGS.session_ms))
+        node.rest()
+        assert node.states == {ShardState.ACTIVE}
+    pass_unheard(cluster, node, 2 * SETTINGS.session_ms)
+    assert node.states == {ShardState.ACTIVE}
+    assert fetched(node.ask(fetching("a"))) == [5]
+
+
 def pass_unheard(cluster: Cluster, node: LogNode, ms: int) -> None:
     """Let time pass without heartbeats of the node."""
     for _ in range(ms // 500):
         cluster.now_ms += 500
         node.rest()
+
+
+def test_a_member_that_went_back_is_not_noted_again_by_the_node_that_reads_of_it() -> None:
+    cluster, first = owner()
+    second = cluster.start(2)
+    member_id, generation_id = joined(first, "a")
+    for offset in (9, 5):
+        first.ask(committing("a", offset, generation_id=generation_id, member_id=member_id))
+    first.step_down()
+    cluster.give_all(second)
+    second.ask(committing("a", 6, generation_id=generation_id, member_id=member_id))
+    assert fetched(second.ask(fetching("a"))) == [6]
+    for node in (first, second):
+        notes = node.ask(ListNotes("a", 100))
+        assert isinstance(notes, ListNotesReply)
+        assert [one.kind for one in notes.notes].count("rewound") == 1
 
 
 def test_a_commit_that_never_came_to_the_brokers_is_gone_with_the_shard() -> None:
