@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.cluster_log.effects import LogReplayed
 from coordinator.cluster_log.events import FollowingWanted
@@ -26,6 +27,7 @@ from protocol.messages.configs import (
     ReplaceConfigsResource,
     ResourceType,
 )
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from tests.cluster_log.rig import pairs_in
 from tests.cluster_node.rig import LogNode
@@ -152,6 +154,22 @@ def test_a_node_that_reads_along_takes_over_with_the_newest() -> None:
     first.step_down()
     cluster.give_all(second)
     assert value_of(second, "a") == "3"
+
+
+def test_members_of_a_server_driven_group_keep_its_session_at_the_next_owner() -> None:
+    cluster, first = owner()
+    beat = ConsumerGroupHeartbeat("a", "m", rebalance_timeout_ms=60_000, subscribed_topic_names=("t",))
+    reply = first.ask(replace(beat, topic_partitions=()))
+    assert isinstance(reply, ConsumerGroupHeartbeatReply) and not reply.error_code
+    assert errors(first.ask(setting("a", key="group.consumer.session.timeout.ms", value="60000"))) == [NONE]
+    second = cluster.start(2)
+    first.step_down()
+    cluster.give_all(second)
+    group = second.node.core.directory["a"]
+    second.pass_ms(55_000)
+    assert group.member_count == 1, "sessions of other groups last 45 s"
+    second.pass_ms(6_000)
+    assert group.member_count == 0
 
 
 @pytest.mark.parametrize("value", [{SIZE: "many"}, {"group.offsets.backward": "sometimes"}])

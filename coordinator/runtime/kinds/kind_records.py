@@ -24,6 +24,8 @@ def apply_further(shard: "Shard", record: ConsumerRecord | GroupSettingsRecord, 
     known = shard.groups.get(record.group_id)
     if known is not None:
         known.classic.settings = shard.own_settings.in_force(record.group_id)
+        if known.consumer is not None:  # sessions of its members may begin before it is heard from
+            known.consumer.settings = shard.new_consumer(record.group_id).settings
 
 
 def _apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None) -> None:
