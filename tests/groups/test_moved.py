@@ -1,6 +1,7 @@
 """Notes on the partitions that move with the leader's assignments."""
 
 from collections.abc import Iterable
+from random import Random
 
 import pytest
 
@@ -87,6 +88,27 @@ def test_what_is_no_assignment_of_a_consumer_has_no_note() -> None:
         assert notes(made, shares) == [], "the first generation"
         made.stored = stable_record(made, shares if made.protocol_type == "connect" else {"a": b"\xff\xff"}, 0)
         assert notes(made, shares) == []
+
+
+def test_whatever_a_leader_sends_the_note_fails_nothing() -> None:
+    random = Random(5)
+    sound = encode_assignment(
+        Assignment((TopicPartitions("orders", (0, 1, 1, -3)), TopicPartitions("", ()), TopicPartitions("é", (7,))))
+    )
+    counts = [b"\0\0" + count.to_bytes(4, "big", signed=True) for count in (-1, 1, 2**31 - 1, -(2**31))]
+    odd = [b"", b"\0", b"\x7f\xff", *counts, sound[:-5], sound + b"more", b"\xff\xff" + sound[2:]]
+    for _ in range(300):
+        broken = bytearray(sound)
+        for _ in range(random.randint(1, 3)):
+            broken[random.randrange(len(broken))] = random.randrange(256)
+        odd.append(bytes(broken))
+    made = group("ab")
+    for before in (sound, b"", *random.sample(odd, 20)):
+        made.stored = stable_record(made, {"a": before, "b": sound}, 0)
+        for share in odd:
+            told = notes(made, {"a": share, "b": share, "nobody": share})
+            assert len(told) <= 1
+            assert all(one.moved_partitions >= 0 and one.kept_partitions >= 0 for one in told)
 
 
 def test_of_large_groups_nothing_is_told() -> None:
