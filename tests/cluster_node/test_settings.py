@@ -161,7 +161,7 @@ def test_members_of_a_server_driven_group_keep_its_session_at_the_next_owner() -
     beat = ConsumerGroupHeartbeat("a", "m", rebalance_timeout_ms=60_000, subscribed_topic_names=("t",))
     reply = first.ask(replace(beat, topic_partitions=()))
     assert isinstance(reply, ConsumerGroupHeartbeatReply) and not reply.error_code
-    assert errors(first.ask(setting("a", key="group.consumer.session.timeout.ms", value="60000"))) == [NONE]
+    assert errors(first.ask(setting("a", key="consumer.session.timeout.ms", value="60000"))) == [NONE]
     second = cluster.start(2)
     first.step_down()
     cluster.give_all(second)

@@ -119,7 +119,7 @@ class Pair:
         quick, slow = (image(desk) for desk in self.desks)
         for name, was in slow.items():
             assert quick[name] == was, name
-        notes = [desk.ask_inside(ListNotes("g", 100), 8) for desk in self.desks]
+        notes = [desk.ask_inside(ListNotes("g", limit=1_000), 8) for desk in self.desks]
         assert notes[0] == notes[1]
 
 
@@ -246,6 +246,12 @@ def visit(pair: Pair) -> None:
         desk.node.core.shards[0].expirations.remove("g")
 
 
+def beat_as_consumer(pair: Pair, epoch: int) -> None:
+    """Let a consumer that the coordinator balances join the group, which converts it, or leave."""
+    own = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("orders",), "topic_partitions": ()}
+    pair.inside(ConsumerGroupHeartbeat("g", "balanced", epoch, **(own if epoch == 0 else {})))
+
+
 def mishaps(pair: Pair, member: Member, random: Random) -> list[Callable[[], object]]:
     """Return what else may happen between two commits."""
     stranger = (OffsetCommitTopic("orders", (OffsetCommitPartition(0, random.randrange(50)),)),)
@@ -266,6 +272,9 @@ def mishaps(pair: Pair, member: Member, random: Random) -> list[Callable[[], obj
         lambda: pair.inside(OffsetDelete("g", (OffsetDeleteTopic("returns", (0, 1)),))),
         lambda: pair.inside(OffsetCommit("g", stranger)),
         lambda: pair.inside(DeleteGroups(("g",))),
+        lambda: beat_as_consumer(pair, 0),
+        lambda: beat_as_consumer(pair, -1),
+        lambda: beat_as_consumer(pair, -1),
         lambda: fill(pair, is_full=True),
         lambda: fill(pair, is_full=False),
     ]
@@ -292,6 +301,7 @@ def test_both_roads_leave_the_same_node(seed: int) -> None:
     fill(pair, is_full=False)
     compare_with_replay(pair.quick.node)
     assert "commits_repeated" not in pair.slow.node.core.counters
+    assert pair.inside(ListNotes("g")).notes
 
 
 @pytest.mark.parametrize("version", [2, 7, 8, 9, 10])
