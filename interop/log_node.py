@@ -80,7 +80,7 @@ class LogNode:
             case ShardChanged(shard=shard, event=change):
                 self.shards[shard].core.happen(change, _now())
             case LeaseRenewed(sent_boot_ms=sent_ms):
-                self._lease.heartbeat_succeeded(sent_ms)
+                self._lease.heartbeat_succeeded(sent_ms, _now().boot_ms)
             case LeaseEnded():
                 self._lease.end()
             case LogProblems(problems=problems):

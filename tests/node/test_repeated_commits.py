@@ -248,7 +248,11 @@ def visit(pair: Pair) -> None:
 
 def beat_as_consumer(pair: Pair, epoch: int) -> None:
     """Let a consumer that the coordinator balances join the group, which converts it, or leave."""
-    own = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("orders",), "topic_partitions": ()}
+    own: dict[str, Any] = {
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": ("orders",),
+        "topic_partitions": (),
+    }
     pair.inside(ConsumerGroupHeartbeat("g", "balanced", epoch, **(own if epoch == 0 else {})))
 
 
