@@ -201,6 +201,6 @@ def test_a_commit_is_read_again_when_its_client_has_named_itself_otherwise() -> 
         assert type([heard(session, frame) for _ in range(3)][-1]) is RepeatedCommit
         session.receive_data(between)
         if (request := session.next_request()) is not None:
-            session.encode_reply(request.number, HeartbeatReply())
+            session.encode_reply(request[0], HeartbeatReply())
         assert type(heard(session, frame)) is OffsetCommit
         assert session.client_id == CLIENT
