@@ -54,10 +54,11 @@ class Node:
         session = self.received_by[event.connection]
         session.receive_data(event.data)
         while (request := session.next_request()) is not None:
-            self.asked.append(request.message)
+            request_number, message = request
+            self.asked.append(message)
             if not self.is_silent:
-                reply = self._reply(event.connection, request.message)
-                self.open[event.connection].write(session.encode_reply(request.number, reply))
+                reply = self._reply(event.connection, message)
+                self.open[event.connection].write(session.encode_reply(request_number, reply))
 
     def _reply(self, number: int, message: Message) -> Message:
         if not isinstance(message, Login):
