@@ -36,13 +36,13 @@ from protocol.session import RequestRef
 _READ: Final = AclOperation.READ
 _DESCRIBE: Final = AclOperation.DESCRIBE
 _Pending = tuple[Message, Message | None]
-"""A request under way, and the reply to its denied part."""
+"""A pending request, and the reply to its denied part."""
 _Known = Mapping[tuple[str, str | bytes, AclOperation], bool]
 
 
 def _is_known_commit(known: _Known, commit: OffsetCommit) -> bool:
-    """Return whether all of the commit was permitted before, and nothing has changed since. Decisions are by name: of
-    a topic that has an id in the commit, none is known."""
+    """Return true if all of the commit was permitted before, and nothing has changed since. Decisions are cached by
+    topic name, so a commit that has topic ids is never known."""
     if not known.get((GROUP, commit.group_id, _READ)):
         return False
     for topic in commit.topics:  # noqa: SIM110 - a generator costs more than the look-ups
@@ -52,7 +52,7 @@ def _is_known_commit(known: _Known, commit: OffsetCommit) -> bool:
 
 
 def permits_again(connection: Connection, commit: OffsetCommit) -> bool:
-    """Return whether a commit like this one is permitted, by what is known."""
+    """Return true if the cached decisions permit a commit like this one."""
     access = connection.access
     return access is not None and _is_known_commit(access.known, commit)
 
@@ -72,7 +72,7 @@ _KNOWN: Final[Mapping[type[Message], Callable[[_Known, Any], bool]]] = {
     OffsetCommit: _is_known_commit,
     OffsetFetch: _is_known_fetch,
 }
-"""Requests of the hot path, and whether all that they need was permitted before."""
+"""Requests of the hot path, each with its check that all required permissions were granted before."""
 
 
 class LocalAuthorization:
@@ -83,8 +83,8 @@ class LocalAuthorization:
         self._pending: dict[int, dict[int, _Pending]] = {}
 
     def take_part(self, serving: Serving) -> None:
-        """Put the authorization before the handlers: of all requests, or, where no access rules hold, of those from
-        inside the process alone, since tokens have roles in any case."""
+        """Put the authorization before the handlers of all requests; without access rules, only before those of
+        requests from inside the process, since tokens always have roles."""
         serving.rewrite = self.rewrite
         if not self._core.accounts.authorizer.is_on:
             serving.guard_call = lambda message, handler: (
@@ -97,7 +97,8 @@ class LocalAuthorization:
         serving.on_closed.append(self.closed)
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
-        """Hold a new connection to the rules: it is anonymous, or has a certificate, until it logs in."""
+        """Apply the access rules to a new connection: its principal is anonymous, or the certificate's, until it logs
+        in."""
         connection.access = self._core.accounts.authorizer.of(connection.principal, connection.peer_host)
         connection.is_guarded = True
 
@@ -111,7 +112,7 @@ class LocalAuthorization:
 
         def serve(core: Core, ref: RequestRef, request: Message, moment: Moment) -> None:
             if message is DescribeNode and ref.connection == INTERNAL:
-                handler(core, ref, request, moment)  # health and numbers: /healthz, /readyz, /metrics
+                handler(core, ref, request, moment)  # health and metrics: /healthz, /readyz, /metrics
                 return
             missing: list[Permission] = []
             permitted, denied = divide(request, self._code_of(ref, missing))
@@ -130,7 +131,7 @@ class LocalAuthorization:
             return serve
 
         def serve_known(core: Core, ref: RequestRef, request: Any, moment: Moment) -> None:
-            """Serve a request like those before it by look-ups alone, without dividing it."""
+            """Serve a request whose permissions are all cached by look-ups alone, without splitting it."""
             connection = core.connections.get(ref.connection)
             access = None if connection is None else connection.access
             if access is not None and is_known(access.known, request):
@@ -141,7 +142,7 @@ class LocalAuthorization:
         return serve_known
 
     def rewrite(self, ref: RequestRef, reply: Message, moment: Moment) -> Message:
-        """Return the reply with the denials in it."""
+        """Return the reply with the denials added."""
         pending = self._pending.get(ref.connection)
         found = None if pending is None else pending.pop(ref.number, None)
         if found is None:
@@ -150,12 +151,12 @@ class LocalAuthorization:
         return merge_reply(message, reply, denied, self._code_of(ref))
 
     def _code_of(self, ref: RequestRef, missing: list[Permission] | None = None) -> CodeOf:
-        """Return what decides for the sender; permissions that it lacks are added to `missing`."""
+        """Return the function that decides for the sender; permissions that the sender lacks are added to `missing`."""
         access = self._core.access_of(ref)
         known = access.known
 
         def code_of(permission: Permission) -> ErrorCode:
-            if known.get(permission):  # the key is the permission itself: nearly always this look-up is all
+            if known.get(permission):  # keyed by the permission itself: nearly always this look-up is enough
                 return ErrorCode.NONE
             if self._permits(access, permission):
                 return ErrorCode.NONE
@@ -170,7 +171,7 @@ class LocalAuthorization:
         if isinstance(name, bytes):
             found = self._core.topics.name_of(name)
             if found is None:
-                return True  # there is no such topic: the handler says so
+                return True  # there is no such topic: the handler returns that error
             name = found
         if kind == AUTO_CREATED:
             core = self._core

@@ -54,7 +54,7 @@ class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
 
 
 MakeShards = Callable[[int, ShardTools], list[Shard]]
-"""Makes so many shards, each with its log."""
+"""Factory of the given number of shards, each with its log."""
 
 
 def local_shards(store: LogStore, policy: Compact, count: int, tools: ShardTools) -> list[Shard]:
@@ -64,13 +64,13 @@ def local_shards(store: LogStore, policy: Compact, count: int, tools: ShardTools
 
 
 def notes_policy(config: Config) -> Retain:
-    """Retention of the notes log: the journal is read at each start, so it may not grow for ever."""
+    """Retention of the notes log: the journal is read at each start, so its size is bounded."""
     most = config.journal_retention_bytes
     return Retain(retention_bytes=most, segment_bytes=most // 8)
 
 
 def authorizer_from(config: Config) -> Authorizer:
-    """Build the authorizer that the configuration asks for, without bindings."""
+    """Build the authorizer that the configuration selects, without bindings."""
     return Authorizer(
         is_on=config.authorizer_class_name is not None,
         super_users=config.super_users.all | {NODE_ITSELF},
@@ -79,7 +79,7 @@ def authorizer_from(config: Config) -> Authorizer:
 
 
 def tokens_from(config: Config) -> TokenVerifier | None:
-    """Build the check of tokens that the configuration asks for, without keys."""
+    """Build the token verifier that the configuration selects, without keys."""
     if not config.accepts_tokens:
         return None
     return TokenVerifier(
@@ -190,6 +190,6 @@ def make_core(
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:
-                with suppress(msgspec.DecodeError):  # a note of a later version: history is no reason not to serve
+                with suppress(msgspec.DecodeError):  # a note of a later version: unreadable history must not prevent the start
                     journal.load(decode_note(entry.value))
     return core

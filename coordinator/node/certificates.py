@@ -9,7 +9,8 @@ from coordinator.node.serving import Serving
 
 
 class CertificatePrincipals:
-    """Names connections after their certificates. One whose name no rule matches is closed, as by Kafka."""
+    """Sets connections' principals from their certificates. A connection whose name no rule matches is closed, as in
+    Kafka."""
 
     def __init__(self, core: Core, serving: Serving, rules: str) -> None:
         self._core = core
@@ -18,7 +19,7 @@ class CertificatePrincipals:
         serving.on_opened.append(self.opened)
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
-        """Name the connection, if it has a certificate."""
+        """Set the connection's principal, if it has a certificate."""
         if not event.subject:
             return
         shown = distinguished_name(event.subject)

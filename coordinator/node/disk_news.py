@@ -1,4 +1,5 @@
-"""Log lines for the operator about the disk: each damage once, a full disk when it fills and when it has room again."""
+"""Log lines for the operator about the disk: each damage once, and a full disk when it fills and when space is free
+again."""
 
 from coordinator.node.effects import LogError
 from partition_log.store.log_store import LogStore

@@ -53,14 +53,14 @@ class RunJob(Effect):
 
 
 class CheckPassword(Effect):
-    """Run the job off the loop, and apart from the disk's; comes back as `PasswordChecked`."""
+    """Run the job off the loop, apart from disk jobs; comes back as `PasswordChecked`."""
 
     check_id: int
     job: LoginCheck
 
 
 class DropCheck(Effect):
-    """Do not run the check of a `CheckPassword`, unless it has begun: nobody waits for it."""
+    """Do not run the check of a `CheckPassword`, unless it has begun: its result is not needed any more."""
 
     check_id: int
 
@@ -72,8 +72,8 @@ class WriteAudit(Effect):
 
 
 class LogError(Effect):
-    """A message for the operator. An error needs a person; an information says that it no longer does. `kind`, if any,
-    names the kind of which a second has one line."""
+    """A message for the operator. An error requires action; an information says that it no longer does. Messages with
+    the same `kind`, if any, are limited to one a second."""
 
     sentence: str
     level: Literal["error", "info"] = "error"
@@ -81,7 +81,7 @@ class LogError(Effect):
 
 
 class LogNote(Effect):
-    """A line of the log about a group: one a second of each `kind` and cause."""
+    """A log line about a group, limited to one a second for each `kind` and cause."""
 
     kind: str
     cause: str

@@ -77,7 +77,7 @@ class PasswordChecked(Event):
 
 class Call(Event):
     """A request from inside the process (HTTP). It passes the same admission as any; the answer is a
-    `Return` effect. `principal` at `peer_host` is held to access rules; empty: nobody logged in."""
+    `Return` effect. Access rules apply to `principal` at `peer_host`; empty: without a login."""
 
     call_id: int
     message: Message
@@ -86,8 +86,8 @@ class Call(Event):
 
 
 class PasswordGiven(Event):
-    """A user and a password came with an HTTP request, or, with `username` None, a token, of an identity provider
-    or an access token. The answer is a `Return` effect with an HttpLoginReply."""
+    """An HTTP request contained a user and a password or, with `username` None, a token: an identity provider's or an
+    access token. The answer is a `Return` effect with an HttpLoginReply."""
 
     call_id: int
     username: str | None
@@ -97,14 +97,14 @@ class PasswordGiven(Event):
 
 
 class PasswordWithdrawn(Event):
-    """Nobody waits any more for the answer to a `PasswordGiven`."""
+    """The client of a `PasswordGiven` has disconnected, so its answer is not needed."""
 
     call_id: int
 
 
 class SessionShown(Event):
-    """The secret of a session came with an HTTP request, or the session is to end. The answer is a `Return` effect with
-    an HttpLoginReply."""
+    """An HTTP request contained the secret of a session, or asks to end the session. The answer is a `Return` effect
+    with an HttpLoginReply."""
 
     call_id: int
     secret: Secret

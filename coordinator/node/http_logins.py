@@ -23,7 +23,7 @@ _LIMITED: Final = "too many logins from its address have failed"
 
 
 class HttpLogins:
-    """Answers `PasswordGiven`, unless it is withdrawn, and `SessionShown` with an HttpLoginReply."""
+    """Replies to `PasswordGiven`, unless it is withdrawn, and to `SessionShown` with an HttpLoginReply."""
 
     def __init__(self, core: Core, logins: Logins, checks: LoginChecks) -> None:
         self._core = core
@@ -71,13 +71,14 @@ class HttpLogins:
             self._waiting[event.call_id] = check_id
 
     def withdrawn(self, event: PasswordWithdrawn, moment: Moment) -> None:
-        """Drop the check of a request whose client has gone, if it is still waited for."""
+        """Drop the check of a request whose client has disconnected, if the check is still pending."""
         check_id = self._waiting.pop(event.call_id, None)
         if check_id is not None:
             self._checks.drop(check_id)
 
     def shown(self, event: SessionShown, moment: Moment) -> None:
-        """Say whose session it is. An unknown one is refused at once: nobody finds one by trying."""
+        """Reply with the principal of the session. An unknown secret is refused at once, without a delay: secrets are
+        too long to be guessed."""
         found = self._sessions.find(event.secret, moment.wall_ms)
         if event.is_end:
             self._sessions.close(event.secret)
@@ -116,7 +117,7 @@ class HttpLogins:
     def _refuse(
         self, event: PasswordGiven, code: ErrorCode, why: str, moment: Moment, *, given: Moment | None = None
     ) -> None:
-        """Answer after the delay, counted from the request."""
+        """Reply after the delay, counted from the request."""
         ref = RequestRef(INTERNAL, event.call_id)
         reply = HttpLoginReply(error_code=code)
         self._logins.refuse_later(
@@ -125,7 +126,7 @@ class HttpLogins:
 
 
 def _first_message(event: PasswordGiven) -> bytes:
-    """Return what a client of Kafka's protocol would say."""
+    """Return the first SASL message that a Kafka client would send."""
     if event.username is None:
         return f"n,,\x01auth=Bearer {event.password}\x01\x01".encode("utf-8", "surrogatepass")
     return f"\0{event.username}\0{event.password}".encode()

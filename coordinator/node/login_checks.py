@@ -1,5 +1,5 @@
-"""Checks of passwords and tokens that logins wait for. They run outside the loop, one after the other, and addresses
-take turns, so that many logins from one do not delay those from others. The check of a disconnected client is dropped.
+"""Pending checks of passwords and tokens. They run outside the loop, one after the other, and addresses take turns, so
+that many logins from one address do not delay those from others. The check of a disconnected client is dropped.
 """
 
 from collections.abc import Callable
@@ -12,28 +12,29 @@ from coordinator.node.events import PasswordChecked
 from coordinator.node.login_limits import network_of
 
 MOST_CHECKS: Final = 1_000
-"""Checks that may wait. Beyond them an address may still have its even share of as many: fewer than 8,000 in all."""
+"""Largest number of pending checks. Beyond it an address may still have an even share of this number, so fewer than
+8,000 checks are pending in all."""
 MOST_STARTED: Final = 2
-"""Checks that are handed out at a time: one runs, and the thread has the next one when it ends."""
+"""Checks handed to the thread at a time: one runs, and the next is there when it ends."""
 
 Checked = Callable[[LoginCheck, Moment], None]
 """Called once a password or a token was checked."""
 
 
 class LoginChecks:
-    """Checks by their numbers. `effects` takes what is to be run, or no longer."""
+    """Checks by their numbers. Their `CheckPassword` and `DropCheck` are appended to `effects`."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         self._waiting: dict[str, dict[int, tuple[LoginCheck, Checked]]] = {}
-        """Checks that have not been handed out, by network; that whose turn is next comes first."""
+        """Checks not yet handed to the thread, by network; the network whose turn is next comes first."""
         self._networks: dict[int, str] = {}
         """Network of each of them."""
         self._started: dict[int, Checked] = {}
         self._last = 0
 
     def begin(self, host: str, check: LoginCheck, then: Checked) -> int | None:
-        """Have it checked, and return the number of the check; None if too many wait."""
+        """Schedule the check and return its number; None if too many are pending."""
         network = network_of(host)
         if len(self._networks) >= MOST_CHECKS and not self._has_share(network):
             return None
@@ -44,7 +45,7 @@ class LoginChecks:
         return self._last
 
     def drop(self, check_id: int) -> None:
-        """Forget a check that nobody waits for any more."""
+        """Drop a check whose result is not needed any more."""
         network = self._networks.pop(check_id, None)
         if network is not None:
             del self._waiting[network][check_id]
@@ -55,7 +56,7 @@ class LoginChecks:
             self._start()
 
     def checked(self, event: PasswordChecked, moment: Moment) -> None:
-        """Go on with the login that waits for the check, unless it was dropped while it ran."""
+        """Continue the login that waits for the check, unless the check was dropped while it ran."""
         then = self._started.pop(event.check_id, None)
         if then is not None:
             self._start()

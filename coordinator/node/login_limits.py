@@ -1,4 +1,4 @@
-"""Limits of failed logins by address, so that passwords cannot be tried out."""
+"""Limits of failed logins by address, against password guessing."""
 
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
@@ -7,14 +7,14 @@ _MOST_ADDRESSES: Final = 10_000
 BURST: Final = 50
 """Failed logins of one address that are answered in quick succession."""
 REFILL_MS: Final = 2_000
-"""Time after which one more is answered."""
+"""Time after which one more failed login is answered."""
 
 
 _HOST_BITS: Final = 64
 
 
 def network_of(host: str) -> str:
-    """Return what one machine may have whole: an IPv4 address, or the /64 that an IPv6 address is in."""
+    """Return the range that one machine may hold alone: an IPv4 address, or the /64 that contains an IPv6 address."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -27,7 +27,7 @@ def network_of(host: str) -> str:
 
 
 class FailedLogins:
-    """A token bucket for each network (`network_of`) that failed lately."""
+    """A token bucket for each network (`network_of`) with recent failed logins."""
 
     def __init__(self) -> None:
         self._failed: dict[str, tuple[float, int]] = {}
@@ -43,7 +43,7 @@ class FailedLogins:
         self._failed[network] = counted, now_ms
 
     def is_limited(self, host: str, now_ms: int) -> bool:
-        """Return whether logins from the address are not looked at now."""
+        """Return true if logins from the address are refused unchecked for now."""
         return self._count(network_of(host), now_ms) > BURST - 1
 
     def _count(self, network: str, now_ms: int) -> float:

@@ -69,16 +69,16 @@ class _State:
         self.stage = Stage.NEW
         self.sasl: SaslLogin | None = None
         self.mechanism = ""
-        """Mechanism of the login before, if any: another login must be of the same."""
+        """Mechanism of the previous login, if any: a re-authentication must use the same."""
         self.check_id = 0
-        """Check that it waits for, while it is at `Stage.CHECKING`."""
+        """Number of the pending check, while the login is at `Stage.CHECKING`."""
         self.began_ms = 0
         self.received_ms = 0
         self.ref = RequestRef(connection.number, 0)
 
 
 def _said(state: _State, reply: SaslAuthenticateReply) -> Message:
-    """Return the reply in the words of the connection's dialect."""
+    """Return the reply as a message of the connection's dialect."""
     if state.connection.dialect == "kafka":
         return reply
     return LoginReply(
@@ -135,7 +135,7 @@ class Logins:
         """Called after each login of a connection."""
 
     def take_part(self, serving: Serving) -> None:
-        """Ask connections for a login before their requests are served."""
+        """Require a login of connections before their requests are served."""
         handlers: dict[type[Message], Handler] = {
             SaslHandshake: self.handshake,
             SaslAuthenticate: self.authenticate,
@@ -150,15 +150,15 @@ class Logins:
     # ---------------------------------------------------------------------------------------------------- connections
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
-        """Ask a new connection for a login."""
+        """Require a login of a new connection."""
         if self._mechanisms:
             self._states[connection.number] = _State(connection)
             connection.is_guarded = True
             connection.session_ends_ms = -NEVER_MS
 
     def ended(self, connection: Connection) -> None:
-        """Close the connection of a client that has shut down its sending side while its password waits to be checked:
-        a login is of no use to it, unless it waits for other answers, or has sent requests that are served after it."""
+        """Close the connection of a client that has shut down its sending side while its password check is pending, and
+        that has no other request: the login would be of no use to it."""
         state, session = self._states.get(connection.number), connection.session
         is_checking = state is not None and state.stage is Stage.CHECKING
         if is_checking and session.unanswered == 1 and not session.has_waiting_request:
@@ -200,7 +200,7 @@ class Logins:
             core.outbox.send(ref, SaslHandshakeReply(error, () if error else self._mechanisms))
 
     def authenticate(self, core: Core, ref: RequestRef, message: SaslAuthenticate, moment: Moment) -> None:
-        """Go on with a login."""
+        """Continue a login."""
         state = self._states[ref.connection]
         if state.stage is Stage.DONE:
             core.outbox.send(ref, SaslAuthenticateReply(ErrorCode.ILLEGAL_SASL_STATE, _REAUTHENTICATED))
@@ -210,7 +210,7 @@ class Logins:
         self._go_on(state, ref, message.auth_bytes, moment)
 
     def login(self, core: Core, ref: RequestRef, message: Login, moment: Moment) -> None:
-        """Begin a login of a native client, or go on with it."""
+        """Begin or continue a login of a native client."""
         state = self._states[ref.connection]
         if state.stage in (Stage.NEW, Stage.DONE):
             error = self._begin(state, message.mechanism, moment)
@@ -281,7 +281,7 @@ class Logins:
         except LoginRejected as failed:
             self._fail(state, str(failed), moment)
             return
-        if state.sasl.refusal:  # it counts and is told, whether the client ends the login or not (aiokafka does not)
+        if state.sasl.refusal:  # counted and logged even if the client never ends the login (aiokafka does not)
             self._failed.add(state.connection.peer_host, moment.monotonic_ms)
             self._tell(state.ref, state.connection.peer_host, state.sasl.username, state.sasl.refusal, moment)
         self._answer(state, answer, moment)
@@ -326,15 +326,15 @@ class Logins:
         self._refuse(state, state.ref, reply, why, moment)
 
     def _refuse(self, state: _State, ref: RequestRef, reply: Message | None, why: str, moment: Moment) -> None:
-        """Answer after the delay, counted from the request, and close the connection. Without a reply it is only
-        closed: clients try again, where they give up after a refusal."""
+        """Reply after the delay, counted from the request, and close the connection. Without a reply the connection is
+        only closed: clients retry then, while they give up after a refusal."""
         sasl, state.stage, state.sasl = state.sasl, Stage.FAILED, None
-        if sasl is None or not sasl.refusal:  # of a token it was told when that was checked
+        if sasl is None or not sasl.refusal:  # the refusal of a token was logged when the token was checked
             self._tell(ref, state.connection.peer_host, "" if sasl is None else sasl.username, why, moment)
         self._answer_later(ref, reply, state.received_ms, moment)
 
     def is_limited(self, host: str, moment: Moment) -> bool:
-        """Return whether logins from the address are not looked at now."""
+        """Return true if logins from the address are refused unchecked for now."""
         if not self._failed.is_limited(host, moment.monotonic_ms):
             return False
         self._core.count("logins_limited")
@@ -347,12 +347,12 @@ class Logins:
     def refuse_later(
         self, ref: RequestRef, reply: Message | None, host: str, user: str, why: str, received_ms: int, moment: Moment
     ) -> None:
-        """Tell of a failed login, and answer it after the delay, which counts from its request."""
+        """Log a failed login, and reply after the delay, counted from its request."""
         self._tell(ref, host, user, why, moment)
         self._answer_later(ref, reply, received_ms, moment)
 
     def _tell(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
-        """Count a failed login, and tell the log and the audit log."""
+        """Count a failed login, and write it to the log and the audit log."""
         self._core.count("logins_failed")
         about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
         self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
@@ -366,7 +366,7 @@ class Logins:
         self._core.purgatory.try_complete_else_watch(DelayedLoginRefusal(due, deadline_ms))
 
     def refuse(self, due: LoginRefusalDue, moment: Moment) -> None:
-        """Answer a failed login, if it is answered, and close the connection."""
+        """Send the reply to a failed login, if there is one, and close the connection."""
         if due.connection == INTERNAL and due.reply is not None:
             self._core.outbox.send(due.ref, due.reply)
             return

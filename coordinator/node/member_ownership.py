@@ -38,7 +38,7 @@ _ID_FIELDS: Final[Mapping[type[Message], str]] = {
     **dict.fromkeys((StartMember, MemberHeartbeat, PartitionMeta, RegisterPartitions), "consumer_id"),
     **dict.fromkeys((UnregisterPartitions, FetchRegistered, ConfirmConsumed, LeaveMember), "consumer_id"),
 }
-"""Requests of members, and their field with the member's id."""
+"""Requests of members, each with the name of its member id field."""
 _INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
     **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit), "group_instance_id"),
     **dict.fromkeys((ConsumerGroupHeartbeat, StartMember), "instance_id"),
@@ -46,13 +46,13 @@ _INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
 
 
 class MemberOwnership:
-    """Checks of requests that name a member. A member from before the node's start is anybody's until it joins."""
+    """Checks of requests that name a member. A member loaded at the node's start has no owner until it joins again."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def guarded(self, handlers: Mapping[type[Message], Handler]) -> dict[type[Message], Handler]:
-        """Return the handlers, those of members' requests with the check before them."""
+        """Return the handlers, with the check put before those of members' requests."""
         guarded = {
             message: self._guarded(handler) if message in _ID_FIELDS else handler
             for message, handler in handlers.items()
@@ -63,7 +63,7 @@ class MemberOwnership:
     def _guarded(self, handler: Handler) -> Handler:
         def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
             connection = core.connections.get(ref.connection)
-            if connection is not None and connection.dialect == HTTP:  # pages are no members
+            if connection is not None and connection.dialect == HTTP:  # HTTP requests do not come from members
                 connection = None
             code = ErrorCode.NONE if connection is None else self._refusal(connection, message)
             if code:
@@ -71,7 +71,7 @@ class MemberOwnership:
                 tell_foreign(core, ref, message, code, moment)
                 core.outbox.send(ref, ErrorReply(code))
             else:
-                # The last of the checks: the next heartbeat of these bytes needs none of them.
+                # This is the last check: the next heartbeat with the same bytes may skip all of them.
                 if type(message) is Heartbeat and connection is not None:
                     connection.permit(message)
                 handler(core, ref, message, moment)
@@ -80,8 +80,8 @@ class MemberOwnership:
 
     @staticmethod
     def _commits(handler: Handler, guarded: Handler) -> Handler:
-        """Return a handler that serves a commit of a member that joined on this very connection, as nearly all have,
-        without looking further."""
+        """Return a handler that skips the check for a member that joined on this very connection, as nearly all have
+        done."""
 
         def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
             connection = core.connections.get(ref.connection)
@@ -102,14 +102,14 @@ class MemberOwnership:
         access = connection.access if self._core.accounts.authorizer.is_on else None
         if access is not None and access.permits(GROUP, message.group_id, AclOperation.DELETE):
             return ErrorCode.NONE  # an administrator of the group removes members
-        # Others remove static members by their instance ids alone, as in Kafka.
+        # Other clients may remove static members by their instance ids alone, as in Kafka.
         named = (one for one in message.members if one.member_id)
         codes = (_code(group, connection, one.member_id, one.group_instance_id) for one in named)
         return next((code for code in codes if code), ErrorCode.NONE)
 
 
 def has_joined(core: Core, connection: Connection, commit: OffsetCommit) -> bool:
-    """Return whether the member that commits has joined on this very connection, under no instance id."""
+    """Return true if the member that commits has joined on this very connection, without an instance id."""
     found = core.directory.get(commit.group_id)
     return (
         found is not None
@@ -129,7 +129,7 @@ def _code(group: Group, connection: Connection, member_id: str, instance_id: str
 
 
 def _principal(group: Group, member_id: str) -> str | None:
-    """Return the principal that the member belongs to; None: anybody's, or there is no such member."""
+    """Return the principal that the member belongs to; None if it has no owner or does not exist."""
     if (consumer := group.serving_consumer) is not None:
         known = consumer.members.get(member_id)
         return None if known is None else known.principal
@@ -141,7 +141,7 @@ def _principal(group: Group, member_id: str) -> str | None:
 
 
 def _holder(group: Group, instance_id: str) -> str | None:
-    """Return the principal of the member with the instance id; None: anybody's, or there is no such member."""
+    """Return the principal of the member with the instance id; None if it has no owner or does not exist."""
     if (consumer := group.serving_consumer) is not None:
         return _principal(group, consumer.static_members.get(instance_id, ""))
     if group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:

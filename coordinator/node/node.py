@@ -91,8 +91,8 @@ class AnyNode(Protocol):
 
 class Node:
     """One process's share of the service. `addresses` has the addresses for clients of each dialect; `store` must be
-    open. `topics`: those that consumer groups see; None: the embedded ones. `make_shards`: where shards have their
-    logs; None: in `store`. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to
+    open. `topics`: the topics of consumer groups; None: the embedded ones. `make_shards`: the factory of shards and
+    their logs; None: in `store`. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to
     `completions`."""
 
     def __init__(
@@ -291,8 +291,8 @@ class Node:
         return run
 
     def _look_at_disk(self, moment: Moment) -> None:
-        """Begin a checkpoint if one is due, and have notes flushed that nothing else has had flushed meanwhile. A full
-        disk is tried again: a checkpoint that succeeds ends that state."""
+        """Begin a checkpoint if one is due, and flush notes that no other flush has covered. A checkpoint is also
+        retried on a full disk: its success ends that state."""
         self.core.store.deferral.end()
         self._checkpoint(force=self.core.store.disk_full)
         self.effects += self._disk_news.report()
@@ -301,7 +301,7 @@ class Node:
         self.core.schedule(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
 
     def _continue(self, moment: Moment) -> None:
-        """Continue the tasks of many steps, once a round, whatever else is requested."""
+        """Continue the tasks that take many steps, once a round, however many requests there are."""
         if self.loads.left:
             self.loads.continue_load(moment)
         if self.core.slices.is_ready:

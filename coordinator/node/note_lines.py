@@ -1,4 +1,4 @@
-"""Log lines of notes: members that were removed, and what clients did to groups, topics and settings."""
+"""Log lines of notes: removed members, and clients' changes of groups, topics and settings."""
 
 from typing import Any, Final
 
@@ -17,11 +17,11 @@ EVICTIONS: Final = frozenset(
         BalancedCause.LEASE_OVER.value,
     }
 )
-"""Causes of removals that the member did not ask for."""
+"""Causes of removals that the member did not request."""
 
 
 def tell_note(effects: list[Effect], note: Note) -> None:
-    """Have the log tell of the note, if it is of an eviction or of an act."""
+    """Log the note if it is about an eviction or an administrative action."""
     details: dict[str, Any] = {"group": note.group_id, "detail": note.detail}
     if note.act:
         origin = note.origin

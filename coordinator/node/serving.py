@@ -53,7 +53,7 @@ class Serving:
         self.on_reply: Callable[[Connection, Message, Moment], Message] | None = None
         """Turns each reply to a client into the one that is encoded."""
         self.guard_call: Callable[[type[Message], Handler], Handler] | None = None
-        """Makes the handler of a request from inside the process one that serves what its caller may do."""
+        """Wraps the handler of a request from inside the process with the authorization of its caller."""
         self.guards: Callable[[int | None], bool] = lambda _broker: False
         """Returns true if heartbeats of a connection on this broker's listener need its permission."""
         self.touched: dict[int, Connection] = {}
@@ -100,7 +100,7 @@ class Serving:
                 ended(connection)
 
     def idle(self, event: Idle, moment: Moment) -> None:
-        """Close the connection unless it waits for an answer: then it is not idle, however long the answer takes."""
+        """Close the connection unless a request of it is pending: then it is not idle, however long the reply takes."""
         connection = self._core.connections.get(event.connection)
         if connection is not None and connection.session.is_idle and event.connection not in self.waiting:
             self._core.count("connections_idle_closed")
@@ -160,7 +160,7 @@ class Serving:
     # --- serving ---
 
     def serve(self, connection: Connection, moment: Moment) -> None:
-        """Serve what the connection has sent, as far as the step's budget goes."""
+        """Serve the connection's requests within the step's budget."""
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget
         try:
@@ -196,7 +196,7 @@ class Serving:
             self.pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
-        """Serve the connections that wait for their turn, as far as the step's budget goes."""
+        """Serve the connections that wait for their turn, within the step's budget."""
         for number, connection in list(self.waiting.items()):
             if self._core.budget.cost <= 0:
                 break
@@ -204,9 +204,9 @@ class Serving:
             self.serve(connection, moment)
 
     def keeps_waiting(self, number: int) -> bool:
-        """Return true if a reply of the connection is held until the disk has its record, or if requests of it wait
-        behind one that this node, the disk or a broker has not answered, or are not read: heartbeats may be among
-        them."""
+        """Return true if a reply of the connection is held until its record is durable, or if its further requests wait
+        for an earlier one that this node, the disk or a broker has not completed, or are unread: heartbeats may be
+        among them."""
         connection = self._core.connections.get(number)
         if connection is None:
             return False
@@ -239,7 +239,8 @@ class Serving:
         self.handlers[kind](core, ref, message, moment)
 
     def pause_or_resume(self, connection: Connection) -> None:
-        """Read from the connection, or not: it is throttled, waits for its turn, or has sent more than is answered."""
+        """Pause reading while the connection is throttled, waits for its turn, or has too many unanswered requests;
+        resume it after that."""
         number = connection.number
         should_pause = connection.throttled_until_ms > 0 or number in self.waiting or connection.session.is_behind
         if should_pause != connection.is_paused:
@@ -249,7 +250,7 @@ class Serving:
     # --- sending ---
 
     def send(self, moment: Moment) -> None:
-        """Encode what is ready, a slice a step; replies may release further requests of their connection."""
+        """Encode the replies that are ready, a slice a step; they may release further requests of their connection."""
         outbox, budget = self._core.outbox, self._core.budget
         while outbox.ready and budget.replies > 0:
             ref, reply = outbox.ready.popleft()

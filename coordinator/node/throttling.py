@@ -34,7 +34,7 @@ from purgatory.purgatory import DelayedOperation
 
 _USER: Final = "User:"
 _REFUSED_WAIT_MS: Final = 1_000
-"""Time for which a client is not read whose join was refused."""
+"""Time for which a client whose join was refused is not read."""
 LOOK_TASK, _LOOK_EVERY_MS = "holdings", 10
 _REFUSALS: Final = {
     QuotaKey.MEMBERS: ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -43,7 +43,7 @@ _REFUSALS: Final = {
 
 
 class ThrottleOver(msgspec.Struct, frozen=True, gc=False):
-    """The time is over for which a connection was not read."""
+    """The time for which a connection was not read is over."""
 
     connection: int
 
@@ -86,7 +86,7 @@ USES: Final[Mapping[type[Message], tuple[QuotaKey, Callable[[Any], int]]]] = {
     OffsetCommit: (QuotaKey.COMMITS, _one),
     ConfirmConsumed: (QuotaKey.COMMITS, _one),
 }
-"""Limit that a request counts against, and by how much. Fetched bytes are counted by the replies."""
+"""Limit that a request counts against, and its amount. Fetched bytes are counted by the replies."""
 
 
 def _refused(message: Message, code: ErrorCode) -> Message:
@@ -99,11 +99,11 @@ def _refused(message: Message, code: ErrorCode) -> Message:
 
 
 _JOINS: Final = (JoinGroup, ConsumerGroupHeartbeat, StartMember)
-"""Requests that make members, or let these say more."""
+"""Requests that create members, or change the size of their metadata."""
 
 
 class _Passed(NamedTuple):
-    """A limit of what is held that a join would pass."""
+    """A limit of members or metadata that a join would exceed."""
 
     key: QuotaKey
     rate: float
@@ -132,7 +132,7 @@ class Throttling:
         self._changed()
 
     def _changed(self) -> None:
-        """Count, or stop to."""
+        """Start or stop counting after a change of the limits."""
         is_on = self._quotas.is_on
         self._serving.handlers = self._limited if is_on else self._unlimited
         self._serving.repeated.is_off = is_on
@@ -143,12 +143,12 @@ class Throttling:
             self._core.schedule(LOOK_TASK, 0)
 
     def look(self, moment: Moment) -> None:
-        """Count members that were there before the limits, some groups at a time."""
+        """Count members that existed before the limits were set, some groups at a time."""
         if self._holdings.look():
             self._core.schedule(LOOK_TASK, moment.monotonic_ms + _LOOK_EVERY_MS)
 
     def _admitted(self, handler: Handler) -> Handler:
-        """Refuse a join beyond what its client may hold."""
+        """Refuse a join that exceeds its client's limits."""
 
         def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
             connection = core.connections.get(ref.connection) if self._limits_held else None
@@ -164,9 +164,9 @@ class Throttling:
         return serve
 
     def _passed(self, connection: Connection, message: Any) -> _Passed | None:
-        """Return the limit that the join would pass; None, and it is counted, if there is none."""
+        """Return the limit that the join would exceed; if there is none, count the join and return None."""
         if isinstance(message, ConsumerGroupHeartbeat) and message.subscribed_topic_names is None:
-            return None  # it neither joins nor says anything new, or leaves
+            return None  # it neither joins nor changes its metadata, or it leaves
         user, client_id = connection.principal.removeprefix(_USER), connection.session.client_id
         added, who = self._holdings.added(message), connection.shown_principal
         for key in HELD:
@@ -186,7 +186,7 @@ class Throttling:
         return serve
 
     def _replied(self, connection: Connection, reply: Message, moment: Moment) -> Message:
-        """Count what is fetched; return the reply with the time to wait in it."""
+        """Count the fetched bytes; return the reply with the throttle time in it."""
         if type(reply) is FetchReply:
             fetched = sum(len(part.records) for topic in reply.responses for part in topic.partitions)
             self._use(connection, QuotaKey.FETCHED_BYTES, fetched, moment)
@@ -204,7 +204,7 @@ class Throttling:
         if not self._quotas.is_on:
             return
         self._throttle(connection, self._quotas.use_address(event.peer_host, moment.monotonic_ms), moment)
-        if connection.principal != ANONYMOUS:  # it has a certificate
+        if connection.principal != ANONYMOUS:  # already counted: the principal of its certificate
             self._use(connection, QuotaKey.CONNECTIONS, 1, moment)
 
     def _use(self, connection: Connection, key: QuotaKey, amount: int, moment: Moment) -> None:
@@ -216,7 +216,7 @@ class Throttling:
         )
 
     def _throttle(self, connection: Connection, wait_ms: int, moment: Moment) -> None:
-        """Read nothing from the connection for a time. A longer one that was begun before goes on."""
+        """Read nothing from the connection for a time. An earlier throttle that ends later stays in force."""
         until_ms = moment.monotonic_ms + wait_ms
         if not wait_ms or until_ms <= connection.throttled_until_ms:
             return
@@ -227,7 +227,7 @@ class Throttling:
         self._serving.pause_or_resume(connection)
 
     def over(self, event: ThrottleOver, moment: Moment) -> None:
-        """Read the connection again, and serve what it sent before."""
+        """Resume reading from the connection, and serve the requests that it sent before."""
         connection = self._core.connections.get(event.connection)
         if connection is not None:
             connection.throttled_until_ms = 0
