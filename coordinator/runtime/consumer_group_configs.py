@@ -19,7 +19,7 @@ CONSUMER_SETTINGS: Mapping[str, Key] = {
 
 
 def settings_of(config: Config, own: Mapping[str, str]) -> ConsumerGroupSettings:
-    """Return the settings of a group that has these of its own."""
+    """Return the settings of a group with these own settings."""
     return ConsumerGroupSettings(
         session_timeout_ms=_value(config, own, _SESSION),
         heartbeat_interval_ms=_value(config, own, _HEARTBEAT),

@@ -12,9 +12,9 @@ without a clock.
     pinned (`group.offsets.pinned`)                   never                       none
     any other                                         never                       none
 
-A commit that named a retention of its own is deleted at the end of that instead, where the table deletes it at all.
-Offsets pending in a transaction are kept until its marker comes. All times are wall times from the log: every node that
-loads the log comes to the same result, and a clock that goes back only keeps things longer.
+A commit with its own retention time expires at the end of that instead, if the table lets it expire at all. Offsets
+pending in a transaction are kept until its marker arrives. All times are wall times from the log: every node that loads
+the log gets the same result, and a clock that is set back only delays expiry.
 """
 
 import enum
@@ -58,14 +58,14 @@ class Rule(NamedTuple):
 
 
 def is_by_subscription(group: Group) -> bool:
-    """Return true if the group's line of the table depends on its members' subscriptions."""
+    """Return true if the group's row of the table depends on its members' subscriptions."""
     classic = group.classic
     is_classic = group.kind is GroupKind.CLASSIC
     return is_classic and classic.state is GroupState.STABLE and classic.protocol_type == PROTOCOL_TYPE
 
 
 def rule_of(group: Group, subscriptions: Subscriptions | None = None) -> Rule | KeepReason:
-    """Return the line of the table that applies to the group now. `subscriptions`: the subscriptions parsed so far."""
+    """Return the row of the table that applies to the group now. `subscriptions`: the subscriptions parsed so far."""
     classic, balanced = group.classic, group.balanced
     if classic.settings.is_pinned:
         return KeepReason.PINNED
@@ -103,22 +103,22 @@ def expires_ms(
 
 
 def earliest_expiry_ms(group: Group, commits: Sequence[CommittedOffset], retention_ms: int) -> int:
-    """Return a lower bound of when one of these commits expires while the group's line of the table stays the same.
-    Subscriptions and transactions are left out, since they only keep offsets longer."""
+    """Return a lower bound of the expiry times of these commits while the group's row of the table stays the same.
+    Subscriptions and transactions are ignored, since they only keep offsets longer."""
     since_ms = None
     if group.classic.state is GroupState.EMPTY:
         rule = rule_of(group)
         since_ms = rule.since_ms if isinstance(rule, Rule) else None
     earliest_ms = _NEVER_MS
-    for expire_ms, commit_ms in set(map(_TIMES, commits)):  # those of one request are mostly the same
+    for expire_ms, commit_ms in set(map(_TIMES, commits)):  # commits of one request mostly have the same times
         counted_from_ms = commit_ms if since_ms is None else since_ms
         earliest_ms = min(earliest_ms, counted_from_ms + retention_ms if expire_ms == _NO_RETENTION else expire_ms)
     return earliest_ms
 
 
 def group_expires_ms(group: Group, offsets: OffsetTable, retention_ms: int) -> Generator[int, None, int | KeepReason]:
-    """Return the wall time from which on the group itself may be deleted: with the last of its offsets, and at once
-    without any. Yields the number of offsets checked."""
+    """Return the wall time from which on the group itself may be deleted: with its last offset, or at once if it has
+    none. Yields the number of offsets checked."""
     if not group.is_empty:
         return KeepReason.HAS_MEMBERS
     if offsets.pending.of(group.group_id):

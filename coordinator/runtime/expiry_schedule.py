@@ -1,4 +1,4 @@
-"""Groups or logs sorted by when the first of what they hold may expire: a pass visits those that are due.
+"""Groups or logs sorted by the earliest time at which one of their entries may expire: a pass visits those that are due.
 
 The time of a group is a lower bound. A visit finds the exact one; anything that may bring it forward (another state,
 another subscription, the end of a transaction) makes the group due at the next pass.
@@ -7,7 +7,7 @@ another subscription, the end of a transaction) makes the group due at the next 
 from sortedcontainers import SortedList
 
 NEXT_PASS_MS = -(2**63)
-"""Time of what is due at the next pass: before all others, whatever the wall clock says."""
+"""Time of entries that are due at the next pass: before all others, whatever the wall clock shows."""
 
 
 class ExpirySchedule:
@@ -31,7 +31,7 @@ class ExpirySchedule:
             self._changed[group_id] = None
 
     def bring_forward(self, group_id: str, due_ms: int) -> None:
-        """Make the group due at that wall time, unless it is before."""
+        """Make the group due at that wall time, unless it is due earlier."""
         if group_id in self._changed:
             return
         known = self._due_ms.get(group_id)
@@ -41,13 +41,13 @@ class ExpirySchedule:
             self._sorted.add((due_ms, group_id))
 
     def remove(self, group_id: str) -> None:
-        """Remove the group: it is gone, or is being visited."""
+        """Remove the group: it is deleted, or is being visited."""
         self._changed.pop(group_id, None)
         known = self._due_ms.pop(group_id, None)
         if known is not None:
             self._sorted.remove((known, group_id))
 
     def due(self, wall_ms: int) -> list[str]:
-        """Return the groups that are due. Costs as many as these."""
+        """Return the groups that are due, in time proportional to their number."""
         past = self._sorted.irange(maximum=(wall_ms + 1, ""), inclusive=(True, False))
         return [*self._changed, *(group_id for _due_ms, group_id in past)]

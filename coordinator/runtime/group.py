@@ -36,7 +36,7 @@ class Group:
     classic: ClassicGroup
     """Every group has it: a group without members is an Empty classic one. It keeps the ownership registry."""
     balanced: BalancedGroup | None = None
-    """The state that its client-balanced members have, or had; None before the first of them."""
+    """The state of its present or former client-balanced members; None before the first of them."""
     consumer: ConsumerGroup | None = None
     """The state of a server-driven consumer group; None before its first record. Its offsets are those of the Empty
     classic group."""
@@ -59,13 +59,13 @@ class Group:
 
     @property
     def member_count(self) -> int:
-        """Number of members, of whatever kind."""
+        """Number of members, of any kind."""
         if (consumer := self.serving_consumer) is not None:
             return len(consumer.members)
         return len(self.classic.members) if self.balanced is None else len(self.balanced.members)
 
     def has_member(self, member_id: str) -> bool:
-        """Return whether the group has a member of this id, of whatever kind."""
+        """Return true if the group has a member with this id, of any kind."""
         if (consumer := self.serving_consumer) is not None:
             return member_id in consumer.members
         return member_id in (self.classic.members if self.balanced is None else self.balanced.members)
@@ -81,15 +81,15 @@ class Group:
         return kinds
 
     def as_balanced(self) -> BalancedGroup:
-        """Return the client-balanced state. If the group has none, it is a new one, which is Empty: a record of the
-        group makes it the group's."""
+        """Return the client-balanced state. If the group has none, return a new, Empty one, which the group gets when
+        one of its records is applied."""
         if self.balanced is not None:
             return self.balanced
         return BalancedGroup(self.group_id, self.owners(), self.shard.broker_id, self.classic.settings.max_size)
 
     def as_consumer(self) -> ConsumerGroup:
-        """Return the server-driven state. If the group has none, it is a new one, which is Empty: a record of the group
-        makes it the group's."""
+        """Return the server-driven state. If the group has none, return a new, Empty one, which the group gets when
+        one of its records is applied."""
         return self.consumer or self.shard.new_consumer(self.group_id)
 
     def owners(self) -> Owners:
@@ -99,13 +99,13 @@ class Group:
         return self.classic.owners
 
     def apply_balanced(self, record: BalancedMetadata) -> None:
-        """Apply a record of the client-balanced state, which rules the kind."""
+        """Apply a record of the client-balanced state, which sets the kind."""
         self.balanced = self.as_balanced()
         applying.apply(self.balanced, record)
         self.become(GroupKind.CLIENT_BALANCED if record.members else GroupKind.CLASSIC)
 
     def drop_balanced(self) -> None:
-        """Drop the client-balanced state, which is deleted."""
+        """Drop the client-balanced state after its deletion."""
         self.balanced = None
         self.become(GroupKind.CLASSIC)
 
@@ -118,7 +118,7 @@ class Group:
             listed[kind][self.group_id] = self
 
     def end(self) -> None:
-        """End the group: its shard has it no more."""
+        """End the group after its removal from the shard."""
         self.become(GroupKind.CLASSIC)
         self.classic.state = GroupState.DEAD
         if self.balanced is not None:

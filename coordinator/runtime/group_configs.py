@@ -1,8 +1,8 @@
-"""Settings of single groups, over the node's: kept in `__muster_configs-0`, a compacted log, or with the group in the
-log of its shard, where nodes share that.
+"""Settings of single groups, which override the node's. They are kept in `__muster_configs-0`, a compacted log, or, if
+nodes share the shards' logs, with the group in the log of its shard.
 
 Key: "group/" and the group's id. Value, version 1: two bytes of version, then a MessagePack map of the settings. No
-value: the group follows the node. A group need not exist to have settings.
+value: the node's settings apply. A group need not exist to have settings.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -55,15 +55,15 @@ _LISTS = (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
 
 
 class Forbidden(NamedTuple):
-    """Topics and filters that a group's members may not have."""
+    """Topics and filters that a group's members may not use."""
 
     topics: frozenset[str]
     filters: frozenset[str]
 
 
 class ConfigsCorrupt(Exception):
-    """A record of the log does not parse, or was written by a newer version. The node must not start: groups would be
-    served against their settings."""
+    """A record of the log does not parse, or was written by a newer version. The node must not start: it would serve
+    groups without their settings."""
 
 
 class GroupConfigs:
@@ -101,7 +101,7 @@ class GroupConfigs:
                 self._apply(*_decode(entry.key, entry.value))
 
     def take(self, group_id: str, own: dict[str, str]) -> None:
-        """Put the settings of a group into force that the log of its shard says; none: it follows the node. Raises
+        """Apply the settings of a group that the log of its shard holds; empty: the node's settings apply. Raises
         `LogCorrupt`."""
         try:
             self._apply(group_id, own)
@@ -162,8 +162,8 @@ class GroupConfigs:
         validate_only: bool,
         record: Callable[[dict[str, str]], TopicRefusal | None] | None = None,
     ) -> TopicRefusal | None:
-        """Apply all of the changes or none; durable when `position` is. `record` writes them elsewhere, and has
-        `take` called."""
+        """Apply all of the changes or none; durable when `position` is. `record`, if given, writes them to the shard's
+        log instead, which leads to a call of `take`."""
         if not group_id:
             return TopicRefusal(
                 ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start"
@@ -218,7 +218,7 @@ class GroupConfigs:
     # ----------------------------------------------------------------------------------------------------- showing
 
     def own(self, group_id: str) -> Mapping[str, str]:
-        """Settings that the group has itself."""
+        """The group's own settings."""
         return self._own.get(group_id, {})
 
     def described(self, group_id: str) -> list[DescribedConfig]:

@@ -10,7 +10,7 @@ from coordinator.runtime.group import Group
 
 
 class Counted(NamedTuple):
-    """A group as it was when it was last counted."""
+    """State of a group when it was last counted."""
 
     state: str
     members: int = 0
@@ -20,11 +20,11 @@ class Counted(NamedTuple):
 
 
 _EMPTY = Counted(GroupState.EMPTY.title)
-"""Most groups of a node that stores offsets for simple consumers; shared by all of them."""
+"""The counted state of simple groups, shared by all of them: most groups of a node may be simple consumers'."""
 
 
 class GroupCounts:
-    """Sums over the groups of a shard; `count` after each change of one keeps them true."""
+    """Sums over the groups of a shard; `count` must be called after each change of a group."""
 
     def __init__(self, tallies: GroupTallies) -> None:
         """Begin with no groups counted. `tallies`: those of the node, by group."""
@@ -46,7 +46,7 @@ class GroupCounts:
             and group.balanced is None
             and group.consumer is None
         ):
-            return  # most events of a rebalance change none of it
+            return  # most events of a rebalance change none of these counts
         now = _line(group)
         if now != group.counted:
             self._add(group.counted, -1)
@@ -54,7 +54,7 @@ class GroupCounts:
             group.counted = _EMPTY if now == _EMPTY else now
 
     def drop(self, group: Group) -> None:
-        """Stop counting the group: it is no longer the shard's."""
+        """Stop counting the group: it has left the shard."""
         self._add(group.counted, -1)
         group.counted = None
 

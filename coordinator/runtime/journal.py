@@ -1,7 +1,7 @@
 """Notes by group on its rebalances, kept in the notes log and answered from memory.
 
-Memory is bounded by bytes, as the log is: the oldest notes of all groups are dropped first. Repetitions fold: else two
-processes that fence each other would push out the notes of all others.
+Memory is bounded by bytes, as the log is: the oldest notes of all groups are dropped first. Repeated notes are folded
+into one: else two processes that fence each other would displace the notes of all others.
 """
 
 import sys
@@ -19,14 +19,14 @@ from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNot
 _NOTE_BYTES: Final = 200
 """Memory of a note without its texts: the object, its numbers, its entries in two lists."""
 _FACT: Final = "x" * 64
-"""Stands for the memory of an object about a client, without its texts."""
+"""Estimated memory of an object about a client, without its texts."""
 _CHANGE_BYTES: Final = 160
 _GROUP_BYTES: Final = 320
 _FOLD_WITHIN_MS: Final = 600_000
-"""Largest distance between repetitions that fold: a process that is restarted once a day fences no other."""
+"""Largest interval between repetitions that are folded: a process that is restarted once a day fences no other."""
 _COMPLETION: Final = "completion of a repeated rebalance"
 _ENDS: Final = ("completed", "assigned")
-"""Kinds of notes at the end of a rebalance; they fold if the rebalance before them is one that repeats."""
+"""Kinds of notes at the end of a rebalance; they are folded if that rebalance is a repetition."""
 _SPARE_ORDERS: Final = 1_024
 
 
@@ -43,8 +43,8 @@ class _Kept:
 
 
 class Journal:
-    """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts those that
-    begin one by cause since the start, repetitions too.
+    """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts the notes that
+    begin a rebalance, by cause, since the start, repetitions too.
 
     Notes outlive their group. A group whose last note was dropped is numbered from 0 again.
     """
@@ -62,12 +62,12 @@ class Journal:
         self.on_note: Callable[[Note], None] | None = None
         """Called with each new note that repeats none, or whose count has doubled."""
         self.on_act: Callable[[Note], None] | None = None
-        """Called with each new note of an act."""
+        """Called with each new note of an administrative action."""
 
     def add(self, note: Note) -> Note | None:
         """Number the note and keep it. Return the note to append to the notes log; None for a mere repetition, which
-        only raises the count of the note before it. When the count has doubled, that note becomes the newest again, so
-        that a client that reads on from a number sees it."""
+        only raises the count of the repeated note. When the count has doubled, that note becomes the newest again, so
+        that a client that continues from a number receives it."""
         if self.tallies.noted(note):
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._groups.get(note.group_id) or self._begin(note.group_id)
@@ -104,8 +104,8 @@ class Journal:
         self._append(kept, note, _repeated(kept.notes, note) if note.subject and note.times > 1 else None)
 
     def merge(self, note: Note) -> None:
-        """Keep a note that another node has appended, unless it is kept already. One that two nodes numbered alike is
-        numbered anew."""
+        """Keep a note that another node has appended, unless it is kept already. If another note has its number, it
+        gets a new one."""
         kept = self._groups.get(note.group_id)
         if kept is not None:
             if any(_is_same(one, note) for one in reversed(kept.notes)):
@@ -133,7 +133,8 @@ class Journal:
         return -1 if kept is None or not kept.notes else kept.notes[-1].number
 
     def acts(self, since_ms: int) -> Iterator[AuditedNote | None]:
-        """Yield the notes of acts since a wall time, group by group; None after each group, for slices."""
+        """Yield the notes of administrative actions since a wall time, group by group; None after each group, for
+        slices."""
         for group_id, kept in list(self._groups.items()):
             for note in reversed(list(kept.notes)):
                 if note.wall_ms < since_ms:

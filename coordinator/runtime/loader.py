@@ -94,7 +94,7 @@ class Loading:
         self.bytes_done = self.bytes_total
 
     def _restore(self) -> Generator[None, None, int | None]:
-        """Restore the snapshot. Return the offset from which on the log is to be read; None if all of it is."""
+        """Restore the snapshot. Return the offset from which on the log is to be read; None: from its start."""
         snapshot = self._snapshot
         if snapshot is None:
             return None
@@ -170,12 +170,12 @@ class Loading:
 
 def settle(shard: Shard, now: Callable[[], Moment]) -> Iterator[int]:
     """Remove groups that have no state left, and start a full session for the members of all others. Yields the work of
-    each group; `now` tells the moment of the present slice."""
+    each group; `now` returns the moment of the present slice."""
     for group in list(shard.groups.values()):
         classic = group.classic
         is_said = classic.stored is not None or len(group.recorded_kinds) > 1
         if not is_said and not shard.offsets.holds(group.group_id) and not classic.owners:
-            # All its records are deleted, though compaction may have kept some of the tombstones: no such group exists.
+            # The group does not exist: all its records are deleted, though compaction may have kept some tombstones.
             shard.remove(group.group_id)
         else:
             for event in loaded(group):
@@ -206,7 +206,7 @@ class Loadings:
 
     @property
     def notes(self) -> list[LoadNote]:
-        """Messages of the shards looked at so far."""
+        """Messages of the shards whose load has begun."""
         return [loading.note for loading in self._all if loading.note is not None]
 
     def progress(self, now: Moment | None = None) -> LoadProgress:

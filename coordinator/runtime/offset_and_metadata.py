@@ -1,4 +1,4 @@
-"""Committed offsets as a shard keeps them."""
+"""Committed offsets in a shard's memory."""
 
 import msgspec
 from msgspec.structs import replace
@@ -7,7 +7,7 @@ from coordinator.groups.classic.events import Client
 
 
 class Committer(msgspec.Struct, frozen=True, gc=False):
-    """Sender of a commit. `member_id` is empty, and `generation_id` negative, of one that is no member."""
+    """Sender of a commit. If it is no member, `member_id` is empty and `generation_id` negative."""
 
     member_id: str
     generation_id: int
@@ -15,9 +15,9 @@ class Committer(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A committed offset as it is kept. `topic_id`: of the topic that had the name when it was committed; None if that
-    was not known. `previous_offset` (-1: none) and `committer` say what was there before and who has sent the commit;
-    the log does not have them, so they are known of commits since the start alone."""
+    """A committed offset in memory. `topic_id`: the id of the topic that had the name at the time of the commit; None
+    if it was not known. `previous_offset` (-1: none) and `committer` are the offset before the commit and the commit's
+    sender; the log does not contain them, so they are only known for commits since the start."""
 
     offset: int
     leader_epoch: int
@@ -29,5 +29,5 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     committer: Committer | None = None
 
     def recorded(self) -> "OffsetAndMetadata":
-        """Return what the log has of it."""
+        """Return the fields that the log contains."""
         return self if self.committer is None else replace(self, previous_offset=-1, committer=None)

@@ -9,7 +9,7 @@ from coordinator.topics.topics import Topics
 def offsets_in_pieces(
     topics: Topics, topic: str, partitions: Mapping[int, OffsetAndMetadata], most: int
 ) -> Iterator[dict[int, int]]:
-    """Yield the offsets committed for the topic that has the name now, up to `most` partitions at a time."""
+    """Yield the committed offsets of the topic that has the name now, up to `most` partitions at a time."""
     every = list(partitions.items())  # they may change between two pieces
     for start in range(0, len(every), most):
         some = every[start : start + most]

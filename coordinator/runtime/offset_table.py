@@ -14,21 +14,21 @@ from coordinator.runtime.offset_and_metadata import Committer, OffsetAndMetadata
 from protocol.messages.groups import OffsetChange
 
 MOST_BACK: Final = 2_000
-"""Backward commits remembered until a handler takes note of them."""
+"""Largest number of backward commits remembered until a handler appends a note of them."""
 
 Place = tuple[str, int]
 """Topic and partition."""
 PendingPlace = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
 """Group, topic, partition, and the pending offsets by producer, the newest last."""
 Forward = list[tuple[dict[int, OffsetAndMetadata], dict[int, OffsetAndMetadata]]]
-"""Offsets of each topic by partition, and those to be put in their place."""
+"""Present offsets of each topic by partition, and their replacements."""
 PendingProducer = tuple[int, list[tuple[str, str, int]]]
 """A producer, and the groups and partitions of its pending offsets."""
 
 
 class TopicCommit:
-    """Parts that commits of a member to a topic have in common. `asked_id`: the id in the requests, `NO_TOPIC_ID` if
-    they name the topic. `recorded_id`: the one object that the table shares. `highest`: the highest partition."""
+    """Parts that a member's commits to a topic have in common. `asked_id`: the topic id in the requests, `NO_TOPIC_ID`
+    if they name the topic. `recorded_id`: the id object that the table shares. `highest`: the highest partition."""
 
     __slots__ = ("asked_id", "highest", "leader_epochs", "name", "partitions", "recorded_id")
 
@@ -148,7 +148,7 @@ class OffsetTable:
         self.count = 0
         self.pending = PendingOffsets()
         self.went_back: list[tuple[str, OffsetChange]] = []
-        """Commits of senders below the offset before, by group, until a handler takes note of them; the first ones."""
+        """Commits below the previous offset, by group, until a handler appends a note of them; only the first ones."""
 
     def set(self, records: Sequence[CommittedOffset], committer: Committer | None = None) -> None:
         """Set each `record.offset` as the group's committed offset. `committer`: None if that is not known, as at a
@@ -189,9 +189,9 @@ class OffsetTable:
         wall_ms: Any,
         committer: Committer,
     ) -> Forward | None:
-        """Return what `set` would put in place of the present offsets if they are there for all these partitions, none
-        above the new one, and nothing is pending in a transaction; else None. Numbers are `Any`, so that compiled code
-        hands on the objects themselves, where it would make new ones of an `int`."""
+        """Return the offsets that `set` would store if all these partitions have one, none above the new one, and
+        nothing is pending in a transaction; else None. Numbers are typed `Any`, so that compiled code passes the
+        objects themselves, while it would create new ones for an `int`."""
         known = self._groups.get(group_id)
         if known is None or self.pending.by_group:
             return None
@@ -228,12 +228,12 @@ class OffsetTable:
         return None if kept is None or kept.committer is None else (kept.previous_offset, kept.committer)
 
     def note_reset(self, group_id: str, change: OffsetChange, committer: Committer) -> None:
-        """Note who has set the offset as it is now, and what it was."""
+        """Set the sender of the partition's present offset, and the previous offset."""
         partitions, index = self._groups[group_id][change.topic], change.partition_index
         partitions[index] = replace(partitions[index], previous_offset=change.previous_offset, committer=committer)
 
     def share_id(self, topic_id: bytes, topic: str) -> bytes:
-        """Return the one object for this id, however many offsets have it."""
+        """Return the shared object for this id, so that many offsets hold only one."""
         if topic_id not in self.topic_names:
             self.topic_names[topic_id] = self._names.setdefault(topic, topic)
         return self._ids.setdefault(topic_id, topic_id)
@@ -249,7 +249,7 @@ class OffsetTable:
             topics = self._groups[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
-            # One string a topic name, however many groups read it.
+            # One string object per topic name, however many groups read the topic.
             partitions = topics[self._names.setdefault(topic, topic)] = {}
         return partitions
 
@@ -273,8 +273,8 @@ class OffsetTable:
             self.pending.add(producer_id, record.group_id, place, kept)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> list[str]:
-        """End the producer's transaction: its pending offsets become valid or are dropped. Return their groups; none of
-        an unknown producer."""
+        """End the producer's transaction: its pending offsets become valid or are dropped. Return their groups; an
+        unknown producer has none."""
         places = self.pending.places(producer_id)
         for group_id, place in places:
             if is_committed:

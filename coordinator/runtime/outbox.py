@@ -68,7 +68,8 @@ class Outbox:
         if position <= self._durable:
             self.ready.append((ref, reply))
             return
-        # In order: a reply behind another never waits for less than it. One flush covers both nearly always.
+        # In order: a reply never waits for a lower position than the reply before it. One flush nearly always covers
+        # both.
         if self.held and self.held[-1][0] > position:
             position = self.held[-1][0]
         self.held.append((position, ref, reply))
@@ -102,7 +103,7 @@ class Outbox:
             self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
 
     def wait(self, position: int, awaited: "Awaited") -> bool:
-        """Let it go on when the log is durable up to the position. Return false if it is already."""
+        """Continue `awaited` when the log is durable up to the position. Return false if it is already."""
         if position <= self._durable:
             return False
         self.waiting.append((position, awaited))
@@ -118,9 +119,10 @@ class Outbox:
 
 
 class LeasedOutbox(Outbox):
-    """A branch for a log that other nodes may take over. What is read of its groups may be shown only when the position
-    of `barrier` is durable: 0 while nobody can have taken the log over, `NEVER` where this node does not serve it. When
-    it is lost, `refusal` of each reply that waits is sent in its place, and of those that wait too late."""
+    """A branch for a log that other nodes may take over. Reads of its groups may be answered only when the position
+    returned by `barrier` is durable: 0 while no other node can have taken over the log, `NEVER` if this node does not
+    serve it. When the log is lost, the `refusal` of each waiting reply is sent in its place, also of replies that are
+    held after the loss."""
 
     __slots__ = ("_barrier", "_lost", "_refusal")
 
@@ -152,7 +154,7 @@ class LeasedOutbox(Outbox):
         return 0 < position <= self._lost or position >= NEVER
 
     def lose(self, last: int) -> None:
-        """Refuse what waits: of the positions up to the last one, nobody knows any more which will be durable."""
+        """Refuse the waiting replies: which positions up to the last one will be durable is unknown now."""
         held, waiting = self.held, self.waiting
         self.held, self.waiting = deque(), []
         self._positions.clear()
@@ -186,7 +188,7 @@ class Awaited:
             self.add(outbox, position)
 
     def hold(self, outbox: Outbox, ref: RequestRef, reply: Message) -> None:
-        """Send the reply when all that it waits for is durable; `outbox`: the node's."""
+        """Send the reply when all positions that it waits for are durable; `outbox`: the node's."""
         if not self._positions:
             outbox.send(ref, reply)
             return

@@ -32,8 +32,8 @@ Encoded = tuple[bytes, bytes | None]
 
 
 class Preceding(NamedTuple):
-    """Records that come before those of an event, in one batch with them. Their state is that of the event's group
-    already, except what the `unapplied` ones say."""
+    """Records that precede those of an event, in one batch with them. The event's group already has their state, except
+    for the `unapplied` ones."""
 
     encoded: Sequence[Encoded] = ()
     unapplied: Sequence[ShardRecord] = ()
@@ -77,7 +77,7 @@ class PartitionWriter:
     def append_again(self, group_id: str, template: CommitTemplate, offsets: Sequence[int], wall_ms: int) -> bool:
         """Append a commit of the group as one batch; return false, and change nothing, if it is refused."""
         log = self._log
-        # Sealed with the offset that it will have, so that the log need not copy it to stamp it.
+        # Encoded with its final offset, so that the log need not copy the batch to set it.
         batch = template.batch(offsets, wall_ms, log.next_offset)
         if len(batch) > self._max_batch_bytes:
             return False
@@ -99,7 +99,7 @@ class PartitionWriter:
         return None
 
     def append_marker(self, marker: TransactionEnded, moment: Moment) -> Appended | ErrorCode:
-        """Append the marker and return its place. The caller knows its groups, and tells the outbox."""
+        """Append the marker and return its place. The caller knows the marker's groups, and notifies the outbox."""
         batch = encode_batch(
             [encode_marker(marker)],
             timestamp_ms=moment.wall_ms,
@@ -124,7 +124,7 @@ class PartitionWriter:
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended
 
     def _encoded(self, records: Sequence[ShardRecord], preceding: Sequence[Encoded]) -> list[Encoded] | None:
-        """Encode the records; None if they are larger than a batch may be, found before the memory is taken."""
+        """Encode the records; None if they exceed the limit of a batch, checked before the memory is allocated."""
         encoded, size = list(preceding), sum([len(key) + len(value or b"") for key, value in preceding])
         for record in records:
             key, value = encode(record)

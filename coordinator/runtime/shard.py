@@ -78,7 +78,7 @@ _RULING = (
 
 
 class ShardState(enum.Enum):
-    """States of a shard. One that another node serves is UNLOADED here."""
+    """States of a shard. A shard that another node serves is UNLOADED here."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -104,13 +104,13 @@ class ShardTools(NamedTuple):
     consumer_settings: Callable[[str], ConsumerGroupSettings] = lambda _: ConsumerGroupSettings()
     """Settings in force for a consumer group."""
     take_settings: Callable[[str, dict[str, str]], None] = lambda _group_id, _own: None
-    """Takes what a group has of settings itself, which the log of its shard says."""
+    """Receives a group's own settings, read from the log of its shard."""
     topics: TopicImage = NoTopics()
     """All topics, as consumer groups see them."""
     slices: SlicedRequests | None = None
     """Work in slices of the node; None for shards that only load."""
     share_notes: Callable[[list[Note]], list[Note]] | None = None
-    """Takes notes that other nodes keep too, and returns the rest, which is this node's alone."""
+    """Appends notes that other nodes keep too, and returns the rest, which only this node keeps."""
 
 
 class Shard:
@@ -128,7 +128,7 @@ class Shard:
         self.groups: dict[str, Group] = {}
         kinds = [kind for kind in GroupKind if kind is not GroupKind.CLASSIC]
         self.of_kind: dict[GroupKind, dict[str, Group]] = {kind: {} for kind in kinds}
-        """The same objects by their kind; most groups are classic, and not listed."""
+        """The same groups by their kind; most groups are classic, and are not listed."""
         self.offsets = OffsetTable()
         self.expirations = ExpirySchedule()
         self.loaded_records = 0
@@ -146,13 +146,13 @@ class Shard:
     # --- the write rule ---
 
     def process(self, group: Group, event: AnyEvent, moment: Moment, preceding: Preceding = NONE_PRECEDING) -> None:
-        """Run the event on the group. Its replies are sent at once, or when their record is on disk. `preceding`:
-        records that make the group what the event finds, in one batch with the event's own, if it has any."""
+        """Run the event on the group. Its replies are sent at once, or when their record is durable. `preceding`:
+        records of the change that precedes the event, in one batch with the event's own, if it has any."""
         self.outbox.deliver(group.group_id, self.run(group, event, moment, preceding))
 
     def run(self, group: Group, event: AnyEvent, moment: Moment, preceding: Preceding = NONE_PRECEDING) -> list[Answer]:
         """Run the event on the group, and follow-up events until nothing changes any more. Return the replies to
-        deliver. A conversion puts another object in the group's place: what follows happens to that."""
+        deliver. A conversion replaces the group's object: follow-up events run on the new one."""
         events: deque[AnyEvent] = deque((event,))
         run = _Run(moment, events, [])
         classic = group.classic
@@ -200,12 +200,12 @@ class Shard:
         return bool(out.records)
 
     def begin_work(self, work: Work) -> None:
-        """Begin work in slices, with the node's next round."""
+        """Begin work in slices, in the node's next round."""
         assert self._tools.slices is not None, "work of groups needs a node"
         self._tools.slices.add(work)
 
     def _state_changed(self, group_id: str, before: GroupState, lasted_ms: int) -> None:
-        """Note that the group is in another state than `before`, in which it was for so long."""
+        """Note that the group has left the state `before` after `lasted_ms`."""
         self.expirations.note_change(group_id)
         self.counts.tallies.lasted(group_id, before, lasted_ms)
 
@@ -242,7 +242,7 @@ class Shard:
 
     def store_again(self, group: Group, plan: CommitPlan, offsets: Sequence[int], moment: Moment) -> bool:
         """Append and apply a commit that `decide` allows, of the same partitions as before. Return false, and change
-        nothing, if that is not all there is to do: `store` finds out what is."""
+        nothing, if the commit needs more than that: then the caller uses `store`."""
         group_id, wall_ms = group.group_id, moment.wall_ms
         forward = self.offsets.forward(group_id, plan.topics, offsets, wall_ms, plan.committer)
         if forward is None or not self._writer.append_again(group_id, plan.template, offsets, wall_ms):
@@ -402,7 +402,7 @@ class Shard:
         return self.offsets.partitions_to_load(self._ensure(group_id).group_id, topic)
 
     def drop_state(self) -> None:
-        """Drop all state: half of a log must not be shown."""
+        """Drop all state: a partly loaded log must not be served."""
         for group_id in self.groups:
             del self._tools.directory[group_id]
         for groups in (self.groups, *self.of_kind.values()):

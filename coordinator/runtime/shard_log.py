@@ -1,5 +1,5 @@
-"""The log of a shard as the runtime sees it: a batch is appended and has a position, replies wait in the outbox until
-the log is durable up to that position, and a load replays the durable part. A shard does not know where its log is."""
+"""Interface of a shard's log: an appended batch has a position, replies wait in the outbox until the log is durable up
+to that position, and a load replays the durable part. A shard does not know where its log is stored."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -22,7 +22,7 @@ class ShardLog(Protocol):
 
     @property
     def files(self) -> PartitionLog | None:
-        """The log on this node's disk, which the node cleans and shows to readers; None for one that is elsewhere."""
+        """The log on this node's disk, which the node cleans and serves to readers; None for a log stored elsewhere."""
 
     @property
     def start_offset(self) -> int:
@@ -37,25 +37,25 @@ class ShardLog(Protocol):
         """Bytes of all batches."""
 
     def append(self, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
-        """Append one sound batch at the end, stamped there. Never raises; after an `AppendError` nothing has changed.
-        With `must_fit` false the batch may be larger than others may."""
+        """Append one valid batch and set its offset. Never raises; after an `AppendError` nothing has changed. With
+        `must_fit` false the batch may exceed the limit for batches."""
 
     def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Replay the batches from the one that holds the offset. Raises `LogDamaged`."""
 
     def bytes_from(self, offset: int) -> int:
-        """Bytes of the batches from there on, to say how far a replay is."""
+        """Bytes of the batches from the offset on, for the progress of a replay."""
 
     def newest_state_snapshot(self) -> StateSnapshot | None:
         """Find the newest snapshot of the shard's state. Raises `OSError`."""
 
     def note_damage(self, damage: LogDamaged) -> None:
-        """Keep what a replay found damaged, for the operator."""
+        """Keep damage found by a replay, for the operator."""
 
 
 class LocalLog:
     """A log of the node's own store, durable by its write-ahead log: positions are those of `LogStore.position`, which
-    all logs of the store share. `is_deferred`: nobody waits for its batches, and they force no flush."""
+    all logs of the store share. `is_deferred`: no reply waits for its batches, and they force no flush."""
 
     __slots__ = ("append", "batches_from", "bytes_from", "files", "name", "newest_state_snapshot", "note_damage")
 

@@ -22,7 +22,7 @@ BLOCKED = -1
 
 
 class Served(NamedTuple):
-    """The reply, and what it waits for, if it does."""
+    """The reply, and the positions that it waits for, if any."""
 
     reply: Message
     awaited: Awaited | None = None
@@ -69,7 +69,7 @@ class SlicedRequests:
             self.continue_requests(outbox, moment)
 
     def add(self, work: Work) -> None:
-        """Add work that nobody asked for, to begin in the next round."""
+        """Add work without a request, to begin in the next round."""
         next(work)
         self._waiting.append(_Sliced(None, work, True))
         self.is_ready = True
@@ -109,8 +109,8 @@ class SlicedRequests:
 
 
 def run_steps(steps: Steps, happen: Callable[[Any, Moment], bool]) -> Work:
-    """Run the work of a group: costs are the slice's, events happen to the group. The work ends early if an event
-    can no longer happen."""
+    """Run the work of a group: yielded costs are charged to the slice, and yielded events run on the group. The work
+    ends early if an event can no longer run."""
     moment = yield 0
     for step in steps:
         if isinstance(step, int):

@@ -84,7 +84,7 @@ _decode = msgspec.msgpack.Decoder(_Piece).decode
 
 
 def pieces_of(shard: Shard) -> Iterator[bytes]:
-    """Encode the shard: it must not change before the last piece is taken."""
+    """Encode the shard, which must not change before the last piece is consumed."""
     yield _encode(HeadPiece(FORMAT, shard.log.next_offset))
     yield from map(_encode, _groups(shard))
     yield from map(_encode, _registries(shard))

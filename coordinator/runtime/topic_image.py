@@ -1,4 +1,4 @@
-"""The embedded topics as consumer groups see them."""
+"""View of the embedded topics for consumer groups."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from coordinator.topics.rules import OFFSETS_TOPIC
 
 
 class EmbeddedTopicImage:
-    """All topics of this node, as they are whenever a group looks."""
+    """All topics of this node, in their present state at each call."""
 
     __slots__ = ("_topics",)
 
@@ -32,6 +32,6 @@ class EmbeddedTopicImage:
         return self._topics.name_of(topic_id)
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics, and of the service's own."""
+        """Return the names of all topics, including internal ones."""
         names = [topic.record.name for topic in self._topics]
         return [*names, OFFSETS_TOPIC] if self._topics.id_of(OFFSETS_TOPIC) is not None else names

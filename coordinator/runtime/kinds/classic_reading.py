@@ -22,13 +22,14 @@ from protocol.messages.groups import JoinProtocol
 A_PIECE = 25
 """Members read, or records encoded, in a slice."""
 _READ_US = 25
-"""Cost of reading a member, at worst nearly."""
+"""Cost of reading a member, close to the worst case."""
 
 Place = tuple[str, int]
 
 
 class ClassicRead(NamedTuple):
-    """A classic member with what its bytes say. `protocols` and `assigned` are these bytes."""
+    """A classic member with its decoded subscription and assignment. `protocols` and `assigned` are the encoded
+    bytes."""
 
     member: Member
     protocols: Sequence[JoinProtocol]
@@ -44,12 +45,12 @@ class ClassicRead(NamedTuple):
 
     @property
     def assigned_places(self) -> Iterator[Place]:
-        """Partitions that it is assigned."""
+        """Partitions assigned to the member."""
         return _places(self.assignment.partitions)
 
     @property
     def owned_places(self) -> Iterator[Place]:
-        """Partitions that it had when it joined, and may have until it knows its assignment."""
+        """Partitions that the member owned when it joined, and may own until it receives its assignment."""
         return _places(self.subscription.owned_partitions)
 
     def is_of(self, classic: ClassicGroup) -> bool:
@@ -67,7 +68,7 @@ def _places(partitions: Iterable[TopicPartitions]) -> Iterator[Place]:
 
 
 def read_members(group: Group) -> Generator[int, Moment, list[ClassicRead] | Refusal]:
-    """Read what the members say and are assigned, or say why the group stays a classic one."""
+    """Decode the members' subscriptions and assignments, or return the reason why the group stays a classic one."""
     read, holders = [], dict[Place, str]()
     members = iter(list(group.classic.members.values()))
     while piece := list(islice(members, A_PIECE)):
@@ -88,9 +89,9 @@ def read_members(group: Group) -> Generator[int, Moment, list[ClassicRead] | Ref
 
 
 def held_by_members(read: list[ClassicRead]) -> Generator[int, Moment, dict[str, list[Place]]]:
-    """Return the partitions of each member: those that it is assigned, and those that it had when it joined, if nobody
-    is assigned them. In the middle of a rebalance nobody is assigned anything, and cooperative members go on with what
-    they have. If two say that they own a partition, the later generation knows."""
+    """Return the partitions of each member: its assigned ones, and those that it owned when it joined and that no
+    member is assigned. In the middle of a rebalance no member has an assignment, and cooperative members keep reading
+    their partitions. If two members claim a partition, the one with the later generation holds it."""
     held = {one.member.member_id: list(one.assigned_places) for one in read}
     taken = {place for places in held.values() for place in places}
     for one in sorted(read, key=lambda one: -one.subscription.generation_id):
@@ -108,5 +109,5 @@ def _read(group: ClassicGroup, member: Member) -> ClassicRead:
 
 
 def refuse(group: Group, why: str) -> Refusal:
-    """Refuse to make a consumer group of the group."""
+    """Refuse to convert the group to a consumer group."""
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} {why}")

@@ -17,7 +17,7 @@ _NO_EPOCH = -1
 def checked(
     group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment
 ) -> OffsetCommit | TxnOffsetCommit | ErrorCode:
-    """Return the commit to a group that is not classic as one to store, or its error."""
+    """Return the commit to a group that is not classic in the form to store, or its error."""
     if refused := _refuse_member(group, message):
         return refused
     if group.consumer is not None:
@@ -40,7 +40,7 @@ def _refuse_member(group: Group, message: OffsetCommit | TxnOffsetCommit) -> Err
 
 
 def refuse_backward(group: Group, records: list[CommittedOffset], reply: Message | ErrorCode) -> Message | ErrorCode:
-    """Take the records that go back out of a commit, and refuse their partitions in its reply."""
+    """Remove the records that set an offset back from a commit, and refuse their partitions in its reply."""
     if not isinstance(reply, OffsetCommitReply | TxnOffsetCommitReply):
         return reply
     back = group.shard.offsets.going_back(records)
@@ -63,5 +63,5 @@ def refuse_backward(group: Group, records: list[CommittedOffset], reply: Message
 
 
 def as_simple(message: OffsetCommit | TxnOffsetCommit) -> OffsetCommit | TxnOffsetCommit:
-    """Return the commit as one of a client without a generation: its sender was checked."""
+    """Return the commit as one of a client without a generation, after its sender was checked."""
     return replace(message, generation_id=_NO_EPOCH, member_id="", group_instance_id=None)

@@ -1,8 +1,8 @@
 """Groups that change their kind (docs/spec/consumer-group-protocol.md#13): with members, when a member of the other
 protocol joins; without members, at any request of a client of the other kind.
 
-The records that end one kind and begin the other are one batch with those of the request, which is decided on the group
-as they make it. A request that is refused converts nothing.
+The records that end one kind and begin the other form one batch with those of the request, which is decided on the
+converted group. A request that is refused converts nothing.
 
 Members of a large classic group are read, and their records encoded, in slices; the group is converted in one step.
 """
@@ -39,13 +39,14 @@ from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 
 AT_ONCE = 100
-"""Members up to which a group is converted within the step that asks for it."""
+"""Largest number of members of a group that is converted within the request's step."""
 _RECORD_US, _JOIN_US = 30, 500
-"""Costs, at worst nearly, of one of a member's three records, and of a join that has waited."""
+"""Costs, close to the worst case, of one of a member's three records, and of a join that has waited."""
 
 
 class _Plan(NamedTuple):
-    """A classic group as a consumer group, and the records that say so; of its members as they were read."""
+    """A classic group as a consumer group, with the records of the conversion, built from the members as they were
+    read."""
 
     group: ConsumerGroup
     preceding: Preceding
@@ -88,7 +89,7 @@ def _convert_at_once(shard: Shard, group: Group, event: ConsumerJoin, moment: Mo
         _convert_empty(shard, group, event, moment)
         return None
     if refused := _refuse_whole(group, shard.new_consumer(group.group_id).settings):
-        return refused  # it is not even read
+        return refused  # before the members are read
     return _convert(shard, group, _run(_plan(shard, group)), event, moment)
 
 
@@ -102,8 +103,8 @@ def _run(planning: Planning) -> _Plan | Refusal:
 
 
 def _convert_in_slices(shard: Shard, group: Group) -> Work:
-    """Plan in slices, then convert in one step. A group that has changed meanwhile is planned anew, in that step. Joins
-    that came meanwhile follow."""
+    """Plan in slices, then convert in one step. A group that has changed meanwhile is planned again, in that step.
+    Joins that arrived meanwhile follow."""
     yield 0
     planned = yield from _plan(shard, group)
     moment = yield 0
@@ -116,7 +117,7 @@ def _convert_in_slices(shard: Shard, group: Group) -> Work:
 
 
 def _join(shard: Shard, group: Group, planned: _Plan | Refusal, event: ConsumerJoin, moment: Moment) -> Refusal | None:
-    """Let the event happen to what the group is now."""
+    """Run the event on the group as it is now."""
     present = shard.groups.get(group.group_id)
     if present is None or group.group_id in shard.deleting or shard.state is not ShardState.ACTIVE:
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} was deleted, or moved, meanwhile")
@@ -132,7 +133,7 @@ def _join(shard: Shard, group: Group, planned: _Plan | Refusal, event: ConsumerJ
 
 def _convert_empty(shard: Shard, group: Group, event: ConsumerJoin, moment: Moment) -> None:
     if group.classic.stored is None:
-        shard.process(group, event, moment)  # it has nothing but offsets
+        shard.process(group, event, moment)  # the group has only offsets
         return
     gone = GroupTombstone(group.group_id)
     _replace(shard, group, shard.new_consumer(group.group_id), event, moment, Preceding([encode(gone)], [gone]))
@@ -178,7 +179,8 @@ def _known(member: Member) -> tuple[str, int, str | None]:
 
 
 def _refuse_whole(group: Group, settings: ConsumerGroupSettings) -> Refusal | None:
-    """Say why the classic group stays one, whatever its members say (docs/spec/consumer-group-protocol.md#13.2)."""
+    """Return the reason why the classic group stays one, if it does not depend on the content of its members'
+    metadata (docs/spec/consumer-group-protocol.md#13.2)."""
     classic = group.classic
     if not settings.migration_policy.allows_upgrade:
         return refuse(group, f"has classic members, and the migration policy is {settings.migration_policy}")
@@ -186,7 +188,7 @@ def _refuse_whole(group: Group, settings: ConsumerGroupSettings) -> Refusal | No
         return refuse(group, f"has members of protocol type {classic.protocol_type}")
     if len(classic.members) > settings.max_size:
         return refuse(group, f"has {len(classic.members)} members, {settings.max_size} allowed")
-    if classic.metadata_bytes > settings.max_batch_bytes:  # it is not even read
+    if classic.metadata_bytes > settings.max_batch_bytes:  # before the members are read
         return refuse(group, f"has members with {classic.metadata_bytes} bytes of subscriptions, too many for a batch")
     if classic.stored is not None and classic.stored.state_timestamp_ms == HOLDS_MORE_MS:
         text = f"group {group.group_id} has become classic, and its members have not joined again yet"
@@ -197,8 +199,8 @@ def _refuse_whole(group: Group, settings: ConsumerGroupSettings) -> Refusal | No
 
 
 def _plan(shard: Shard, group: Group) -> Planning:
-    """Read what the members have, or say why the group stays a classic one; encode the records of the group with these
-    members, and apply them to it: every member holds what it may have."""
+    """Read the members' partitions, or return the reason why the group stays a classic one; encode the records of the
+    group with these members, and apply them to it: every member holds the partitions that it may be reading."""
     classic, planned = group.classic, shard.new_consumer(group.group_id)
     planned.topics_version = planned.topics.version
     protocol, generation_id = classic.protocol_name, classic.generation_id
@@ -255,7 +257,7 @@ def _member_record(group_id: str, one: ClassicRead) -> ConsumerMemberRecord:
 
 
 def _existing(group: ConsumerGroup, places: Iterable[Place]) -> Target:
-    """Return the partitions that exist: leaders may say any number."""
+    """Return the partitions that exist: a leader may have assigned any number."""
     existing: dict[bytes, set[int]] = {}
     for name, number in places:
         topic = group.topics.find(name)
@@ -265,7 +267,7 @@ def _existing(group: ConsumerGroup, places: Iterable[Place]) -> Target:
 
 
 def to_classic(shard: Shard, group: Group, moment: Moment) -> ErrorCode | None:
-    """Make a group without members a classic one; its offsets stay. Return the error if the log refuses it."""
+    """Convert a group without members to a classic one; its offsets stay. Return the error if the append fails."""
     assert group.consumer is not None and not group.consumer.members
     records: list[ShardRecord] = [*group_tombstones(group.consumer, ())]
     records.append(GroupMetadata(group.group_id, "", 0, None, None, moment.wall_ms))

@@ -24,7 +24,7 @@ AnyEvent = classic.GroupEvent | balanced.BalancedEvent | consumer.ConsumerEvent
 class _Kind(NamedTuple):
     table: StateTable[Any]
     state_of: Callable[[Group], Any]
-    """State of the group that the table sees; an Empty one if the group has none."""
+    """State of the group for the table; an Empty one if the group has none."""
     loaded: Callable[[str], AnyEvent]
     unloaded: Callable[[str], AnyEvent]
     append_failed: Callable[[Any, ErrorCode], AnyEvent]

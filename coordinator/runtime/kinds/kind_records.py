@@ -1,5 +1,5 @@
-"""Records of server-driven consumer groups in a shard: how they become the state of a group, and how a group that is
-deleted ends on record (docs/spec/consumer-group-protocol.md#14)."""
+"""Records of server-driven consumer groups in a shard: their application to the group's state, and the records of a
+deletion (docs/spec/consumer-group-protocol.md#14)."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def apply_further(shard: "Shard", record: ConsumerRecord | GroupSettingsRecord, group: Group | None) -> None:
-    """Apply a record that is not about what every kind of group has."""
+    """Apply a record that only some kinds of groups have."""
     if not isinstance(record, GroupSettingsRecord):
         _apply_consumer(shard, record, group)
         return
@@ -24,7 +24,7 @@ def apply_further(shard: "Shard", record: ConsumerRecord | GroupSettingsRecord, 
     known = shard.groups.get(record.group_id)
     if known is not None:
         known.classic.settings = shard.own_settings.in_force(record.group_id)
-        if known.consumer is not None:  # sessions of its members may begin before it is heard from
+        if known.consumer is not None:  # sessions of its members may begin before its next request
             known.consumer.settings = shard.new_consumer(record.group_id).settings
 
 
@@ -46,8 +46,8 @@ def _apply_consumer(shard: "Shard", record: ConsumerRecord, group: Group | None)
 
 
 def end_on_record(group: Group, records: list[ShardRecord]) -> None:
-    """Complete the records that delete a group by those of its other kinds. A consumer group has none of a classic
-    one."""
+    """Add to the records that delete a group the tombstones of its other kinds. A consumer group has none of a classic
+    group."""
     if type(records[-1]) is not GroupTombstone:
         return
     if group.balanced is not None:

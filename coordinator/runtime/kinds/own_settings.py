@@ -1,4 +1,4 @@
-"""Settings of groups in the log of their shard, if nodes share that log, so that the next owner has them."""
+"""Settings of groups in the log of their shard, if nodes share that log, so that the log's next owner has them."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,7 @@ from coordinator.groups.classic.group_states import GroupSettings
 
 
 class OwnSettings:
-    """Settings by group. `take` puts them into force at the node, whose `overrides` over the `common` ones follow."""
+    """Settings by group. `take` applies them at the node, whose `overrides` of the `common` settings change then."""
 
     def __init__(
         self,
@@ -20,14 +20,14 @@ class OwnSettings:
         self._known: dict[str, dict[str, str]] = {}
 
     def set(self, group_id: str, own: dict[str, str]) -> None:
-        """Put these in the place of what the group has; none: it follows the node. Raises `LogCorrupt`."""
+        """Replace the group's own settings; empty: the node's settings apply. Raises `LogCorrupt`."""
         self._take(group_id, own)
         self._known[group_id] = own
         if not own:
             del self._known[group_id]
 
     def get(self, group_id: str) -> dict[str, str]:
-        """Return what the group has itself."""
+        """Return the group's own settings."""
         return self._known.get(group_id, {})
 
     def in_force(self, group_id: str) -> GroupSettings:
@@ -35,7 +35,7 @@ class OwnSettings:
         return self._overrides.get(group_id, self._common)
 
     def drop(self) -> None:
-        """Let all groups of the shard follow the node."""
+        """Drop the own settings of all groups of the shard: the node's settings apply."""
         for group_id in self._known:
             self._take(group_id, {})
         self._known.clear()
