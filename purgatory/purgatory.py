@@ -15,7 +15,7 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 class DelayedOperation(Entry, ABC, Generic[E_co]):
-    """Waits until its condition holds or its deadline comes, then yields events. Subclasses are slotted.
+    """Waits until its condition holds or its deadline passes, then yields events. Subclasses are slotted.
 
     It is its own entry in the purgatory's wheel. It ends exactly once, and only then are `completed` and `overdue`
     called. A superseded or cancelled operation ends without either.
@@ -26,15 +26,15 @@ class DelayedOperation(Entry, ABC, Generic[E_co]):
     kind: ClassVar[str] = "other"
     """Kind of the operation; gauges count the operations of each kind."""
 
-    # No slots here: a subclass has them as slots of its own, or as properties.
+    # No slots here: a subclass declares these as its own slots, or as properties.
     key: Hashable
     """Key of the operation; one operation is watched under a key at a time. Must not change while it is watched."""
 
     deadline_ms: int
     """Deadline of the operation.
 
-    May move *later* while it is watched, which costs nothing: the operation is checked again when the wheel brings it
-    up. A move *nearer* is not noticed; watch the operation anew.
+    May move *later* while the operation is watched, which costs nothing: the deadline is checked again when the wheel
+    returns the operation. A move *nearer* is not noticed; watch the operation again.
     """
 
     @abstractmethod
@@ -56,13 +56,12 @@ class DelayedOperationPurgatory(Generic[E]):
     def __init__(self, start_ms: int) -> None:
         self._wheel = TimingWheel(start_ms)
         self._watched: dict[Hashable, DelayedOperation[E]] = {}
-        # Notification key -> the operations that listen to it, by their own keys, in the order watched. Where a
-        # notification key is an operation's own key as well, that operation is among them: one dictionary then has the
-        # order of all.
+        # Notification key -> own keys of the operations that listen to it, in the order watched. If a notification key
+        # is also an operation's own key, that operation is among them: so one dictionary has the order of all.
         self._listening: dict[Hashable, dict[Hashable, DelayedOperation[E]]] = {}
         self._notified_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
         self._by_kind: dict[str, int] = {}
-        # The wheel's last answer. The wheel is asked again only when that could be too late: every step reads this.
+        # The wheel's last answer, which every step reads. It is updated only when it could be too late.
         self._soonest_ms: int | None = None
 
     def __contains__(self, key: Hashable) -> bool:
@@ -73,7 +72,7 @@ class DelayedOperationPurgatory(Generic[E]):
 
     @property
     def by_kind(self) -> Mapping[str, int]:
-        """Number of operations watched, by kind; 0 for a kind that was watched before."""
+        """Number of operations watched, by kind; 0 for a kind that was watched earlier."""
         return self._by_kind
 
     def get(self, key: Hashable) -> DelayedOperation[E] | None:
@@ -84,8 +83,8 @@ class DelayedOperationPurgatory(Generic[E]):
         """Return the operation's events if it is satisfied now; else watch it until a notification or its deadline, and
         return [].
 
-        It supersedes the operation watched under its key, which ends without completing. Watching the same object again
-        files it under its present deadline and the keys now given.
+        The operation supersedes the one watched under its key, which ends without completing. Watching the same object
+        again updates its deadline in the wheel and its notification keys.
         """
         key = op.key
         if key in self._watched:
@@ -133,10 +132,10 @@ class DelayedOperationPurgatory(Generic[E]):
         return op
 
     def pop_overdue(self, now_ms: int) -> list[E] | None:
-        """End the one operation whose deadline came first and return its events; None if none is overdue.
+        """End the operation with the earliest deadline and return its events; None if none is overdue.
 
-        One at a time, since the events of the first may cancel the second. In the order of deadlines, ties in the order
-        filed; an operation whose deadline has moved later is filed again, and the next one checked.
+        Operations end one at a time, since the events of the first may cancel the second, in the order of deadlines,
+        ties in the order filed. An operation whose deadline has moved later is filed again, and the next one checked.
         """
         wheel = self._wheel
         self._soonest_ms = None
@@ -148,7 +147,7 @@ class DelayedOperationPurgatory(Generic[E]):
                 self._forget(op)
                 return _events(op, was_deadline=True)
             wheel.add(op, deadline_ms)
-            if deadline_ms <= now_ms:  # still overdue, but others may come before it
+            if deadline_ms <= now_ms:  # still overdue, but others may be due before it
                 wheel.advance(now_ms)
         return None
 

@@ -1,8 +1,8 @@
 """A hierarchical timing wheel that reads no clock: `advance` sets the time.
 
-Why a wheel and not a heap: nearly every deadline of a coordinator is moved or cancelled long before it comes. A heap
-cannot remove an element from its middle, so it keeps dead ones until they surface, several for each live one once
-members heartbeat, and pays O(log n) and a tuple for each. Here each entry is its own link in a doubly linked list:
+Why a wheel and not a heap: nearly every deadline of a coordinator is moved or cancelled long before it passes. A heap
+cannot remove an element from its middle, so it keeps cancelled ones until they reach its top, several for each live one
+once members heartbeat, and pays O(log n) and a tuple for each. Here each entry is its own link in a doubly linked list:
 moving and cancelling unlink it in O(1), and only live entries take memory.
 
 Level 0 has buckets of one tick, each further level buckets as wide as the whole level below. A level covers the
@@ -12,7 +12,7 @@ a window that slides with now instead). Three properties follow from aligning:
 * At any moment a deadline has exactly one bucket. Equal deadlines are therefore in one list and keep the order in
   which they were added, without a sequence number.
 * Every bucket of a level comes before every bucket of the next, so the first of all is the lowest bit of a bit mask.
-* When time advances, each entry of the buckets that now entered is filed once more, however many levels it skipped.
+* When time advances, each entry of the buckets that time enters is filed once more, however many levels it skipped.
 """
 # ruff: noqa: SLF001 - an entry's links belong to the wheel
 
@@ -102,8 +102,8 @@ class _Level:
 class TimingWheel:
     """Hands out entries in the order of their deadlines, ties in the order added.
 
-    Never early. Driven to `next_deadline_ms` it is late by less than a tick. All times are milliseconds of one
-    monotonic clock, negative ones included; a clock that goes back is taken as standing still.
+    Entries are never early; with `advance` called at `next_deadline_ms` they are late by less than a tick. All times
+    are milliseconds of one monotonic clock, negative ones included; a clock that goes back counts as unchanged.
     """
 
     def __init__(self, start_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> None:
@@ -111,7 +111,7 @@ class TimingWheel:
             raise ValueError(f"tick_ms must be at least 1 and wheel_size at least 2, not {tick_ms} and {wheel_size}")
         self._tick_ms = tick_ms
         self._wheel_size = wheel_size
-        self._start_ms = start_ms  # ticks count from here: no block reaches over a tick 0 in the middle of time
+        self._start_ms = start_ms  # tick 0, so that no aligned block lies on both sides of it
         self._now = 0
         self._levels = [_Level(1, wheel_size, 0)]
         self._late = _Bucket()  # added when already due: popped after the next `advance`
@@ -145,7 +145,7 @@ class TimingWheel:
             self._bucket_of(tick).append(entry)
 
     def cancel(self, entry: Entry) -> bool:
-        """Take the entry out, also when it is due already. O(1). False if it was not in the wheel."""
+        """Remove the entry, also when it is due already. O(1). False if it was not in the wheel."""
         try:
             if entry._next is None:
                 return False
@@ -185,9 +185,9 @@ class TimingWheel:
     def next_deadline_ms(self) -> int | None:
         """Return when to call `advance` next, and pop; None when the wheel is empty. O(levels).
 
-        Never later than the first deadline (rounded up to a tick); often earlier, where a wide bucket begins whose
-        entries must then be filed more finely. Calling `advance` with it always makes progress: an entry can be popped,
-        or it grows.
+        Never later than the first deadline (rounded up to a tick); often earlier, namely when a wide bucket begins
+        whose entries must then be moved to finer buckets. Calling `advance` with it always makes progress: an entry can
+        be popped, or the next deadline grows.
         """
         if self._count == 0:
             return None
@@ -220,7 +220,7 @@ class TimingWheel:
         bucket.append(entry)
 
     def _bucket_of(self, tick: int) -> _Bucket:
-        """Return the bucket of a tick after now; make the levels it takes."""
+        """Return the bucket of a tick after now; create the levels up to it."""
         for level in self._levels:
             if tick < level.end:
                 return level.buckets[(tick - level.start) // level.width]
@@ -228,11 +228,11 @@ class TimingWheel:
         return self._bucket_of(tick)
 
     def _take_until(self, now: int) -> list[Entry]:
-        """Empty the buckets that time entered and let each level cover the block that `now` lies in."""
+        """Empty the buckets that time entered, and move each level to the block that contains `now`."""
         taken: list[Entry] = []
         for level in self._levels:
             taken += level.take_until(now)
-            if now < level.end:  # then the levels above have not moved by a bucket
+            if now < level.end:  # the levels above are still in the same bucket
                 break
             level.align(now)
         return taken

@@ -1,4 +1,4 @@
-"""Events of a group that changes its kind while it has members, which one kind of group has for another
+"""Events of a group that changes its kind while it has members: one kind of group passes its state to the other
 (docs/spec/consumer-group-protocol.md#13)."""
 
 import msgspec
@@ -8,8 +8,8 @@ from protocol.session import RequestRef
 
 
 class ClassicAgainMember(msgspec.Struct, frozen=True, gc=False):
-    """A member with what no record has: its connection (-1: none), the principal that it belongs to (None: nobody yet),
-    and all protocols that it offers."""
+    """Fields of a member that no record has: its connection (-1: none), the principal that it belongs to (None: no
+    owner yet), and all protocols that it offers."""
 
     member_id: str
     connection: int
@@ -29,7 +29,7 @@ class ParkedJoin(msgspec.Struct, frozen=True, gc=False):
 
 class ClassicAgain(msgspec.Struct, frozen=True, gc=False):
     """The group was a consumer group; its record as a classic one was applied. Unless it `is_settled`, its members must
-    join again, and `joining` is the request of `initiator`, if that has come already."""
+    join again, and `joining` is the request of `initiator`, if it has arrived already."""
 
     group_id: str
     members: tuple[ClassicAgainMember, ...]
@@ -40,6 +40,6 @@ class ClassicAgain(msgspec.Struct, frozen=True, gc=False):
 
 
 class Superseded(msgspec.Struct, frozen=True, gc=False):
-    """The group became a consumer group: what waits for its classic state ends."""
+    """The group became a consumer group: requests and operations that wait for its classic state end."""
 
     group_id: str

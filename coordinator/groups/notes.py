@@ -34,7 +34,7 @@ class Titled(Protocol):
 
 
 class Notable(Protocol):
-    """Group as its notes see it."""
+    """The fields of a group that its notes contain."""
 
     @property
     def group_id(self) -> str: ...

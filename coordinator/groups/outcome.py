@@ -65,7 +65,7 @@ class Outcome:
         """Work in slices that begins once the records are applied."""
         self.is_splittable = False
         """Permission to append the records as several batches if they are too large for one: each part is valid by
-        itself, and the event can come again."""
+        itself, and the event can be repeated."""
 
     def reply(self, ref: RequestRef, reply: Message) -> None:
         """Send the reply when the records it depends on are durable."""

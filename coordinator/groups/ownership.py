@@ -1,4 +1,4 @@
-"""The ownership registry of one group: at most one owner a partition, epochs that only grow
+"""The ownership registry of one group: at most one owner per partition, epochs that only grow
 (docs/spec/consumer-client.md#E, docs/spec/client-balanced-groups.md#8 and #15.4)."""
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ class Owners:
     __slots__ = ("_entries", "_keys_of")
 
     def __init__(self) -> None:
-        self._entries: dict[Key, Ownership] = {}  # ended grants too: their epochs count
+        self._entries: dict[Key, Ownership] = {}  # ended grants too, for their epochs
         self._keys_of: dict[str, dict[Key, None]] = {}
 
     def get(self, key: Key) -> Ownership | None:
-        """Return the grant that holds now."""
+        """Return the current grant."""
         entry = self._entries.get(key)
         return entry if entry is not None and entry.owner is not None else None
 
@@ -34,12 +34,12 @@ class Owners:
         return [self._entries[key] for key in self._keys_of.get(member_id, ())]
 
     def is_held_by(self, key: Key, member_id: str, epoch: int) -> bool:
-        """Return true if the member owns the partition by the grant of this epoch."""
+        """Return true if the member owns the partition by the grant with this epoch."""
         entry = self._entries.get(key)
         return entry is not None and entry.epoch == epoch and _member(entry) == member_id
 
     def __iter__(self) -> Iterator[Ownership]:
-        """Iterate over the grants that hold now."""
+        """Iterate over the current grants."""
         return (entry for entry in self._entries.values() if entry.owner is not None)
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class Owners:
             del self._keys_of[member_id]
 
     def check(self) -> None:
-        """Assert what must hold between any two steps; tests call it after each."""
+        """Assert the invariants between any two steps; tests call it after each."""
         held = {key: _member(entry) for key, entry in self._entries.items() if entry.owner is not None}
         assert held == {key: member_id for member_id, keys in self._keys_of.items() for key in keys}
         assert all(entry.epoch > 0 for entry in self._entries.values())

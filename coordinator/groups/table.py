@@ -53,7 +53,7 @@ class Answerable(Protocol):
 
 
 class Stateful(Protocol):
-    """A group as its table sees it."""
+    """The part of a group that its table needs."""
 
     @property
     def state(self) -> int:
@@ -61,7 +61,7 @@ class Stateful(Protocol):
 
 
 class Path(enum.Enum):
-    """The parts of the write rule that a request or an event goes through. No row of a state table is `SLICED`."""
+    """The parts of the write rule that a request or an event passes. No row of a state table is `SLICED`."""
 
     FULL = "full"
     """The state table of its group; records appended and applied; the group settled."""
@@ -179,8 +179,7 @@ class StateTable(Generic[G]):
         return error_code
 
     def permits(self, group: Any, message: Any, action: Callable[..., Any]) -> bool:
-        """Return true if guards let the append-only message pass, and the action is what follows in the present
-        state."""
+        """Return true if the guards let the append-only message pass, and `action` is the cell of the present state."""
         row = self._append_rows[type(message)]
         for guard, _ in row.guards:
             if guard(group, message):

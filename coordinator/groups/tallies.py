@@ -1,4 +1,4 @@
-"""Counts by group since the process started, for metrics: groups to which nothing has happened have none."""
+"""Counts by group since the process started, for metrics; groups without an event have none."""
 
 from typing import Final
 
@@ -7,9 +7,9 @@ from coordinator.records.records import Note
 
 _TAKEOVER: Final = "static member replaced"
 _BEHIND: Final = "Assigning"
-"""State of a server-driven group whose rebalance has begun already: its next target takes in what changes meanwhile."""
+"""State of a server-driven group whose rebalance has begun already: its next target includes the changes meanwhile."""
 MOST_GROUPS: Final = 100_000
-"""Groups counted; of more, the one that was counted first is forgotten."""
+"""Largest number of groups counted; beyond it the group that was counted first is dropped."""
 
 
 class Tally:
@@ -40,8 +40,8 @@ class GroupTallies:
         return tally
 
     def noted(self, note: Note) -> bool:
-        """Count what the note tells of. Return true if it begins a rebalance: exactly one note of each does, of a
-        server-driven group the first that moves its epoch beyond that of its target."""
+        """Count the event of the note. Return true if the note begins a rebalance: each rebalance has exactly one such
+        note; for a server-driven group it is the first that moves the group's epoch beyond that of its target."""
         begins = note.kind == "rebalance" or (note.kind == "epoch" and note.group_state != _BEHIND)
         if begins:
             self.of(note.group_id).rebalances += 1

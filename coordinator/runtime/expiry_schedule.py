@@ -1,4 +1,4 @@
-"""Groups or logs sorted by the earliest time at which one of their entries may expire: a pass visits those that are due.
+"""Groups or logs sorted by the earliest time at which one of their entries may expire. A pass visits the ones due.
 
 The time of a group is a lower bound. A visit finds the exact one; anything that may bring it forward (another state,
 another subscription, the end of a transaction) makes the group due at the next pass.

@@ -90,7 +90,7 @@ class GroupConfigs:
         self._forbidden: dict[str, Forbidden] = {}
         self._forbidden_to_all = Forbidden(config.group_forbidden_topics.all, config.group_forbidden_filters.all)
         self.changes = 0
-        """Since the start: a number that grows."""
+        """Number of changes since the start."""
         self.position = 0
         """Write-ahead position of the last change."""
 

@@ -54,7 +54,7 @@ _NONE: Final = ErrorCode.NONE
 
 
 def admit(group: ClassicGroup, event: JoinFirst, out: Outcome) -> None:
-    """Admit a new member, or hand out the member id that its next JoinGroup must bring."""
+    """Admit a new member, or hand out the member id that its next JoinGroup must contain."""
     request = event.request
     if request.group_instance_id is not None:
         _add_member(group, event, out.ids.member_id(request.group_instance_id), out)
@@ -98,8 +98,8 @@ def rejoin_or_repeat(group: ClassicGroup, event: JoinAgain, out: Outcome) -> Non
 
 
 def rejoin_if_changed(group: ClassicGroup, event: JoinAgain, out: Outcome) -> None:
-    """In Stable: rebalance if the leader asks, or if a follower's protocols have changed; else repeat the
-    last reply."""
+    """In Stable: rebalance if the leader joins again, or if a follower's protocols have changed; else repeat the last
+    reply."""
     member = group.members[event.member_id]
     if member.protocols != event.request.protocols:
         _rejoin_changed(group, member, event, out)
@@ -164,7 +164,7 @@ def _add_member(group: ClassicGroup, event: Joining, member_id: str, out: Outcom
 
 
 def collect_sync(group: ClassicGroup, event: Sync, out: Outcome) -> None:
-    """Park the SyncGroup. The leader's brings the assignments; all members are answered once those are in the log."""
+    """Park the SyncGroup. The leader's contains the assignments; all members are answered once those are in the log."""
     member = group.members[event.member_id]
     group.synced(event.member_id)
     older = group.take_sync(member)
@@ -204,7 +204,7 @@ def _assigned(group: ClassicGroup, member: Member) -> SyncGroupReply:
     )
 
 
-# --- hearing and not hearing ---
+# --- sessions ---
 
 
 def extend_session(group: ClassicGroup, message: Heartbeat, now_ms: int) -> ErrorCode:
@@ -284,7 +284,7 @@ def _remove_leaver(group: ClassicGroup, member_id: str, connection: int, out: Ou
 
 
 def evict(group: ClassicGroup, event: SessionOverdue, out: Outcome) -> None:
-    """Evict a member that sent nothing for its session timeout. One whose heartbeats may wait behind an unanswered
+    """Evict a member that sent nothing for its session timeout. A member whose heartbeats may wait behind an unanswered
     request gets a new session."""
     member = group.members.get(event.member_id)
     if member is None:
@@ -316,7 +316,7 @@ def evict_unsynced(group: ClassicGroup, event: SyncOverdue, out: Outcome) -> Non
 
 
 def drop_pending_id(group: ClassicGroup, event: PendingIdOverdue, out: Outcome) -> None:
-    """Drop an id that was never used; a join phase waits for it no longer."""
+    """Drop an id that was never used; the join phase no longer waits for it."""
     group.drop_pending(event.member_id)
 
 

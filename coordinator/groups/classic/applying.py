@@ -50,7 +50,7 @@ from protocol.messages.groups import (
 def apply(group: ClassicGroup, record: GroupMetadata, *, live: bool) -> None:
     """Set the group to the record: Stable with members, else Empty (docs/spec/group-protocol.md#5.3). Applied live,
     members already in the group keep their parked requests and full lists of protocols. New members, and at load all
-    members, are as recorded and offer the chosen protocol alone."""
+    members, are built from the record and offer only the chosen protocol."""
     known = group.members if live else {}
     group.stored = record
     group.generation_id = record.generation_id
@@ -133,15 +133,15 @@ def unload(group: ClassicGroup, event: Unloaded, out: Outcome) -> None:
 
 
 def supersede(group: ClassicGroup, event: Superseded, out: Outcome) -> None:
-    """Tell everybody to join again: the group became a consumer group, which has its members
-    (docs/spec/consumer-group-protocol.md#13.2)."""
+    """Answer parked requests and heartbeats so that all members join again: the group became a consumer group, which
+    has their state (docs/spec/consumer-group-protocol.md#13.2)."""
     cause, timeout_ms = "group upgraded", group.rebalance_timeout_ms
     news = RebalanceStarted(group.group_id, group.generation_id, cause, "", timeout_ms)
     _end(group, out, ErrorCode.REBALANCE_IN_PROGRESS, news)
 
 
 def _end(group: ClassicGroup, out: Outcome, error_code: ErrorCode, push: Message) -> None:
-    """Answer what is parked, and stop all that waits."""
+    """Answer the parked requests, and cancel the delayed operations."""
     for member in group.members.values():
         ref = group.take_join(member)
         if ref is not None:
@@ -167,7 +167,7 @@ def _end(group: ClassicGroup, out: Outcome, error_code: ErrorCode, push: Message
 
 
 def begin_again(group: ClassicGroup, event: ClassicAgain, out: Outcome) -> None:
-    """Take up the members that the group had as a consumer group, and let them join again unless all is settled
+    """Take over the members that the group had as a consumer group, and rebalance unless the assignment is complete
     (docs/spec/consumer-group-protocol.md#13.3)."""
     for one in event.members:
         member = group.members[one.member_id]
@@ -205,7 +205,7 @@ def undo(group: ClassicGroup, event: AppendFailed, out: Outcome) -> None:
         out.reply_at_once(failed.ref, failed.refused(event.error_code))
         resume_leases(group, out)  # the members left in any case
     elif isinstance(failed, JoinPhaseOver | InitialDelayOver):
-        # The Empty record is lost, yet the group is empty: after a crash the old members load again, and they expire.
+        # The Empty record was not stored, yet the group is empty: after a crash the old members are loaded, and expire.
         group.protocol_name = None
         group.become(GroupState.EMPTY, out.moment.wall_ms)
         resume_leases(group, out)

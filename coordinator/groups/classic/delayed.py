@@ -34,7 +34,7 @@ class GroupOperation(DelayedOperation[GroupEvent]):
 
 
 class PhaseOperation(GroupOperation):
-    """An operation that is the phase of its group while it is watched."""
+    """A join or sync phase: a group watches at most one of them."""
 
     __slots__ = ("deadline_ms", "key")
     kind = "rebalance"
@@ -64,8 +64,8 @@ class DelayedJoin(PhaseOperation):
 
 
 class HeldJoin(PhaseOperation):
-    """The time in which a rebalance waits for the end of the group's hold: complete when it is released, or when as
-    many members have joined as it says."""
+    """The time in which a rebalance waits for the end of the group's hold: complete when the hold is released, or when
+    the number of members that the hold names have joined."""
 
     __slots__ = ()
 
@@ -98,8 +98,7 @@ class InitialDelayedJoin(PhaseOperation):
 
 
 class DelayedSync(PhaseOperation):
-    """The sync phase of one generation: complete when every member has synced, in whatever state the group
-    is by then."""
+    """The sync phase of one generation: complete when every member has synced, in any state of the group."""
 
     __slots__ = ("generation_id",)
 
@@ -120,7 +119,7 @@ class DelayedSync(PhaseOperation):
 
 class DelayedHeartbeat(GroupOperation):
     """A member's session. Requests of the member move `member.deadline_ms`; this operation reads it there, so a
-    heartbeat does not file the operation anew."""
+    heartbeat need not re-insert the operation."""
 
     __slots__ = ("member",)
     kind = "heartbeat"
@@ -153,7 +152,7 @@ class DelayedHeartbeat(GroupOperation):
 
 
 class DelayedLease(GroupOperation):
-    """The time for which a member that is out of the group keeps what it owned."""
+    """The time for which a member removed from the group keeps its partitions."""
 
     __slots__ = ("deadline_ms", "key", "member_id")
     kind = "lease"

@@ -99,7 +99,7 @@ class JoinFirst(Joining):
 
 
 class JoinPending(Joining):
-    """A JoinGroup with an id that was handed out to it and not used yet."""
+    """A JoinGroup with a pending id, handed out and not used yet."""
 
 
 class JoinAgain(Joining):
@@ -153,7 +153,7 @@ class DeleteOffsets(ClassicEvent):
     subscribed: AbstractSet[str] | None = frozenset()
     client: Client | None = None
     previous: tuple[OffsetChange, ...] = ()
-    """The offsets that would be deleted, as they are."""
+    """The present values of the offsets that would be deleted."""
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return OffsetDeleteReply(error_code=error_code)
@@ -298,9 +298,9 @@ class ReplacementStored(ClassicEvent):
 
 
 class RetentionDue(ClassicEvent):
-    """Offsets of the group whose retention is over (docs/spec/group-protocol.md#4.4), or a part of them, as found just
-    now. `places` are deleted now; `expired` counts all that this run deletes, by topic; `is_over` marks the last part.
-    `leaves_nothing`: the group keeps no offset then, and no transaction has one for it."""
+    """Offsets of the group whose retention is over (docs/spec/group-protocol.md#4.4), or a part of them. `places` are
+    deleted now; `expired` counts the deletions of the whole run, by topic; `is_over` marks the last part.
+    `leaves_nothing`: after it the group has no offset, neither committed nor pending in a transaction."""
 
     group_id: str
     places: tuple[tuple[str, int], ...]

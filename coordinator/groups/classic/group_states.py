@@ -1,4 +1,4 @@
-"""The states of a classic group, and its configuration: kinds of classes that mypyc leaves to the interpreter."""
+"""The states of a classic group, and its configuration: classes of kinds that mypyc does not compile."""
 
 import enum
 from typing import Self

@@ -1,4 +1,4 @@
-"""Guards of the state table, in the order clients can observe. A guard is pure; NONE lets the event pass."""
+"""Guards of the state table, in the order that clients can observe. A guard is pure; NONE lets the event pass."""
 
 from operator import attrgetter
 from typing import Final
@@ -28,8 +28,8 @@ def has_room(group: ClassicGroup, event: Joining) -> ErrorCode:
 
 
 def protocols_agree(group: ClassicGroup, event: Joining) -> ErrorCode:
-    """Check the protocols (docs/spec/group-protocol.md#2.1.5). A name listed twice would count for two members, so such
-    a list is refused."""
+    """Check the protocols (docs/spec/group-protocol.md#2.1.5). A list with a duplicate name is refused: the name would
+    count for two members."""
     protocol_type, protocols = event.request.protocol_type, event.request.protocols
     if not protocol_type or not protocols or len(set(map(_NAME, protocols))) < len(protocols):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -76,8 +76,8 @@ def is_same_protocol(group: ClassicGroup, event: Sync) -> ErrorCode:
 
 
 def may_commit(group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
-    """Check a commit's sender (docs/spec/group-protocol.md#2.5): in Empty a client without a generation, else a member
-    of the present one."""
+    """Check a commit's sender (docs/spec/group-protocol.md#2.5): in Empty it must be a client without a generation,
+    else a member of the present generation."""
     if group.state is _EMPTY:
         return _NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
     if refused := is_member(group, request):
@@ -86,8 +86,8 @@ def may_commit(group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
 
 
 def may_commit_in_transaction(group: ClassicGroup, request: TxnOffsetCommit) -> ErrorCode:
-    """Check the member if the request names one: it must be of the present generation. Old clients name none, and may
-    commit (docs/spec/group-protocol.md#4.3)."""
+    """Check the member if the request names one: it must be of the present generation. Old clients name no member, and
+    may commit (docs/spec/group-protocol.md#4.3)."""
     if request.generation_id < 0 and (
         group.state is GroupState.EMPTY or (not request.member_id and request.group_instance_id is None)
     ):

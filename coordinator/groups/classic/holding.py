@@ -1,5 +1,5 @@
 """Holds on a classic group. While one lasts, a rebalance of an Empty or Stable group waits in PreparingRebalance: its
-members are not asked to join again, so they go on reading and committing in their generation; who joins is parked."""
+members are not asked to join again, so they continue to read and commit in their generation; a JoinGroup is parked."""
 
 from coordinator.groups.classic.events import GroupHeld, HoldOver
 from coordinator.groups.classic.notes import Cause, note
@@ -12,7 +12,7 @@ from protocol.words import counted
 
 
 def hold(group: ClassicGroup, event: GroupHeld, out: Outcome) -> None:
-    """Hold the group, or release it. A rebalance that is under way is not held, but those after it are."""
+    """Hold the group, or release it. A rebalance under way is not held, but later ones are."""
     now_ms, request = out.moment.monotonic_ms, event.request
     before, group.hold = group.hold, begun(request, now_ms)
     if group.hold is not None or left_of(before, now_ms):

@@ -1,4 +1,4 @@
-"""Partitions that change hands with the leader's assignments, for the note on them."""
+"""Partitions that change their owner with the leader's assignments, for the note on them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,13 +10,13 @@ from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from protocol.errors import ProtocolViolation
 
 MOST_BYTES: Final = 16_384
-"""Bytes of assignments that are read in one step, those before included; of larger groups nothing is told."""
+"""Largest size of the new and the previous assignments that are read in one step; larger groups get no such note."""
 _Key = tuple[str, int]
 
 
 def note_moved(group: ClassicGroup, assignments: Mapping[str, bytes], out: Outcome) -> None:
-    """Append a note on how many partitions move. Nothing is noted if nobody had any in the generation before, or if
-    the bytes are not those of Kafka's consumers."""
+    """Append a note on how many partitions move. Nothing is noted if the previous generation assigned none, or if the
+    bytes are not an assignment of Kafka's consumer protocol."""
     if group.stored is None or group.protocol_type != PROTOCOL_TYPE:
         return
     before = [(one.group_instance_id or one.member_id, one.assignment) for one in group.stored.members]
@@ -46,7 +46,8 @@ def note_moved(group: ClassicGroup, assignments: Mapping[str, bytes], out: Outco
 
 
 def _owners(shares: Iterable[tuple[str, bytes]]) -> dict[_Key, str]:
-    """Return the owner of each partition. A static member is known by its instance id. Raises ProtocolViolation."""
+    """Return the owner of each partition. A static member is identified by its instance id. Raises
+    ProtocolViolation."""
     return {
         (one.topic, partition): owner
         for owner, share in shares

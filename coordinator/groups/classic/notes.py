@@ -1,4 +1,4 @@
-"""Notes of a classic group: the reasons for its rebalances, in words an operator can act on."""
+"""Notes of a classic group: the reasons for its rebalances, written for operators."""
 
 import enum
 from typing import Unpack
@@ -46,7 +46,7 @@ class Cause(enum.StrEnum):
 
 
 def departure(member: Member, now_ms: int) -> NoteFacts:
-    """Return the facts about a member that is gone: its client, and whether its application had stopped polling."""
+    """Return the facts about a removed member: its client, and whether its application had stopped polling."""
     active_ms = max(member.parked_ms, member.committed_ms)
     return NoteFacts(
         origin=origin_of_client(member.client or Client(member.client_id, member.client_host)),
@@ -56,7 +56,7 @@ def departure(member: Member, now_ms: int) -> NoteFacts:
 
 
 def origin_of_client(client: Client) -> Origin:
-    """Return the client as notes keep it."""
+    """Return the client in the form that notes keep."""
     return Origin(client.client_id, client.client_host, client.client_port, client.listener, client.principal)
 
 
@@ -73,6 +73,6 @@ def note(
     a member."""
     member = group.members.get(initiator)
     if member is not None and facts.get("origin") is None:
-        # None: not heard since a load
+        # None: no request since a load
         facts["origin"] = origin_of_client(member.client or Client(member.client_id, member.client_host))
     append_note(group, out, kind, cause, initiator, detail, group.generation_id, len(group.members), **facts)

@@ -36,7 +36,8 @@ _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 class _StoredReplies(dict[int, OffsetCommitPartitionReply]):
-    """Replies to stored offsets by partition: those of nearly every partition, and others made when asked for."""
+    """Replies to stored offsets by partition: prebuilt for the usual partition numbers, and built on demand for
+    others."""
 
     def __missing__(self, index: int) -> OffsetCommitPartitionReply:
         return OffsetCommitPartitionReply(index)
@@ -58,7 +59,7 @@ def commit(
     topics = []
     for topic in request.topics:
         name, results = topic.name, []
-        # The form of the record that has an expiration (Kafka's version 1) has no id.
+        # The version of the record that has an expiration (Kafka's version 1) has no topic id.
         topic_id = None if topic.topic_id == NO_TOPIC_ID or expire_ms >= 0 else topic.topic_id
         for part in topic.partitions:
             index, metadata, at_ms = part.partition_index, part.committed_metadata, part.commit_timestamp_ms
@@ -89,7 +90,7 @@ def commit(
 
 
 def keep_alive(group: ClassicGroup, member_id: str, moment: Moment) -> Member | None:
-    """Extend the session of a member that has committed, and return it; None if there is none of that id."""
+    """Extend the session of a member that has committed, and return the member; None if there is none with that id."""
     member = group.members.get(member_id)
     if member is not None:
         deadline_ms = moment.monotonic_ms + member.session_timeout_ms
@@ -124,8 +125,8 @@ def commit_in_transaction(
 
 
 def _is_owned_by_another(owners: Owners, request: OffsetCommit, topic: str, part: OffsetCommitPartition) -> bool:
-    """Return true if the registry forbids the commit: the grant named no longer holds, or another member owns the
-    partition. A client that is no member, and may commit, is an operator."""
+    """Return true if the registry forbids the commit: the named grant is no longer valid, or another member owns the
+    partition. A client that may commit without being a member is an operator."""
     key = topic, part.partition_index
     if part.owner_epoch >= 0:
         return not owners.is_held_by(key, request.member_id, part.owner_epoch)
@@ -134,7 +135,7 @@ def _is_owned_by_another(owners: Owners, request: OffsetCommit, topic: str, part
 
 
 def is_too_long(metadata: str, limit: int) -> bool:
-    """Compare the length of Java's string, as Kafka does."""
+    """Return true if the length in UTF-16 code units, which Kafka counts, exceeds the limit."""
     units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le", "surrogatepass")) // 2
     return units > limit
 

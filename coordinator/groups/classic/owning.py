@@ -1,8 +1,8 @@
 """Claims of partitions by members of a classic group (docs/spec/consumer-client.md#E): the registry's actions in the
-table, and grants that end by themselves.
+table, and grants that end without a request.
 
 A grant ends with a release, with a JoinGroup or the departure of its member, and with the member's lease. A member that
-was evicted for another reason than silence may still hand out records until its next heartbeat.
+was evicted for another reason than a session timeout may still hand out records until its next heartbeat.
 """
 
 from coordinator.groups.classic.delayed import DelayedLease
@@ -23,10 +23,10 @@ from protocol.messages.ownership import (
 from protocol.streams_protocol import PROTOCOL_TYPE, Threads, decode_streams_assignment
 
 _RETRY_MS = 1_000
-"""Delay before the end of a grant is tried again, if the log had no room for it."""
+"""Delay before the end of a grant is retried, if the log had no room for its record."""
 
 NO_OWNERS = Owners()
-"""Registry of a group without one; nothing is ever applied to it."""
+"""Registry of all groups without one; always empty."""
 
 
 def claims_by_thread(group: ClassicGroup, event: Claim) -> ErrorCode:
@@ -108,7 +108,7 @@ def release(group: ClassicGroup, event: Release, out: Outcome) -> None:
     out.reply(event.ref, ReleasePartitionsReply(items=tuple(released.values())))
 
 
-# --- grants that end by themselves ---
+# --- grants that end without a request ---
 
 
 def end_ownership(group: ClassicGroup, event: OwnershipEnded, out: Outcome) -> None:
@@ -120,13 +120,13 @@ def end_ownership(group: ClassicGroup, event: OwnershipEnded, out: Outcome) -> N
 
 
 def retry_end_of_ownership(group: ClassicGroup, event: OwnershipEnded, out: Outcome) -> None:
-    """Watch the lease again: the log had no room to end the grants, nor could another member be granted anything."""
+    """Watch the lease again: the log had no room for the end of the grants, and so has none for other grants either."""
     out.watch(DelayedLease(group, event.member_id, out.moment.monotonic_ms + _RETRY_MS))
 
 
 def departed(group: ClassicGroup, member: Member, out: Outcome, *, knows: bool) -> None:
-    """End the grants of a member that is out of the group. Unless it `knows` (it left, was silent for its session, or
-    was replaced) it keeps them until its lease is over."""
+    """End the grants of a member that was removed from the group. Unless the member `knows` of its removal (it left,
+    its session timed out, or it was replaced) it keeps them until its lease is over."""
     if group.owners is None or not group.owners.of(member.member_id):
         return
     if knows or member.deadline_ms <= out.moment.monotonic_ms:

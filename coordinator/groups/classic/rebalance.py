@@ -40,10 +40,10 @@ from protocol.messages.groups import (
 from protocol.words import counted
 
 _KNOWN_TO_MEMBER = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
-"""Causes by which a member knows that it is out: its grants end at once."""
+"""Causes of removals that the member knows of: its grants end at once."""
 _JOINED_A_NOTE = 10
 _LEAST_REARM_MS = 1_000
-"""Shortest wait for absent static members: a rebalance timeout of nothing would repeat the wait thousands of times a
+"""Shortest wait for absent static members: with a rebalance timeout of 0 the wait would repeat thousands of times a
 second."""
 
 
@@ -67,7 +67,7 @@ def begin_rebalance(
     group.rebalance_began_ms = now_ms
     group.become(GroupState.PREPARING, out.moment.wall_ms)
     hold = group.hold
-    # A group whose members wait for their assignment reads nothing: it is not held.
+    # A group whose members wait for their assignment is not held: they read nothing meanwhile.
     if hold is not None and before is not GroupState.COMPLETING and left_of(hold, now_ms):
         wait_held(group, hold, out)
     elif before is GroupState.EMPTY:
@@ -174,7 +174,7 @@ def complete_join(group: ClassicGroup, out: Outcome) -> None:
 
 
 def _slowest(group: ClassicGroup) -> SlowestMember | None:
-    """Return the member that joined last; of equals the first."""
+    """Return the member that joined last; the first of several with equal times."""
     joined = [member for member in group.members.values() if member.join_ref is not None]
     if not joined:
         return None
@@ -219,7 +219,7 @@ def _answer_joins(group: ClassicGroup, out: Outcome, leader: Member) -> None:
 
 
 def roster(group: ClassicGroup) -> tuple[JoinGroupMember, ...]:
-    """Members as the leader gets them, with their metadata for the chosen protocol."""
+    """Members for the leader's reply, with their metadata for the chosen protocol."""
     return tuple(
         JoinGroupMember(member.member_id, member.group_instance_id, member.metadata_for(group.protocol_name))
         for member in group.members.values()
@@ -239,7 +239,7 @@ def join_reply(group: ClassicGroup, member_id: str, members: tuple[JoinGroupMemb
 
 
 def restart_session(group: ClassicGroup, member: Member, out: Outcome) -> None:
-    """Give the member its full session timeout from now. The operation is filed anew only when the deadline moves
+    """Give the member its full session timeout from now. The operation is watched again only when the deadline moves
     nearer, or when the operation ended while the member was parked."""
     deadline_ms = out.moment.monotonic_ms + member.session_timeout_ms
     must_file = member.session is None or deadline_ms < member.deadline_ms
@@ -282,7 +282,7 @@ def dismiss(
     cause: Cause,
     join_member_id: str = "",
 ) -> None:
-    """Drop the member. Every path that drops a member comes through here, so its parked request is always answered
+    """Drop the member. Every removal of a member calls this function, so its parked request is always answered
     first."""
     ref = group.take_join(member)
     if ref is not None:

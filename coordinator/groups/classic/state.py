@@ -37,7 +37,7 @@ class PendingId:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member. `join_ref` and `sync_ref` are its parked requests, the last since `parked_ms`; `session` is the
+    """A member. `join_ref` and `sync_ref` are its parked requests, the latest parked at `parked_ms`; `session` is the
     operation that evicts it, while watched."""
 
     member_id: str
@@ -94,9 +94,9 @@ class ClassicGroup:
     pending_sync: dict[str, None] = field(default_factory=dict)
     supported: dict[str, int] = field(default_factory=dict)
     metadata_bytes: int = 0
-    """Size of the metadata of all offers of the members."""
+    """Size of the metadata of all protocols that the members offer."""
     offers_version: int = 0
-    """Counter that grows whenever a member comes, leaves or offers something else."""
+    """Counter that grows whenever a member joins, leaves or changes its protocols."""
     awaiting_join: int = 0
     awaiting_sync: int = 0
     member_added: bool = False
@@ -122,7 +122,7 @@ class ClassicGroup:
 
     @property
     def is_held_back(self) -> bool:
-        """True while a rebalance waits for the end of a hold: nobody need join yet."""
+        """True while a rebalance waits for the end of a hold: no member need join yet."""
         return isinstance(self.phase, HeldJoin)
 
     def add(self, member: Member) -> None:
@@ -164,7 +164,7 @@ class ClassicGroup:
         self._count(member.protocols, 1)
 
     def forget_members(self) -> None:
-        """Forget all members and what is known of them."""
+        """Drop all members and their soft state."""
         self.members, self.static_members, self.supported = {}, _NONE, {}
         self.metadata_bytes = 0
 
@@ -189,7 +189,7 @@ class ClassicGroup:
         """Note that the member owes no SyncGroup."""
         self.pending_sync.pop(member_id, None)
         if not self.pending_sync:
-            self.pending_sync.clear()  # gives back the memory, which `pop` does not
+            self.pending_sync.clear()  # frees the memory, which `pop` does not
 
     def offer(self, member: Member, protocols: tuple[JoinProtocol, ...]) -> None:
         """Replace the protocols that the member offers."""
@@ -200,7 +200,7 @@ class ClassicGroup:
         self._count(protocols, 1)
 
     def park_join(self, member: Member, ref: RequestRef) -> RequestRef | None:
-        """Park the member's JoinGroup. Return the older one that it takes the place of."""
+        """Park the member's JoinGroup. Return the older parked one that it replaces."""
         older = member.join_ref
         self.awaiting_join += older is None
         member.join_ref = ref
@@ -251,7 +251,7 @@ class ClassicGroup:
             member.connection = connection
 
     def check(self) -> None:
-        """Assert what must hold between any two steps; tests call it after each."""
+        """Assert the invariants between any two steps; tests call it after each."""
         members = self.members.values()
         assert not _NONE, "it stands for the dictionaries of other groups too"
         assert self.awaiting_join == sum(member.join_ref is not None for member in members)

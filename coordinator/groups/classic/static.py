@@ -36,9 +36,8 @@ def replace_static_unsynced(group: ClassicGroup, event: ReplaceStatic, out: Outc
 
 
 def replace_static_stable(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
-    """In Stable: if the elected protocol stays the same, the new id takes over the old one's assignment without a
-    rebalance, once that is in the log; else rebalance. A failed append leaves the old id as it was: nothing has been
-    changed yet."""
+    """In Stable: if the elected protocol stays the same, the new id takes over the assignment of the old one without a
+    rebalance, once the replacement is in the log; else rebalance. A failed append changes nothing: the old id stays."""
     old = _instance(group, event)
     if elect_protocol_if(group, old, event.request.protocols) != group.protocol_name:
         _replace_and_rebalance(group, event, out)
@@ -111,8 +110,8 @@ def replacement_stored(group: ClassicGroup, event: ReplacementStored, out: Outco
     if event.request.accepts_skip_assignment:
         reply = msgspec.structs.replace(reply, members=roster(group) if leads else (), skip_assignment=leads)
     else:
-        # An old client that saw its own id as leader would assign anew: the reply names the leader's former id, so it
-        # follows.
+        # An old client that finds its own id as the leader's would compute a new assignment. So the reply names the
+        # leader's former id, and the client acts as a follower.
         reply = msgspec.structs.replace(reply, leader=event.old_leader or "")
     out.reply(event.ref, reply)
 
@@ -128,7 +127,7 @@ def _replace_and_rebalance(group: ClassicGroup, event: ReplaceStatic, out: Outco
 
 
 def _holder(member: Member, out: Outcome) -> PreviousHolder:
-    """Return the member as the one that its instance id is taken from."""
+    """Return the member as the previous holder of its instance id."""
     heard_ago_ms = member.heard_ago_ms(out.moment.monotonic_ms)
     return PreviousHolder(member.member_id, member.client_id, member.client_host, heard_ago_ms)
 

@@ -2,8 +2,8 @@
 demand, once for each list of topics, and never when members join, so that bytes that do not parse disturb nothing
 (docs/spec/group-protocol.md#6).
 
-`reading` parses some unknown lists at a time; `topics` then has little left to do. The cache of all groups is bounded:
-the least recently used groups are dropped, and parsed anew.
+`reading` parses some unknown lists at a time; `topics` then has little left to parse. The cache of all groups is
+bounded: the least recently used groups are dropped, and parsed again at their next use.
 """
 
 from collections import OrderedDict
@@ -73,7 +73,7 @@ class Subscriptions:
         self._as_of = as_of
 
     def topics(self) -> AbstractSet[str] | None:
-        """Return the topics as they are now; None if unknown, which counts as all."""
+        """Return the topics subscribed to now; None if unknown, which counts as all."""
         if self.group.protocol_name is None:
             return None
         for _ in self.reading():
@@ -152,7 +152,7 @@ class SubscriptionCache:
         if known is None or known.group is not group:
             known = Subscriptions(group)
         if group.metadata_bytes >= WORTH_BYTES:
-            # The size is of now: names that are parsed next count at the next use.
+            # The size counts the names parsed so far: names that are parsed next count at the next use.
             self._known[group.group_id] = known, len(known)
             self._size += len(known)
             while self._size > MOST_REMEMBERED and len(self._known) > 1:
