@@ -23,7 +23,7 @@ class Retain(msgspec.Struct, frozen=True):
 
 
 class Compact(msgspec.Struct, frozen=True):
-    """The last value of every key is kept, and tombstones for `delete_retention_ms` after they were first cleaned.
+    """The last value of every key is kept, and a tombstone for `delete_retention_ms` after the first pass over it.
 
     A log is cleaned once `min_dirty_ratio` of it is new, or its oldest new record is older than `max_lag_ms`. Records
     younger than `min_lag_ms`, by their own time, are left alone.

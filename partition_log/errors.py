@@ -6,15 +6,15 @@ ADVICE = (
     "Keep a copy of the data folder and restore the whole folder from a backup; "
     "docs/operations.md, 'Without a backup', says what can be done if there is none"
 )
-"""One file of another day does not fit the others: the checkpoint says where each log ends."""
+"""Advice in errors: a single file from another backup does not fit, since the checkpoint has each log's end."""
 MISSING = "the file is missing"
 
 
 class LogDamaged(Exception):
-    """The content of a file cannot be what was written; nothing has been changed or guessed.
+    """The content of a file is damaged; nothing has been changed or guessed.
 
-    `position` is a place in the file, `offset` the record expected there, None if it is unknown. A `what` that begins
-    with `MISSING` is about no place in the file.
+    `position` is a place in the file, `offset` the record expected there, None if it is unknown. If `what` begins with
+    `MISSING`, there is no such place.
     """
 
     def __init__(self, file: str, position: int, offset: int | None, what: str, advice: str) -> None:
@@ -34,10 +34,10 @@ class FolderInUse(OSError):
 
 
 class SyncFailed(OSError):
-    """A sync of a file or a folder failed, whatever the error number. Nothing may be tried again: the process ends.
+    """A sync of a file or a folder failed, with any error number. No retry is allowed: the process ends.
 
     Linux marks pages clean whose writeback failed, and reports the failure once: a second sync would succeed, and the
-    bytes would be lost. The next start writes from the write-ahead log what no checkpoint has.
+    bytes would be lost. The next start writes all bytes after the checkpoint again, from the write-ahead log.
     """
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class OffsetOutsideLog(Exception):
 
 
 class AppendError(enum.Enum):
-    """Reasons to refuse an append; nothing has changed then."""
+    """Reasons to refuse an append, which then changes nothing."""
 
     DISK_FULL = "no room on the disk for what must be written ahead"
     RECORD_TOO_LARGE = "the batch is larger than a batch may be"

@@ -1,1 +1,1 @@
-"""EDGES: sockets, files' syncs, signals."""
+"""EDGES: sockets, syncs of files, signals."""

@@ -1,4 +1,4 @@
-"""EDGE: the audit log: a file that is rotated by its size, written in a thread of its own. Only its owner may read it.
+"""EDGE: the audit log: a file that is rotated by its size, written in a separate thread. Only its owner may read it.
 
 Lines are written as they come, and not synced: a crash of the machine may lose the last ones.
 """
@@ -15,7 +15,7 @@ from coordinator.io.job_runners import JobThread
 from coordinator.node.effects import WriteAudit
 
 MOST_WAITING: Final = 100_000
-"""Lines that may wait to be written; more are lost, and counted."""
+"""Largest number of lines that wait to be written; more are lost, and counted."""
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""EDGE: requests to the node from inside the process, and the answers to them."""
+"""EDGE: requests to the node from inside the process, and their replies."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,12 +18,12 @@ class Calls:
         self._last_number = 0
 
     async def ask(self, message: Message, principal: str = "", host: str = "") -> Message:
-        """Serve a request the way all requests are served, and return its reply. `principal`, if any, logged in for it
-        at `host`."""
+        """Have the node serve a request like any other, and return its reply. `principal`, if any, is the authenticated
+        sender, at `host`."""
         return await self._call(lambda number: Call(number, message, principal, host))
 
     async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
-        """Check a user's password, or, without a user, a token; the answer is an HttpLoginReply. Cancelled, the
+        """Check a user's password, or, without a user, a token; return an HttpLoginReply. If the call is cancelled, the
         password is not checked."""
         return await self._call(
             lambda number: PasswordGiven(number, username, Secret(password), host, opens_session), PasswordWithdrawn
@@ -34,7 +34,7 @@ class Calls:
         return await self._call(lambda number: SessionShown(number, Secret(secret), host, is_end))
 
     def answer(self, effect: Return) -> None:
-        """Hand over a reply, if it is still waited for."""
+        """Return the reply to its caller, if that still waits."""
         if (future := self._waiting.get(effect.call_id)) is not None and not future.done():
             future.set_result(effect.reply)
 

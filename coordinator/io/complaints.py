@@ -1,8 +1,8 @@
-"""EDGE: log lines about single connections, at most one a second for each kind: clients that reconnect without end must
-not fill the log.
+"""EDGE: log lines about single connections, at most one a second for each kind, so that clients that reconnect without
+end do not fill the log.
 
-The first of a kind is logged at once. The next ones within a second become one line at its end, with their number and
-the details of the last.
+The first event of a kind is logged at once. Further ones within a second are logged as one line at its end, with their
+number and the details of the last.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 _EVERY_S: Final = 1.0
 _MOST_KINDS: Final = 32
-"""Kinds told apart at one time. Clients can influence the text of a reason, and with it the number of kinds."""
+"""Largest number of kinds at one time. Clients can influence the text of a reason, and with it the number of kinds."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Level = Literal["info", "warning"]
@@ -47,7 +47,7 @@ class Complaints:
         self._kinds: dict[str, _Kind] = {}
 
     def tell(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
-        """Log the event, now or in the kind's next line. Reasons that differ in numbers alone are of one kind."""
+        """Log the event, now or in the kind's next line. Reasons that differ only in numbers are of one kind."""
         name = f"{event}: {_NUMBERS.sub('0', reason)}"
         if name not in self._kinds and len(self._kinds) >= self._most_kinds:
             name = event  # too many kinds: all further reasons of the event share one

@@ -35,6 +35,6 @@ class DiskJobs:
         self._flushing.run(job, self._disk, lambda: self._happen(Flushed(job.up_to)))
 
     def run(self, effect: RunJob) -> None:
-        """Run the job apart from flushes: a checkpoint may take seconds, and no flush waits for one."""
+        """Run the job separately from flushes, which must not wait for a checkpoint: it may take seconds."""
         call_id, job = effect.call_id, effect.job
         self._working.run(job, self._disk, lambda: self._happen(JobDone(call_id, job)))

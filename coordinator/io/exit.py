@@ -21,7 +21,7 @@ DISK_FAILED, STATE_UNKNOWN = 74, 70
 def exit_process(happened: str, error: BaseException) -> NoReturn:
     """Log why a step failed and end the process.
 
-    After half a step the state is unknown and the flush it wanted is lost: a loop that went on would hold the ports and
+    After half a step the state is unknown and the step's flush is lost: a loop that continued would hold the ports and
     acknowledge nothing. A failed disk is logged without a traceback.
     """
     if isinstance(error, (OSError, LogDamaged)):

@@ -12,7 +12,7 @@ from coordinator.node.events import Idle
 _LOOKS_A_LIMIT = 20
 _MOST_BETWEEN_MS, _LEAST_BETWEEN_MS = 10_000, 50
 _MOST_A_LOOK = 500
-"""Connections reported to the node at once, before the loop serves others."""
+"""Largest number of connections reported to the node in one turn of the loop."""
 
 
 class IdleConnections:
@@ -42,14 +42,14 @@ class IdleConnections:
         idle = (client for client in self._server.clients() if client.moved_ms <= since_ms)
         found = list(islice(idle, _MOST_A_LOOK))
         for client in found:
-            client.moved_ms = now_ms  # one that stays is looked at again after a whole period
+            client.moved_ms = now_ms  # a connection that the node keeps is checked again after a whole period
             if not _takes_answers(client):
                 self._server.happen(Idle(client.number))
         self._again(self._between_s if len(found) < _MOST_A_LOOK else _LEAST_BETWEEN_MS / 1_000)
 
 
 def _takes_answers(client: ClientProtocol) -> bool:
-    """Return true if the client has read some of a long answer since the last check."""
+    """Return true if the client has read part of a long reply since the last check."""
     unsent = client.unsent_bytes()
     taken = client.handed_bytes - unsent
     moved = unsent > 0 and taken != client.idle_bytes

@@ -18,7 +18,7 @@ from partition_log.store.jobs import FlushJob
 
 
 class JobThread(threading.Thread):
-    """Runs jobs outside the loop, one at a time, in order. An executor would make an unused future for each."""
+    """Runs jobs outside the loop, one at a time, in order. An executor would create an unused future for each."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -37,7 +37,7 @@ class JobThread(threading.Thread):
 
 
 class JobThreadRunner:
-    """Runs jobs in a thread of its own. A job that fails ends the process."""
+    """Runs jobs in a separate thread. A job that fails ends the process."""
 
     def __init__(self, what: str, loop: asyncio.AbstractEventLoop) -> None:
         self._what = what
@@ -60,7 +60,7 @@ class JobThreadRunner:
 
 
 class FlushRunner(JobThreadRunner):
-    """Runs flushes: one of a single write, as nearly all are, by the kernel where it can; others in the thread."""
+    """Runs flushes: those of a single write, as nearly all are, by io_uring if available; others in the thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__("flush", loop)

@@ -21,18 +21,18 @@ log = structlog.get_logger()
 _MOST_BYTES: Final = 1 << 20
 _TIMEOUT_S: Final = 10.0
 _LEAST_BETWEEN_S: Final = 1.0
-"""Least time between two readings that tokens with unknown keys ask for: anybody can send such tokens."""
+"""Least time between two readings caused by tokens with unknown keys, which any client can send."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses to be sent elsewhere: the address of the keys is what tokens are trusted by."""
+    """Refuses redirects, since the trust in tokens rests on the configured address of the keys."""
 
     def redirect_request(self, *_given: Any) -> None:
         return None
 
 
 def read_keys(url: str) -> bytes:
-    """Read what is at the address. Raises OSError."""
+    """Return the content at the address. Raises OSError."""
     if url.startswith("file:"):
         with open(unquote(urlsplit(url).path), "rb") as file:
             return _limited(file)
@@ -49,7 +49,7 @@ def _limited(source: IO[bytes]) -> bytes:
 
 
 def load_keys(url: str, verifier: TokenVerifier) -> str:
-    """Give the verifier the keys at the address; return what is wrong, empty if nothing is."""
+    """Give the verifier the keys at the address; return the problem, empty if there is none."""
     try:
         verifier.set_keys(read_keys(url))
     except urllib.error.URLError as error:
@@ -62,14 +62,14 @@ def load_keys(url: str, verifier: TokenVerifier) -> str:
 
 
 def load_key_file(url: str, verifier: TokenVerifier) -> None:
-    """Give the verifier the keys of a file; an address is left alone. Raises ValueError with a sentence."""
+    """Give the verifier the keys of a file; do nothing for another address. Raises ValueError with a sentence."""
     if url.startswith("file:") and (problem := load_keys(url, verifier)):
         raise ValueError(problem)
 
 
 class KeyReader:
-    """Keeps the keys of a verifier. At the start a file that cannot be used is an error; an address that cannot be
-    reached is tried again."""
+    """Keeps the keys of a verifier up to date. At the start an unusable file is an error, while an unreachable address
+    is retried."""
 
     def __init__(self, config: AccountsConfig, verifier: TokenVerifier) -> None:
         assert config.sasl_oauthbearer_jwks_endpoint_url is not None
@@ -92,14 +92,14 @@ class KeyReader:
         self._read()
 
     def stop(self) -> None:
-        """End, at the latest when a reading that is under way ends."""
+        """Stop, at the latest at the end of a reading under way."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
         self._thread.submit(None)
 
     def _wanted(self) -> None:
-        """Read soon; called in any thread."""
+        """Request a reading soon; may be called in any thread."""
         if not self._is_stopped:
             self._loop.call_soon_threadsafe(self._read_if_rested)
 

@@ -38,13 +38,13 @@ Ended = Callable[[OSError | None], None]
 
 
 class KernelFlush:
-    """Makes one block at a time durable. Raises OSError where the kernel has no io_uring: containers often forbid it,
-    and only Linux has it."""
+    """Makes one block at a time durable. Raises OSError if io_uring is unavailable: containers often forbid it, and
+    only Linux has it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         if sys.platform != "linux" or sys.maxsize <= 1 << 32:
             raise OSError(errno.ENOSYS, "io_uring is known on 64-bit Linux alone")
-        # `PyDLL` keeps the interpreter's lock: the calls are short, and giving it up costs more than they do.
+        # `PyDLL` keeps the interpreter's lock: the calls are short, and releasing it costs more than they do.
         self._call = ctypes.PyDLL(None, use_errno=True).syscall
         params = ctypes.create_string_buffer(_PARAMS.size)
         self._ring = self._checked(self._call(_SETUP, 1, params))
@@ -75,8 +75,8 @@ class KernelFlush:
         _U32.pack_into(self._rings, sq[_ARRAY], 0)  # the only entry is always the next one
 
     def begin(self, write: BlockWrite, ended: Ended) -> None:
-        """Submit the write and return. `ended` is called by the loop when it is durable, or with why it may not be.
-        Raises OSError if it cannot be submitted. One at a time."""
+        """Submit the write and return. The loop calls `ended` when the write is durable, or with the error if it may
+        not be. Raises OSError if it cannot be submitted. One at a time."""
         assert self._write is None, "a flush is under way"
         self._write, self._ended = write, ended  # the kernel reads the bytes until it is done
         data = ctypes.cast(ctypes.c_char_p(write.data), ctypes.c_void_p).value
@@ -121,7 +121,7 @@ class KernelFlush:
 
 
 def kernel_flush(loop: asyncio.AbstractEventLoop) -> KernelFlush | None:
-    """Return the kernel's flush; None where it has none, and a thread must write and sync."""
+    """Return the kernel's flush; None if io_uring is unavailable, so that a thread must write and sync."""
     try:
         return KernelFlush(loop)
     except OSError:

@@ -9,7 +9,7 @@ _EVERY_S: Final = 1.0
 
 
 class LoopLag:
-    """A timer that tells its lateness, in milliseconds, until it is stopped."""
+    """A timer that reports its lateness, in milliseconds, until it is stopped."""
 
     def __init__(self, tell: Callable[[float], None]) -> None:
         self._tell = tell
@@ -22,7 +22,7 @@ class LoopLag:
         self._timer = asyncio.get_running_loop().call_later(_EVERY_S, self._fired)
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 

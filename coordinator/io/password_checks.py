@@ -26,7 +26,7 @@ class PasswordChecks:
             self._waiting[effect.check_id] = self._thread.submit(self._run, effect)
 
     def drop(self, effect: DropCheck) -> None:
-        """Take the check out of the queue. One that has begun ends, and is not told."""
+        """Remove the check from the queue. A check that has begun ends, and its result is dropped."""
         waiting = self._waiting.pop(effect.check_id, None)
         if waiting is not None:
             waiting.cancel()

@@ -43,5 +43,5 @@ class _Patient:
 
 
 def patient(disk: Disk) -> Disk:
-    """Return the disk with calls that wait for a file descriptor, perhaps for ever: for jobs in threads alone."""
+    """Return the disk with calls that wait for a file descriptor, perhaps for ever: only for jobs in threads."""
     return cast(Disk, _Patient(disk))

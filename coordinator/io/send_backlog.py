@@ -10,16 +10,16 @@ _PATIENCE_MS = 10_000
 """Time after which a client that reads nothing is closed while the backlog is above half its limit."""
 _CHECKS_A_LIMIT = 16
 CAUGHT_UP = -1
-"""`taken_bytes` of a client that had read everything; it stands still from the next check that finds a backlog."""
+"""`taken_bytes` of a client without a backlog; its standstill counts from the next check that finds one."""
 
 
 class SlowReader(Protocol):
-    """A client, and how much was written to its socket."""
+    """A client, with the bytes written to its socket."""
 
     handed_bytes: int
     """Bytes written since the client connected."""
     taken_bytes: int
-    """Bytes of these that the socket had taken at the last check."""
+    """Those of the written bytes that the socket had taken at the last check."""
     taken_ms: int
     """Time of the last check that found progress."""
 
@@ -48,8 +48,9 @@ class SendBacklog:
     def check(self, readers: Iterable[R], now_ms: int) -> list[R]:
         """Measure the backlog and return the readers to be closed.
 
-        Above half the limit those go that have read nothing for 10 s. Above the limit those go that have stood still
-        longest, and among them the ones with the largest backlogs, until the rest is within the limit.
+        Above half the limit, clients that have read nothing for 10 s are closed. Above the limit, those without
+        progress for the longest time are closed first, and among them those with the largest backlogs, until the rest
+        is within the limit.
         """
         owing: list[tuple[int, int, int, R]] = []
         self.bytes = 0

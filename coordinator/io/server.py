@@ -1,6 +1,6 @@
 """EDGE: the event loop around the node. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
-has jobs run outside the loop (`disk_jobs.py`), and keeps one timer at the node's next deadline. No rule of a group
-lives here."""
+has jobs run outside the loop (`disk_jobs.py`), and keeps one timer at the node's next deadline. It contains no group
+logic."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ _CHECK_SOON_S = 0.25
 _NEVER_MS = -(2**63)
 """Deadline of a timer that is not to be armed again: no deadline of the node comes before it."""
 _LONG_STALL_MS = 1_000
-"""Length of a stall from which on the log mentions it; `/metrics` counts all stalls."""
+"""Shortest stall that is logged; `/metrics` counts all stalls."""
 
 
 def read_clock() -> Moment:
@@ -47,7 +47,7 @@ def read_clock() -> Moment:
 
 
 def read_boot_ms() -> int:
-    """Read the clock that goes on while the machine is suspended; the monotonic one where there is no other."""
+    """Read the clock that includes time while the machine is suspended; the monotonic clock if there is none."""
     return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
@@ -58,7 +58,7 @@ def _subject(transport: asyncio.Transport | None) -> tuple[Any, ...]:
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
-    """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
+    """One client's socket. All clients share one receive buffer: separate buffers would cost 20 KB per connection."""
 
     __slots__ = (
         *("_server", "dialect", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
@@ -80,7 +80,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        # uvloop's transports do not derive from asyncio's classes, but have the interface of a Transport.
         transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
         self.number = self._server.opened(self, self.dialect, transport.get_extra_info("peername"))
@@ -101,7 +101,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         return True
 
     def pause_writing(self) -> None:
-        # A slow reader: take nothing more from it until it has read its answers.
+        # A slow reader: read nothing more from it until it has read its replies.
         self.reads_slowly = True
         self.hear_or_not()
 
@@ -110,7 +110,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.hear_or_not()
 
     def hear_or_not(self) -> None:
-        """Read from the client unless the node has paused it or it reads its answers too slowly."""
+        """Read from the client unless the node has paused it or the client reads its replies too slowly."""
         if self.transport is None:
             return
         if self.paused_by_node or self.reads_slowly:
@@ -127,7 +127,7 @@ MakeClient = Callable[[], ClientProtocol]
 
 
 class Server:
-    """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
+    """Runs the node: `node` is set once the sockets are bound, since replies to clients contain the bound ports."""
 
     def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
         keep_large_buffers()
@@ -203,7 +203,7 @@ class Server:
         self._wake_node()
 
     async def until_loaded(self) -> None:
-        """Wait until every shard serves its groups. Clients that connect before are told to try again."""
+        """Wait until every shard serves its groups. Clients that connect earlier get a retriable error."""
         await self._loaded.wait()
 
     async def stop(self) -> None:
@@ -213,7 +213,7 @@ class Server:
         self._is_stopping = True
         self._lag.stop()
         for client in self._clients.values():
-            client.paused_by_node = True  # a client that goes on sending must not keep the daemon alive
+            client.paused_by_node = True  # a client that continues to send must not keep the daemon alive
             client.hear_or_not()
         self.happen(Stopping())
         await self._until_idle()
@@ -222,7 +222,7 @@ class Server:
         for client in list(self._clients.values()):
             if client.transport is not None:
                 client.transport.close()
-        # Closing sends what was written first; a client that reads nothing must not keep the daemon alive.
+        # Closing first sends the written bytes; a client that reads nothing must not keep the daemon alive.
         patience_s = _LAST_BYTES_S
         while self._clients and patience_s > 0:
             await asyncio.sleep(_POLL_S)
@@ -273,9 +273,8 @@ class Server:
             self.happen(Lost(number))
 
     def received(self, event: Received) -> None:
-        """Step the node with what a client sent, together with all else that is read in this turn of the loop: the
-        sockets that are readable are read first, then one step serves them, with one look at what is overdue and one
-        flush."""
+        """Step the node with received bytes, together with all others read in this turn of the loop: all readable
+        sockets are read first, then one step serves them, with one check of deadlines and one flush."""
         unstepped = self._unstepped
         if not unstepped:
             self._read_clock()
@@ -291,8 +290,8 @@ class Server:
             self._step(events)
 
     def happen(self, event: Event) -> None:
-        """Step the node with the event, after all that was read before it: a step answers what was read at its end,
-        and the event may be the loss of the connection."""
+        """Step the node with the event, after all bytes read before it: replies to these are only sent at the end of a
+        step, and the event may be the loss of their connection."""
         self._step_unstepped()
         self._step((event,))
 
@@ -394,8 +393,8 @@ class Server:
                 peer = client.transport.get_extra_info("peername")
                 details = {"connection": effect.connection, "peer": peer and peer[0]}
                 self.complaints.tell("connection closed", effect.reason, **details)
-            # A client that does not read its last answers would keep its socket for ever, uncounted. One that ends
-            # without a mistake is given longer to read them.
+            # A client that does not read its last replies would keep its socket for ever, uncounted. A client that is
+            # not closed for an error is given longer to read them.
             if effect.reason or client.unsent_bytes():
                 self._loop.call_later(_LAST_BYTES_S if effect.reason else _LAST_ANSWERS_S, client.transport.abort)
             client.transport.close()

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 
 class ServiceManager:
-    """The other end of `NOTIFY_SOCKET`. While it has a watchdog (`WATCHDOG_USEC`), it is told twice in that time that
-    the event loop turns."""
+    """The other end of `NOTIFY_SOCKET`. If it has a watchdog (`WATCHDOG_USEC`), it is notified twice in that time that
+    the event loop runs."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
@@ -19,17 +19,17 @@ class ServiceManager:
         self._timer: asyncio.TimerHandle | None = None
 
     def ready(self, status: str) -> None:
-        """Say that we serve; from now on say that we live."""
+        """Notify the manager that the daemon serves, and start the watchdog's notifications."""
         self._tell(f"READY=1\nSTATUS={status}")
         if self._address and self._every_s > 0:
             self._live()
 
     def stopping(self) -> None:
-        """Say that we stop. Stopping may take long, so the watchdog is still told that we live."""
+        """Notify the manager that the daemon stops. Stopping may take long, so the watchdog's notifications continue."""
         self._tell("STOPPING=1\nSTATUS=stopping")
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Stop all notifications."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -38,7 +38,7 @@ class ServiceManager:
         self._timer = asyncio.get_running_loop().call_later(self._every_s, self._live)
 
     def _tell(self, message: str) -> None:
-        """Send the message. A manager that does not listen is no reason not to serve."""
+        """Send the message. Failures are ignored: the daemon serves even if the manager does not listen."""
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

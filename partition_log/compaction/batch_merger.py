@@ -26,8 +26,8 @@ class MergedBatchKind(NamedTuple):
 
 
 class BatchMerger:
-    """Makes `BASE.cleaned` in the log's folder, by writes that a job does (`begin_write`, `end_write`). `segment` is
-    what it will be: under its own name, once it has it."""
+    """Writes `BASE.cleaned` in the log's folder, by a job (`begin_write`, `end_write`). `segment` is the segment that
+    the file becomes once it is renamed."""
 
     def __init__(self, log: PartitionLog, base_offset: int) -> None:
         self.path = f"{log.folder}/{cleaned_name(base_offset)}"
@@ -40,11 +40,11 @@ class BatchMerger:
 
     @property
     def size(self) -> int:
-        """Bytes so far, of what is not yet joined by and large."""
+        """Bytes so far; those of records not yet merged are estimated."""
         return self.segment.size + self._bytes
 
     def add(self, kind: MergedBatchKind, records: list[Keyed]) -> None:
-        """Records that stay, at least one, behind all of before."""
+        """Add records to keep, at least one, after all earlier ones."""
         is_far = bool(self._records) and records[-1].offset - self._records[0].offset > _OFFSETS_A_BATCH
         if kind != self._kind or self._bytes >= _BATCH_BYTES or is_far:
             self._join()
@@ -53,22 +53,23 @@ class BatchMerger:
         self._bytes += sum([len(record.rest) for record in records]) + _RECORD_BYTES * len(records)
 
     def add_batch(self, header: BatchHeader, batch: bytes) -> None:
-        """A batch that stays as it is."""
+        """Add a batch to keep unchanged."""
         self._join()
         self._append(batch, header.base_offset, header.next_offset, header.max_timestamp_ms)
 
     def finish(self, end: int) -> None:
         """End the segment; only the last write follows.
 
-        The segment stands for all offsets below `end`, so its last batch ends there even if it holds no records: a
-        missing file behind it is noticed.
+        The segment replaces all offsets below `end`, so its last batch ends there even if it has no records: thereby a
+        missing next file is noticed.
         """
         self._join()
         if (reached := self.segment.next_offset) < end:
             self._append(empty_batch(reached, end), reached, end, -1)
 
     def begin_write(self, at_least: int = _WRITE_BYTES) -> CleanedWrite | None:
-        """Return the next write for a job, if so many bytes are in memory. Nothing may be added until `end_write`."""
+        """Return the next write for a job, if `at_least` bytes are in memory. Nothing may be added until
+        `end_write`."""
         if self.segment.pending_bytes < at_least:
             return None
         self._writing = self.segment.spill()

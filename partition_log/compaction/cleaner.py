@@ -16,9 +16,9 @@ from partition_log.store.log_store import LogStore
 _LOGS_A_SLICE = 64
 _NEXT_SLICE_MS = 1
 _REST_FOR_A_SWAP, _LONGEST_REST_MS, _REST_SLICE_MS = 100, 2_000, 100
-"""While others append, cleaning rests so many times as long as a swap took: new blocks and names make every sync beside
-them wait, and one commit in a hundred may notice, not one in ten. Without appends
-for a slice, cleaning continues."""
+"""Factor of the pause after a swap over the time that the swap took, while records are appended: new blocks and names
+delay concurrent syncs, and only one commit in a hundred may be slowed, not one in ten. After a slice without appends,
+cleaning continues."""
 
 
 class CleanerTotals(msgspec.Struct):
@@ -33,8 +33,8 @@ class CleanerTotals(msgspec.Struct):
 
 
 class Cleaner:
-    """`slice_bytes` are read in a slice, and at most as many written; `map_bytes` is what the keys of one pass take, by
-    and large, but those of one segment are always taken."""
+    """`slice_bytes` are read in a slice, and at most as many written; `map_bytes` is the approximate memory for the
+    keys of one pass, which always includes at least one segment."""
 
     def __init__(self, store: LogStore, *, slice_bytes: int, map_bytes: int, backoff_ms: int) -> None:
         self._store = store
@@ -60,11 +60,11 @@ class Cleaner:
     def run(self, logs: Callable[[], Iterable[PartitionLog]], wall_ms: int) -> int:
         """Run one slice. Return the milliseconds to the next.
 
-        `logs` is called when a round begins and gives the logs to look at; those that are not compacted are skipped.
+        `logs` is called when a round begins and returns the logs to check; those that are not compacted are skipped.
         """
         if self._store.disk_full:
             if not self._store.cleaning.is_swapping:
-                self._end()  # what it has written takes room that others need; there may be more later
+                self._end()  # its files take space that others need; later there may be enough
             return self._backoff_ms
         if self._store.cleaning.is_under_way:
             return _NEXT_SLICE_MS
@@ -99,7 +99,7 @@ class Cleaner:
     # ------------------------------------------------------------------------------------------------------- choosing
 
     def _look(self, logs: Iterator[PartitionLog], wall_ms: int) -> int:
-        """Look at some logs; after the last of them, begin with the dirtiest."""
+        """Check some logs; after the last of them, begin to clean the dirtiest."""
         looked = 0
         for log in islice(logs, _LOGS_A_SLICE):
             looked += 1
@@ -123,7 +123,7 @@ class Cleaner:
         return self._backoff_ms
 
     def _is_uncleanable(self, log: PartitionLog) -> bool:
-        """A log that was made anew under the name of a damaged one is sound."""
+        """Return true if this log was found damaged; a new log with the name of a damaged one is not."""
         known = self._uncleanable.get(log.name)
         if known is not None and known is not log:
             del self._uncleanable[log.name], self.done.uncleanable[log.name]

@@ -1,11 +1,11 @@
-"""One pass of compaction over one log: the last record of every key stays.
+"""One pass of compaction over one log: the last record of every key is kept.
 
 A pass reads the closed segments that lie wholly below the checkpoint twice:
 
 1. the new part: the last offset of every key (by key, not by hash), and the outcome of its transactions. The pass
    stops at the first transaction that is not decided yet.
-2. everything up to there: records that are not the last of their key are dropped, the rest is written into fewer,
-   fuller segments, and each of these replaces the segments that it was made from (`log/segment_swap.py`).
+2. everything up to that point: records that are not the last of their key are dropped, the rest is written into fewer,
+   fuller segments, and each of these replaces the segments that its records come from (`log/segment_swap.py`).
 
 Decided transactions are resolved: records of a committed one lose their producer id, those of an aborted one are
 dropped, and so are the markers. Sequences are dropped too: a checkpoint keeps the producer state beside the log.
@@ -30,27 +30,27 @@ from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, re
 from protocol.record_keys import Keyed, keyed_records
 
 _KEY_BYTES = 160
-"""Memory of a key in the map beside its own bytes, estimated."""
+"""Estimated memory of a key in the map, without its bytes."""
 _READ_BYTES = 64 * 1024
 _MOST_JOINED = 64
-"""Segments that become one: all of them are open while they are replaced."""
+"""Largest number of segments merged into one: all of them are open while they are replaced."""
 _OFFSETS_A_SEGMENT = 0x7FFFFFFF
 _NEVER_MS = 2**63 - 1
 _MAPS = 64
-"""The keys of a pass are spread over so many: one large map would be moved at once when it grows, and freed at once."""
+"""Number of maps for the keys of a pass: one large map would be copied in one step when it grows, and freed in one."""
 _MANY = 2_000
 _BATCH_COST, _RECORD_COST = 128, 64
-"""Bytes of a slice that a batch and a record are worth, beside their own."""
+"""Cost of a batch and of a record in a slice, in bytes in addition to their size."""
 _WHOLE_BYTES = 8 * 1024
-"""A batch so large is kept as it is if all of its records stay."""
+"""Size from which a batch is copied unchanged if all of its records are kept."""
 _PART_RECORDS, _PART_BYTES = 500, 128 * 1024
-"""A batch of more than twice as much is taken apart, so that no slice takes the whole of it."""
+"""A batch of more than twice this size is split, so that no slice processes all of it."""
 
 
 class CompactionResult(NamedTuple):
     """Result of a pass over all of the log before `end`.
 
-    `horizon_ms` is when the first of the remaining tombstones may go, -1 if there are none.
+    `horizon_ms` is when the first of the remaining tombstones may be removed, -1 if there are none.
     """
 
     end: int
@@ -79,20 +79,20 @@ class CompactionPass:
         self._map_bytes = map_bytes
         self._last: list[dict[bytes, int]] = [{} for _ in range(_MAPS)]
         self._ends = TransactionEnds()
-        self._current: Segment | None = self._segments[0]  # the oldest that is needed still
+        self._current: Segment | None = self._segments[0]  # the oldest that is still needed
         self._joiner: BatchMerger | None = None
         self._swap: Swap | None = None
         self._spent = 0
         self._horizons: list[int] = []
         self.discards: list[str] = []
-        """Files that are not needed after all, for a job to remove."""
+        """Files that are no longer needed, for a job to remove."""
         self._read = self._kept = self._bytes_read = self._bytes_written = 0
 
     @property
     def is_stale(self) -> bool:
         """Return true if the pass has nothing left to do.
 
-        The next segment was deleted or replaced meanwhile, or the log is not to be compacted any more.
+        This is so if its next segment was deleted or replaced meanwhile, or if the log is no longer compacted.
         """
         if self._log.is_removed or not isinstance(self._log.policy, Compact):
             return True
@@ -101,8 +101,8 @@ class CompactionPass:
         return self._current is not None and not self._log.segments.holds(self._current)
 
     def give_up(self) -> None:
-        """Abandon the pass: the unfinished file only takes room. No swap may be under way."""
-        if self._joiner is not None and not self._log.is_removed:  # then a job may be removing all of it
+        """Abandon the pass, and have its unfinished file removed. No swap may be under way."""
+        if self._joiner is not None and not self._log.is_removed:  # a job may be removing all files of a removed log
             self.discards.append(self._joiner.path)
 
     @property
@@ -113,11 +113,11 @@ class CompactionPass:
         return CompactionResult(end, horizon_ms, self._read, self._kept, self._bytes_read, self._bytes_written)
 
     def slices(self) -> Iterator[Swap | CleanedWrite | None]:
-        """A slice for each `next`, which reads and changes nothing on the disk: a write or a swap that is yielded must
-        be done by a job before the next one. Raises `LogDamaged`, and `OSError` for what else the disk says.
+        """Run a slice for each `next`, which only reads the disk: a job must do a yielded write or swap before the next
+        call. Raises `LogDamaged`, and `OSError` for other errors of the disk.
         """
         yield from self._find_keys()
-        # Old ones may have gone meanwhile, by age.
+        # Retention may have deleted old segments meanwhile.
         self._segments = [segment for segment in self._segments if segment.base_offset >= self._log.start_offset]
         index = 0
         while index < len(self._segments):
@@ -146,7 +146,7 @@ class CompactionPass:
             yield None
         for last in self._last:
             if len(last) > _MANY:
-                last.clear()  # to free a million keys takes as long as to find them
+                last.clear()  # in slices: freeing a million keys takes as long as finding them
                 yield None
 
     @staticmethod
@@ -156,7 +156,7 @@ class CompactionPass:
             joiner.end_write()
 
     def _fits(self, size: int, group: list[Segment], segment: Segment) -> bool:
-        """Return true if the segment may join those of the group."""
+        """Return true if the segment may be added to the group."""
         return (
             len(group) < _MOST_JOINED
             and size + segment.size <= self._policy.segment_bytes
@@ -209,7 +209,7 @@ class CompactionPass:
 
     @staticmethod
     def _parts(segment: Segment, header: BatchHeader, batch: memoryview) -> Iterator[tuple[int, list[Keyed]]]:
-        """The batch's records, and what they take: at one go, as nearly always, or some at a time."""
+        """Yield the batch's records with their cost: all at once, as nearly always, or in parts."""
         try:
             payload = record_bytes(header, batch)
             most = min(_PART_RECORDS, header.record_count * _PART_BYTES // max(len(payload), 1))
@@ -239,7 +239,7 @@ class CompactionPass:
                     yield None
 
     def _is_dropped(self, header: BatchHeader) -> bool:
-        """Markers and what they have aborted."""
+        """Return true for a marker, and for a batch of an aborted transaction."""
         return header.is_control or (header.is_transactional and not self._ends.is_committed(header))
 
     def _keep(self, header: BatchHeader, batch: memoryview, records: list[Keyed], joiner: BatchMerger) -> None:

@@ -8,10 +8,10 @@ from partition_log.log.partition_log import PartitionLog
 
 
 class LogToClean(msgspec.Struct, frozen=True):
-    """A log's cleanable segments, where they end, the number cleaned before, and the bytes of both parts.
+    """A log's cleanable segments, their end, the number cleaned before, and the bytes of the clean and the new part.
 
-    `is_late`: the log must be cleaned whatever its ratio. `has_old_tombstones`: those of the clean part may go.
-    `is_held`: the log would be due below a newer checkpoint.
+    `is_late`: the log must be cleaned regardless of its ratio. `has_old_tombstones`: those of the clean part may be
+    removed. `is_held`: the log would be due if the checkpoint were newer.
     """
 
     cleanable: int
@@ -30,7 +30,7 @@ class LogToClean(msgspec.Struct, frozen=True):
 
 
 def log_to_clean(log: PartitionLog, wall_ms: int) -> LogToClean:
-    """Raises nothing: what cannot be read is found by the pass."""
+    """Determine what a pass could clean. Raises nothing: unreadable files are reported by the pass."""
     policy, segments = log.policy, log.segments
     assert isinstance(policy, Compact)
     cleanable = log.cleanable()
@@ -61,7 +61,7 @@ def is_due(log: PartitionLog, dirt: LogToClean) -> bool:
 
 
 def _old_enough(log: PartitionLog, most: int, wall_ms: int) -> int:
-    """Return how many of the oldest segments hold nothing newer than that time."""
+    """Return how many of the oldest segments have no record younger than the policy's `min_lag_ms`."""
     for number, segment in enumerate(log.segments[:most]):
         try:
             newest_ms = segment.newest_ms()

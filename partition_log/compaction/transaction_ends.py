@@ -10,15 +10,16 @@ _COMMIT = b"\x00\x01"
 
 
 class TransactionEnds:
-    """Batches are told in the order of the log. A marker decides what its producer has written since its last."""
+    """Call `note` with the batches in the order of the log. A marker decides its producer's records since the marker
+    before."""
 
     def __init__(self) -> None:
-        self._open: dict[int, tuple[int, list[Keyed]]] = {}  # by producer: first offset, and what is not decided
+        self._open: dict[int, tuple[int, list[Keyed]]] = {}  # by producer: first offset, and undecided records
         self._markers: dict[int, list[int]] = {}  # by producer: the markers' offsets, ascending
         self._verdicts: dict[int, list[bool]] = {}
 
     def note(self, header: BatchHeader, records: list[Keyed]) -> list[Keyed]:
-        """A control batch, or one of a transaction. The records that are decided by it, and count."""
+        """Note a control batch, or one of a transaction. Return the committed records that it decides."""
         producer_id = header.producer_id
         if not header.is_control:
             self._open.setdefault(producer_id, (header.base_offset, []))[1].extend(records)

@@ -1,1 +1,1 @@
-"""Files: the disk's interface, and the files that are kept open."""
+"""Files: the disk's interface, and the sets of open files."""

@@ -5,7 +5,7 @@ from partition_log.errors import ADVICE, LogDamaged
 
 
 def write_file(disk: Disk, folder: str, path: str, data: bytes) -> None:
-    """Write the file whole or not at all: written beside, synced, renamed, and the name synced."""
+    """Write the file whole or not at all: write a temporary file, sync it, rename it, and sync the folder."""
     beside = f"{path}.new"
     handle = disk.open(beside)
     try:

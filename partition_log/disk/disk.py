@@ -10,24 +10,24 @@ from partition_log.errors import FolderInUse, SyncFailed
 
 
 class Disk(Protocol):
-    """Paths are text with `/`; a file is used by the handle that `open` gave. Whatever fails raises `OSError`.
+    """Paths are text with `/`; a file is used by the handle that `open` returned. Any failure raises `OSError`.
 
-    Nothing survives a crash but what was synced: contents by `sync`, names (made, renamed, removed) by `sync_folder` of
-    the folder they stand in. A write of many bytes may survive in part. A rename does or does not happen.
+    Only synced changes survive a crash for certain: contents by `sync`, names (created, renamed, removed) by
+    `sync_folder` of their folder. A write of many bytes may survive in part. A rename happens wholly or not at all.
     """
 
     def open(self, path: str, *, make: bool = True) -> int:
-        """Open for reading and writing. An absent file is made empty, or raises `FileNotFoundError`."""
+        """Open for reading and writing. An absent file is created empty, or raises `FileNotFoundError`."""
 
     def open_to_read(self, path: str) -> int:
-        """Open for reading only. The loop may do this: it never waits while the file system stands still."""
+        """Open for reading only. The loop may do this: it never waits while the file system is frozen."""
 
     def close(self, handle: int) -> None: ...
 
     def size(self, handle: int) -> int: ...
 
     def read_at(self, handle: int, position: int, size: int) -> bytes:
-        """Read; fewer bytes than `size` come only where the file ends."""
+        """Read; fewer bytes than `size` are returned only at the end of the file."""
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
         """Write all of the bytes, or raise an error; the file grows as needed."""
@@ -48,7 +48,7 @@ class Disk(Protocol):
         """Return the names, sorted; none of an absent folder."""
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, in the place of any other of the new name."""
+        """Rename a file, replacing any other with the new name."""
 
     def remove(self, path: str) -> None: ...
 
@@ -65,15 +65,15 @@ def is_unreadable(error: OSError) -> bool:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Return true if the disk lacks room: trying again is safe.
+    """Return true if the disk is full: then a retry is safe.
 
-    Never after a sync: a thin volume or a quota says ENOSPC there too, when the bytes are lost already.
+    Not so after a sync: a thin volume or a quota may report ENOSPC there too, when the bytes are lost already.
     """
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
 class OsDisk:
-    """The disk of this machine. Its errors name the file, also where the system knows a number alone."""
+    """The disk of this machine. Its errors name the file, also where the system only has a file descriptor."""
 
     def __init__(self) -> None:
         self._paths: dict[int, str] = {}
@@ -169,8 +169,8 @@ class OsDisk:
 
 
 class ReadOnlyDisk(OsDisk):
-    """The disk of this machine, for reading alone: any change raises `OSError`. For reading a
-    folder the right to read it is enough.
+    """The disk of this machine, for reading only: any change raises `OSError`. Read permission for the folder is
+    enough.
     """
 
     def open(self, path: str, *, make: bool = True) -> int:
@@ -198,7 +198,7 @@ class ReadOnlyDisk(OsDisk):
         raise self._refusal(path)
 
     def is_locked(self, path: str) -> bool:
-        """Return true if another process has the lock. It is taken for a moment, shared, and given back."""
+        """Return true if another process has the lock. The check takes the lock for a moment, shared."""
         try:
             handle = self.open(path)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Files that are kept open for reading: a limited number, the ones used last, however many segments there are.
+"""Files that are kept open for reading: a limited number of the most recently used, however many segments there are.
 
 Only readers use them, and they may be closed at any moment. A job does not: it opens files by path, writes, syncs and
 closes them, one at a time, so that no reader can close a job's file.
@@ -14,10 +14,10 @@ MOST = 256
 
 
 class OpenFiles:
-    """A file belongs to `owner`, its reader; a later file of the same path is another owner's. Files of owners
-    that are pinned are not counted among the `most`.
+    """A file belongs to `owner`, its reader; a later file with the same path has another owner. Files of pinned owners
+    do not count towards `most`.
 
-    A file that is not there, or that the disk cannot read, is a damaged one: `LogDamaged`. It is never made here.
+    A file that is missing, or that the disk cannot read, counts as damaged: `LogDamaged`. Files are never created here.
     """
 
     __slots__ = ("_handles", "_most", "_pinned", "damaged", "disk")
@@ -25,7 +25,7 @@ class OpenFiles:
     def __init__(self, disk: Disk, most: int = MOST) -> None:
         self.disk = disk
         self._most = most
-        self._handles: dict[object, int] = {}  # the one not used for the longest time comes first
+        self._handles: dict[object, int] = {}  # least recently used first
         self._pinned: dict[object, int] = {}
         self.damaged: dict[str, str] = {}
         """Logs found damaged, each with the sentence that says where."""
@@ -46,7 +46,7 @@ class OpenFiles:
             raise _damaged(path, position, error) from None
 
     def pin(self, owner: object, path: str) -> None:
-        """Keep the file open until `close`: it may lose its name meanwhile, and is read all the same."""
+        """Keep the file open until `close`, so that it can be read even after it is renamed or deleted."""
         if owner not in self._pinned:
             self._pinned[owner] = self._handle(owner, path, 0)
             del self._handles[owner]
@@ -81,7 +81,7 @@ class OpenFiles:
             try:
                 return self.disk.open_to_read(path)
             except OSError as error:
-                # Others of this process took what was left: better to be slow than to fail.
+                # The process has no descriptor left: better to be slow than to fail.
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._handles:
                     raise _damaged(path, position, error) from None
                 self._close_oldest()

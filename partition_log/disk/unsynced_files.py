@@ -20,7 +20,7 @@ MOST = 1_024
 class UnsyncedFiles:
     """At most `most` open files; beyond that, those written least recently are synced first.
 
-    Used by jobs alone, and by recovery before them, one at a time.
+    Used only by jobs, and by recovery before them, one at a time.
     """
 
     __slots__ = ("_disk", "_handles", "_most")
@@ -28,15 +28,15 @@ class UnsyncedFiles:
     def __init__(self, disk: Disk, most: int = MOST) -> None:
         self._disk = disk
         self._most = most
-        self._handles: dict[str, int] = {}  # the one not used for the longest time comes first
+        self._handles: dict[str, int] = {}  # least recently used first
 
     def __len__(self) -> int:
         return len(self._handles)
 
     def open(self, path: str) -> int:
-        """Return a handle to write or truncate the file by. Never close it.
+        """Return a handle for writing or truncating the file. The caller must never close it.
 
-        The file and its folder are made if they are absent.
+        The file and its folder are created if they are absent.
         """
         handle = self._handles.pop(path, None)
         if handle is None:
@@ -53,7 +53,7 @@ class UnsyncedFiles:
             except FileNotFoundError:
                 self._disk.make_folder(posixpath.dirname(path))
             except OSError as error:
-                # Others of this process took what was left: better to be slow than to fail.
+                # The process has no descriptor left: better to be slow than to fail.
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._handles:
                     raise
                 self._sync_oldest()

@@ -1,4 +1,4 @@
-"""Scan of a file's batches, damaged ones too, for commands that read a data folder without changing it.
+"""Scan of a file's batches, including damaged ones, for commands that read a data folder without changing it.
 
 A serving node stops at the first damage; a check reports all of it.
 """
@@ -14,10 +14,10 @@ _OFFSET_BYTES = 8
 
 
 class ScannedBatch(NamedTuple):
-    """A batch at its place in a file.
+    """A batch and its position in a file.
 
-    `header` is None where `problem` says what is wrong. `offset` is the value in the place of the base offset;
-    `next_offset` follows the last record, if that much can be read.
+    `header` is None if `problem` describes damage. `offset` is the value in the field of the base offset; `next_offset`
+    follows the last record, if it can be determined.
     """
 
     path: str
@@ -33,8 +33,8 @@ class ScannedBatch(NamedTuple):
 def scan_file(disk: Disk, path: str, chunk_bytes: int = CHUNK_BYTES) -> Generator[ScannedBatch, None, None]:
     """Yield all batches to the end of the file.
 
-    A batch whose checksum fails is reported and skipped; the scan ends where not even the length can be right. Raises
-    what the disk raises.
+    A batch whose checksum fails is reported and skipped; the scan ends where even the length is invalid. Raises the
+    disk's errors.
     """
     handle = disk.open_to_read(path)
     try:
@@ -57,7 +57,7 @@ def scan_file(disk: Disk, path: str, chunk_bytes: int = CHUNK_BYTES) -> Generato
 
 
 def _in_chunk(path: str, start: int, chunk: bytes) -> Iterator[ScannedBatch]:
-    """The batches that are whole in it, up to the first that is none."""
+    """Yield the complete batches of the chunk, up to the first invalid one."""
     at = 0
     while at + HEADER_BYTES <= len(chunk):
         try:
@@ -71,7 +71,7 @@ def _in_chunk(path: str, start: int, chunk: bytes) -> Iterator[ScannedBatch]:
 
 
 def checked(path: str, position: int, data: bytes) -> ScannedBatch:
-    """A batch that is whole as far as its length tells."""
+    """Check a batch that is complete by its length."""
     offset, next_offset, size, _newest = extent(data)
     try:
         return ScannedBatch(path, position, offset, next_offset, size, check_batch(data), data, "")

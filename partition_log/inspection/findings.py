@@ -1,4 +1,4 @@
-"""Findings about a data folder, and totals of what was read."""
+"""Findings about a data folder, and totals of the bytes and records read."""
 
 import enum
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Severity(enum.Enum):
-    """`DAMAGE`: what was acknowledged may be lost. `WARNING`: a cache or a snapshot that is wrong, made anew when it is
+    """`DAMAGE`: acknowledged records may be lost. `WARNING`: a cache or a snapshot is wrong, and is rebuilt when it is
     needed. `NOTE`: worth knowing.
     """
 
@@ -16,7 +16,7 @@ class Severity(enum.Enum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`position` is a place in the file and `offset` one in the log, None where it is about neither."""
+    """`position` is a place in the file and `offset` one in the log; None if the finding concerns neither."""
 
     severity: Severity
     file: str
@@ -26,7 +26,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Without the weight."""
+        """Describe the finding, without its severity."""
         at = "" if self.position is None else f" at position {self.position}"
         offset = "" if self.offset is None else f" (offset {self.offset})"
         return f"{self.file}{at}{offset}: {self.what}"

@@ -33,8 +33,8 @@ class FramedBatch(msgspec.Struct, frozen=True):
 
 
 class Inspector:
-    """`may_have_holes` says of which logs records may have been cleaned away: in others, offsets that are not there are
-    damage. `in_use`: somebody serves the folder meanwhile.
+    """`may_have_holes` returns true for logs from which cleaning may have removed records: in others, missing offsets
+    are damage. `in_use`: a daemon serves the folder meanwhile.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Inspector:
     # ------------------------------------------------------------------------------------------------ the verdict
 
     def verify(self) -> Iterator[Finding]:
-        """Everything there is to say, as it is found."""
+        """Yield all findings, as they are found."""
         yield from self._identity()
         checkpoint, problem = self._checkpoint()
         if problem is not None:
@@ -83,7 +83,8 @@ class Inspector:
             return None, self._damage(error, checkpoint_path(self._wal_folder))
 
     def _wal(self, checkpoint: Checkpoint) -> tuple[dict[str, int], list[Finding]]:
-        """Return the logs that it removes, and its findings. A log that is written meanwhile is read again."""
+        """Return the logs that the write-ahead log removes, and its findings. In a folder in use, apparent damage is
+        checked again."""
         removed: dict[str, int] = {}
         found: list[Finding] = []
         for look in range(_LOOKS):
@@ -119,7 +120,7 @@ class Inspector:
 
     def _log(self, name: str, noted: LogEnd | None, *, removed: bool, is_known: bool) -> Iterator[Finding]:
         if removed or (is_known and noted is None):
-            # All there is of it stands in the write-ahead log, if anything.
+            # Any content of the log is in the write-ahead log.
             return
         read, found = ScanTotals(), list[Finding]()
         for look in range(_LOOKS):
@@ -144,7 +145,7 @@ class Inspector:
     # ------------------------------------------------------------------------------------------------ the content
 
     def names(self) -> list[str]:
-        """Return the names of all logs that hold something, sorted. Raises `LogDamaged`."""
+        """Return the names of all logs with content, sorted. Raises `LogDamaged`."""
         checkpoint = read_checkpoint(self._disk, self._wal_folder)
         alive = {end.name for end in checkpoint.logs} if checkpoint else set(self._log_folders())
         for framed in self._framed(checkpoint or _NONE):
@@ -155,11 +156,11 @@ class Inspector:
         return sorted(alive)
 
     def file_names(self) -> list[str]:
-        """Return the names of all logs that have files, sorted, whatever checkpoint and write-ahead log say."""
+        """Return the names of all logs that have files, sorted, regardless of checkpoint and write-ahead log."""
         return sorted(self._log_folders())
 
     def file_batches(self, name: str) -> Iterator[ScannedBatch]:
-        """Yield the batches of a log's files, those beyond the checkpoint too, and none of the write-ahead log."""
+        """Yield the batches of a log's files, including those beyond the checkpoint, without the write-ahead log."""
         return LogFiles(self._disk, self._folder, name, holes=True).batches(None)
 
     def frames(self) -> Iterator[FramedBatch]:
@@ -167,8 +168,8 @@ class Inspector:
         return self._framed(read_checkpoint(self._disk, self._wal_folder) or _NONE)
 
     def batches(self, name: str, known: Sequence[FramedBatch] | None = None) -> Iterator[ScannedBatch]:
-        """Yield the batches of a log as a start would find it: its files up to the checkpoint, then the frames behind
-        it. `known`: all `frames`, for a caller who reads many logs of a folder that nobody writes to.
+        """Yield the batches of a log as a start would find it: its files up to the checkpoint, then the frames after
+        it. `known`: all `frames`, for a caller that reads many logs of a folder that is not in use.
 
         Raises `LogDamaged` if the write-ahead log or the checkpoint cannot be read; a damaged batch is yielded as such.
         """

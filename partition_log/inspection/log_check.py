@@ -19,7 +19,7 @@ _INDEXES = {"index": Struct(">iI"), "timeindex": Struct(">qi")}
 
 
 class SegmentFile(NamedTuple):
-    """A segment's file; a `.swap` stands for those it replaces, and has no indexes yet."""
+    """A segment's file; a `.swap` counts in place of the segments that it replaces, and has no indexes yet."""
 
     base_offset: int
     path: str
@@ -116,7 +116,7 @@ class LogFiles:
         yield from self._surplus(surplus, noted)
 
     def _surplus(self, bases: list[int], noted: LogEnd | None) -> Iterator[Finding]:
-        """Segments that a start does not take, in one finding for each reason: thousands may say the same."""
+        """Report segments that a start does not use, in one finding for each reason: there may be thousands."""
         behind = [base for base in bases if noted is not None and base >= noted.end]
         if behind and noted is not None:
             what = (
@@ -163,7 +163,7 @@ class _SegmentCheck:
                 header = walked.header
                 if header is None:
                     yield self._damage(walked.position, walked.offset, walked.problem)
-                    expected = None  # what is damaged does not tell where the next begins
+                    expected = None  # a damaged batch does not tell where the next one begins
                     continue
                 if (problem := self._order(walked, expected)) is not None:
                     yield self._damage(walked.position, walked.offset, problem)

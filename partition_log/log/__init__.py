@@ -1,1 +1,1 @@
-"""One partition's log, and the files beside its segments."""
+"""One partition's log, and the other files in its folder."""

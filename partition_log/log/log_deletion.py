@@ -16,7 +16,7 @@ def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def remove_log(disk: Disk, folder: str) -> None:
-    """Remove all files of a log, and its folder if nothing else stands in it."""
+    """Remove all files of a log, and its folder if it is empty then."""
     names = disk.list(folder)
     ours = [name for name in names if any(is_ours(name) for is_ours in _OURS)]
     for name in ours:

@@ -17,7 +17,7 @@ from protocol.record_batch import HEADER_BYTES
 def load(log: PartitionLog, start: int, end: int) -> None:
     """Take over the files up to `end`, and change nothing yet. Raises `LogDamaged` if they do not reach it."""
     bases = [base for base in segment_bases(log.disk.list(log.folder)) if base < end]
-    # What lies before the start was dropped, and a crash came before its files were removed.
+    # Segments before the start were dropped, but a crash prevented the removal of their files.
     bases = bases[max(bisect_right(bases, start) - 1, 0) :] if start < end else []
     if start < end and not (bases and bases[0] <= start):
         path = f"{log.folder}/{file_name(start, 'log')}"
@@ -51,7 +51,7 @@ def load_producers(log: PartitionLog) -> None:
 
 
 def cut(log: PartitionLog, unsynced: UnsyncedFiles) -> None:
-    """Remove from the folder what lies beyond the end, or before the start."""
+    """Remove from the folder all bytes and files beyond the log's end or before its start."""
     kept_at = None if log.producers is None else log.producers.kept_at
     log.has_new_files |= remove_snapshots(log.disk, log.folder, but=kept_at)
     log.has_new_files |= remove_state_snapshots(log.disk, log.folder, beyond=log.next_offset)
@@ -59,7 +59,7 @@ def cut(log: PartitionLog, unsynced: UnsyncedFiles) -> None:
     for base_offset in segment_bases(log.disk.list(log.folder)):
         if base_offset >= log.next_offset or base_offset < first:
             remove_segment(log.disk, log.folder, base_offset)
-            log.has_new_files = True  # gone for certain before a checkpoint may name a higher end
+            log.has_new_files = True  # the removal is synced before a checkpoint may name a higher end
     if log.segments:
         last = log.segments[-1]
         if last.file_size() > last.size:

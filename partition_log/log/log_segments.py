@@ -52,8 +52,8 @@ class LogSegments:
     def starting_at(self, offset: int) -> Iterator[Segment]:
         """Segments from the one that holds `offset` on, or from the oldest if that is above it.
 
-        The log may change meanwhile: segments that are appended follow, and after one that was replaced or dropped
-        comes the one that holds its end now.
+        The log may change meanwhile: new segments follow, and after a replaced or dropped segment the next one is the
+        segment that now holds its end.
         """
         segment = self._holding(offset)
         while segment is not None:
@@ -72,19 +72,19 @@ class LogSegments:
         return at < len(self._sorted) and self._sorted[at] is segment
 
     def are_in_place(self, segments: list[Segment]) -> bool:
-        """True if all of these are segments of the log still, one behind the other."""
+        """True if all of these are still consecutive segments of the log."""
         first = self._sorted.bisect_key_left(segments[0].base_offset)
         present = self._sorted[first : first + len(segments)]
         return len(present) == len(segments) and all(map(is_, present, segments))
 
     def replace(self, replaced: list[Segment], segment: Segment) -> None:
-        """Put the segment in the place of older ones, which are in place. The active one is never replaced."""
+        """Replace segments, which must be in place, by one. The active segment is never replaced."""
         first = self._sorted.bisect_key_left(replaced[0].base_offset)
         del self._sorted[first : first + len(replaced)]
         self._sorted.add(segment)
 
     def drop_oldest(self, count: int) -> None:
-        """Remove the oldest segments, so many."""
+        """Remove the `count` oldest segments."""
         del self._sorted[:count]
         if not self._sorted:
             self.active = None

@@ -29,11 +29,11 @@ _OPENED_US, _BYTES_AN_US = 100, 512
 
 class PartitionLog:
     """`flushed_offset` is the first offset that is *not* durable by the node's write-ahead log: the high watermark.
-    `checkpointed_offset` is the end that the last checkpoint has noted. Compaction has looked at everything before
-    `cleaned_offset`; of the tombstones it has left there the first may go at `horizon_ms`, -1 if there are none.
-    `producers` is None until an idempotent one writes.
+    `checkpointed_offset` is the end of the log in the last checkpoint. Compaction has processed everything before
+    `cleaned_offset`; the first of the tombstones left there may be removed at `horizon_ms`, -1 if there are none.
+    `producers` is None until an idempotent producer writes.
 
-    Nothing touches the disk until the first bytes are written out: an empty log is no folder.
+    Nothing touches the disk until the first bytes are written out: an empty log has no folder.
     """
 
     __slots__ = (
@@ -78,8 +78,8 @@ class PartitionLog:
         self.cleaned_offset = 0
         self.horizon_ms = -1
         self.segments = LogSegments()
-        self.unflushed = False  # has batches that no flush has taken yet
-        self.has_new_files = False  # names that no checkpoint has synced yet
+        self.unflushed = False  # true while it has batches that no flush includes yet
+        self.has_new_files = False  # true while it has file names that no checkpoint has synced yet
         self.is_removed = False
         self.producers: Producers | None = None
         self.wal_name = len(name).to_bytes(2, "big") + name.encode("ascii")
@@ -112,10 +112,11 @@ class PartitionLog:
             self.note_producer(batch, base_offset)
 
     def _is_of_another_time(self, segment: Segment, timestamp_ms: int) -> bool:
-        """Return true if the active segment must be closed for its age. As in Kafka, the records' own timestamps tell.
+        """Return true if the active segment must be closed for its age, by the records' timestamps as in Kafka.
 
-        Only a segment that a flush has covered is closed. Kafka closes at most one a request, since a request brings a
-        partition one batch; thousands of batches of far apart times in one step must not become as many files.
+        Only a segment that a flush has covered is closed. Kafka closes at most one segment a request, since a request
+        has one batch per partition; here thousands of batches with distant timestamps in one step must not become as
+        many files.
         """
         if segment.base_offset >= self.flushed_offset:
             return False
@@ -135,7 +136,7 @@ class PartitionLog:
         """Return whole batches, from the one that holds `offset`: as many as fit in `max_bytes`, but at least one.
 
         Only batches below `up_to` (the end by default); `b""` if there is none. Raises `OffsetOutsideLog`, and
-        `LogDamaged` where the files are not what was written. Checksums are left to the reader.
+        `LogDamaged` if the files are not as they were written. Checksums are left to the reader.
         """
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutsideLog(self.name, offset, self.start_offset, self.next_offset)
@@ -148,7 +149,7 @@ class PartitionLog:
         return b""
 
     def offset_for_time(self, timestamp_ms: int, spend: Callable[[int], None] | None = None) -> tuple[int, int] | None:
-        """Return offset and timestamp of the first record that is as new as `timestamp_ms` or newer.
+        """Return offset and timestamp of the first record whose timestamp is `timestamp_ms` or later.
 
         `spend` is called with the estimated microseconds of each part of the search, from counts, not a clock.
         """
@@ -193,18 +194,18 @@ class PartitionLog:
             raise OffsetOutsideLog(self.name, offset, self.start_offset, self.next_offset)
         for segment in self.segments.starting_at(offset):
             yield from batches_of(segment, segment.find(offset))
-            offset = segment.next_offset  # the next one may begin before it, if others were joined meanwhile
+            offset = segment.next_offset  # the next segment may begin before it, if some were merged meanwhile
 
     def note_damage(self, error: LogDamaged) -> None:
-        """Note damage that a reader has met, so that the operator hears of it once."""
+        """Note damage that a reader has found, so that it is reported to the operator once."""
         self.files.damaged.setdefault(self.name, str(error))
 
     def newest_state_snapshot(self) -> StateSnapshot | None:
-        """Return the newest snapshot that a clean stop left. Its end may lie outside this log. Raises `OSError`."""
+        """Return the newest snapshot of a clean stop. Its end may lie outside this log. Raises `OSError`."""
         return read_newest_state_snapshot(self.disk, self.folder)
 
     def bytes_from(self, offset: int) -> int:
-        """Estimate the bytes to be read from there on, without looking at a file."""
+        """Estimate the bytes to be read from the offset on, without reading a file."""
         total = 0
         for segment in reversed(self.segments):
             if segment.next_offset <= offset:
@@ -218,7 +219,8 @@ class PartitionLog:
     def expired(self, wall_ms: int, retention_ms: int, retention_bytes: int) -> int:
         """Return how many of the oldest segments may be deleted: by age, or by size while the rest keeps enough bytes.
 
-        -1 means no limit. A segment stays while readers may not have seen all of it; one without timestamps has no age.
+        -1 means no limit. A segment is kept while readers may not have read all of it; one without timestamps has no
+        age.
         May raise `LogDamaged`.
         """
         count, excess = 0, self.size_bytes - retention_bytes if retention_bytes >= 0 else -1
@@ -239,9 +241,9 @@ class PartitionLog:
         return newest_ms + retention_ms + 1 if newest_ms >= 0 else None
 
     def drop(self, count: int) -> list[int]:
-        """Drop up to so many of the oldest segments: those that are whole on disk. Return their base offsets.
+        """Drop up to `count` of the oldest segments, of those that are whole on disk. Return their base offsets.
 
-        A checkpoint removes the files once it has noted the new start. Only the store calls this.
+        A checkpoint removes the files once it has recorded the new start. Only the store calls this.
         """
         dropped: list[int] = []
         for segment in self.segments[:count]:
@@ -259,7 +261,7 @@ class PartitionLog:
     def cleanable(self) -> int:
         """Return how many of the oldest segments are closed and lie wholly below the checkpoint.
 
-        Another segment follows them after a crash too, so that recovery never looks for the log's end in one of them.
+        Another segment follows them after a crash too, so that recovery never searches one of them for the log's end.
         """
         count = self.segments.count_below(self.checkpointed_offset) - 1
         while count > 0 and self.segments[count - 1].is_busy:
@@ -271,12 +273,12 @@ class PartitionLog:
         return not self.is_removed and self.segments.are_in_place(swap.replaced)
 
     def pin(self, swap: Swap) -> None:
-        """Keep the replaced segments readable until the swap is over, whatever becomes of their names."""
+        """Keep the replaced segments readable until the swap is over, even after their files are deleted."""
         for segment in swap.replaced:
             segment.pin()
 
     def swapped(self, swap: Swap) -> None:
-        """Take the cleaned segment in place of the replaced ones: the files are its own now."""
+        """Replace the old segments by the cleaned one, whose files now have their final names."""
         if self.is_removed:
             return
         self.segments.replace(swap.replaced, swap.cleaned)
@@ -294,7 +296,7 @@ class PartitionLog:
         return active.pending_bytes >= at_least or (len(self.segments) > 1 and self.segments[-2].pending_bytes > 0)
 
     def spills(self, at_least: int) -> list[tuple[Segment, SegmentWrite]]:
-        """Return unwritten bytes of the segments that have at least so many and no write in flight."""
+        """Return the unwritten bytes of segments that have at least `at_least` and no write in flight."""
         found: list[tuple[Segment, SegmentWrite]] = []
         for segment in reversed(self.segments):
             if segment.pending_bytes == 0:

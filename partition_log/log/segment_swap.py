@@ -3,10 +3,10 @@
     0...0.cleaned              is written; it may be lost
     0...0-0...4711.swap        synced, renamed, and the name synced: from here on it replaces every segment whose base
                                offset is at or above its first number and below the second
-    0...0.log                  after those are deleted, and the deletion is synced; the last name need not be synced
+    0...0.log                  after those are deleted and the deletion is synced; this last rename need not be synced
 
 After a crash before the second step the old segments are used; after a later crash the next start finishes the swap. So
-no reader sees the old and the new at once. State snapshots (`state_snapshots.py`) describe the old log, and are removed
+no reader sees the old and the new segments at once. State snapshots (`state_snapshots.py`) describe the old log, and are removed
 first.
 """
 
@@ -21,7 +21,7 @@ from partition_log.segments.segment import Segment
 
 
 class CleanedWrite(msgspec.Struct, frozen=True):
-    """Bytes for a file that is being cleaned; those for its beginning make it anew."""
+    """Bytes for a file that compaction is writing; a write at its beginning truncates it first."""
 
     path: str
     position: int
@@ -29,7 +29,7 @@ class CleanedWrite(msgspec.Struct, frozen=True):
 
     def run(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
         if self.position == 0:
-            disk.truncate(unsynced.open(self.path), 0)  # one may be left over from a pass that came to nothing
+            disk.truncate(unsynced.open(self.path), 0)  # it may be left over from an abandoned pass
         unsynced.write(self.path, self.position, self.data)
 
 
@@ -48,7 +48,7 @@ class Swap:
         self.name = SwapName(cleaned.base_offset, end)
         self.is_begun = False
         self.is_done = False
-        self._is_placed = False  # only the indexes may lack: the cleaned file must not be looked for again
+        self._is_placed = False  # true: only the indexes may be missing, and the cleaned file has its final name
         self._indexes = cleaned.index_writes()
 
     def run(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
@@ -69,12 +69,12 @@ class Swap:
 
 
 def _finish(disk: Disk, folder: str, name: SwapName) -> None:
-    """Finish a swap that was begun: the old files go, the new one takes its name."""
-    disk.sync_folder(folder)  # before anything goes: the crash may have come before its own sync
+    """Finish a swap that was begun: delete the old files, and rename the new one."""
+    disk.sync_folder(folder)  # before any deletion: the swap's own sync of its name may not have happened
     for stale in filter(name.replaces, disk.list(folder)):
         disk.remove(f"{folder}/{stale}")
     disk.sync_folder(folder)
-    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")  # or the next start does
+    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")  # if it is lost, the next start renames again
 
 
 def finish_swaps(disk: Disk, folder: str) -> None:

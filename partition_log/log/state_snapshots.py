@@ -1,9 +1,9 @@
 """State snapshots: files beside a log's segments that replace the part of the log before an offset in a replay.
 
-The writer defines the content; here it is pieces of bytes in a file `00000000000000001234.groups`, whose name is the
-offset up to which (not included) the snapshot replaces the log.
+The writer defines the content, which this module treats as pieces of bytes in a file `00000000000000001234.groups`. The
+number is the offset up to which (not included) the snapshot replaces the log.
 
-The log alone is authoritative. A snapshot that is missing, old, damaged or of an unknown format only costs time, so it
+Only the log is authoritative. A snapshot that is missing, old, damaged or of an unknown format only costs time, so it
 need only be complete or recognizably incomplete. It describes the records before cleaning: the snapshots of a log are
 removed, durably, before cleaning changes its segments.
 """
@@ -26,14 +26,14 @@ _NOBODY = 2**64  # beyond any end
 
 
 class SnapshotDamaged(Exception):
-    """The snapshot is not what was written; the text says where. The log itself is unharmed."""
+    """The snapshot is damaged; the text says where. The log itself is intact."""
 
 
 class StateSnapshot(NamedTuple):
     """Snapshot found beside a log.
 
-    `pieces` may raise `SnapshotDamaged` at any piece, the first included: nothing of it may be believed before it has
-    ended. It holds the file open until then, or until it is closed.
+    `pieces` may raise `SnapshotDamaged` at any piece, the first included: no piece may be relied on before the last has
+    been read. It holds the file open until then, or until it is closed.
     """
 
     end: int
@@ -63,8 +63,8 @@ def write_state_snapshots(disk: Disk, snapshots: Iterable[NewStateSnapshot]) -> 
 def write_state_snapshot(disk: Disk, folder: str, end: int, pieces: Iterable[bytes]) -> int:
     """Write one snapshot in place of all others: whole or not at all, durable on return. Return its size in bytes.
 
-    After an `OSError` there is none, or the one before. The log must be durable in its files up to `end`. No piece may
-    be empty.
+    After an `OSError` there is none, or the previous one. The log must be durable in its files up to `end`. No piece
+    may be empty.
     """
     path, beside = _path(folder, end, _SUFFIX), _path(folder, end, _BESIDE)
     try:
@@ -143,12 +143,12 @@ def _pieces(disk: Disk, path: str, end: int) -> Iterator[bytes]:
 
 
 def _extend(checksum: int, piece: bytes) -> int:
-    """Extend the checksum. The length counts too: a piece can be neither cut nor left out nor moved unnoticed."""
+    """Extend the checksum. It covers the length too, so that cut, missing and moved pieces are noticed."""
     return crc32c(piece, crc32c(len(piece).to_bytes(4, "big"), checksum))
 
 
 def remove_state_snapshots(disk: Disk, folder: str, *, but: int | None = None, beyond: int = -1) -> bool:
-    """Remove snapshots that reach beyond `beyond`, except the one up to `but`, and what a crash left of writing one.
+    """Remove snapshots that reach beyond `beyond`, except the one up to `but`, and files that a crash left incomplete.
 
     Return true if there was any: then the folder must be synced before anything relies on it.
     """

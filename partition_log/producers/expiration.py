@@ -10,7 +10,7 @@ from partition_log.producers.producer_state import ProducerClock, Producers
 
 
 class ProducerExpiration:
-    """Producers by log, sorted by when the first of them was last heard. `most` is the bound of each log."""
+    """Producers by log, sorted by the oldest last append of each log. `most` is the limit of each log."""
 
     __slots__ = ("_clock", "_sorted", "most", "visits")
 
@@ -19,19 +19,19 @@ class ProducerExpiration:
         self._sorted: SortedKeyList[Producers, int] = SortedKeyList(key=attrgetter("oldest_ms"))
         self.most = most
         self.visits = 0
-        """Logs looked at since the start."""
+        """Number of logs visited since the start."""
 
     def new_producers(self) -> Producers:
         """Make the state of a log that had no producers."""
         return Producers(self.most, self._clock)
 
     def forget(self, producers: Producers) -> None:
-        """Stop looking at a log that is removed."""
+        """Stop tracking the producers of a removed log."""
         self._sorted.discard(producers)
         self._clock.fresh.pop(producers, None)
 
     def run(self, now_ms: int, after_ms: int) -> None:
-        """Forget producers that wrote nothing for so long. To be called from time to time."""
+        """Forget producers without an append for `after_ms`. Call it at intervals."""
         self._clock.now_ms = now_ms
         fresh, self._clock.fresh = self._clock.fresh, {}
         for producers in fresh:

@@ -6,7 +6,7 @@ checkpoints write the state beside the log, as
     00000000000000001234.producers     a crc32c in hexadecimal, a line end, and a `ProducersSnapshot` of the log up to
                                        offset 1234 as JSON
 
-If the snapshot is missing, older or damaged, a start reads the headers behind it. A log without idempotent producers
+If the snapshot is missing, older or damaged, a start reads the headers after it. A log without idempotent producers
 has no snapshot. A producer whose segments were deleted is kept until it expires, as in Kafka.
 """
 
@@ -17,11 +17,11 @@ from typing import NamedTuple
 import msgspec
 
 REMEMBERED = 5
-"""Batches of a producer that are recognised when they come again: no client has more on their way to a partition."""
+"""Number of a producer's last batches whose retries are recognised: no client has more in flight to a partition."""
 NO_EPOCH = -1
 PROTECTED_MS = 5 * 60_000
-"""Time after its last batch in which no other producer's writing makes a producer forgotten: retries come within two
-minutes (`delivery.timeout.ms`)."""
+"""Time after its last batch during which a producer is not replaced by another one: retries arrive within two minutes
+(`delivery.timeout.ms`)."""
 
 _MARK = Struct(">23xi16xqhi").unpack_from  # last offset delta, producer id, epoch, base sequence
 _OF_TRANSACTIONS = 0x30  # transactional, control: in the lower byte of the attributes
@@ -46,8 +46,8 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ProducerEntry(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A producer: its newest epoch, that epoch's last batches, and when it was last heard. 0 is "just now": an append
-    knows no time, the next `ProducerExpiration.run` does."""
+    """A producer: its newest epoch, that epoch's last batches, and the time of its last append. 0 means "just now": an
+    append knows no time, the next `ProducerExpiration.run` sets it."""
 
     epoch: int
     heard_ms: int
@@ -55,7 +55,7 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ProducersSnapshot(msgspec.Struct, frozen=True):
-    """Producers of a log that ended at `end`, the one not heard for the longest time first."""
+    """Producers of a log that ended at `end`, the one with the oldest last append first."""
 
     end: int
     producers: tuple[tuple[int, ProducerEntry], ...]
@@ -67,9 +67,9 @@ UNKNOWN_PRODUCER = ProducerEntry(NO_EPOCH, 0, ())
 def sequence_of(batch: bytes | memoryview) -> BatchSequence | None:
     """Return the producer and sequences of a batch; None if its producer is not idempotent, or it is a transaction's.
 
-    Records of transactions (offsets and their markers) have their own ways to be stored once.
+    Duplicates of transactional records (offsets and their markers) are prevented in other ways.
     """
-    if batch[43] >= 0x80 or batch[22] & _OF_TRANSACTIONS:  # the id is negative: one byte tells
+    if batch[43] >= 0x80 or batch[22] & _OF_TRANSACTIONS:  # the top bit of the id: it is negative
         return None
     last_offset_delta, producer_id, epoch, first = _MARK(batch)
     if first < 0:
@@ -78,7 +78,7 @@ def sequence_of(batch: bytes | memoryview) -> BatchSequence | None:
 
 
 class ProducerClock:
-    """The time of the last expiration, and the logs' producers that have appended since."""
+    """Time of the last expiration, and the logs whose producers have appended since."""
 
     __slots__ = ("fresh", "now_ms")
 
@@ -90,18 +90,18 @@ class ProducerClock:
 class Producers:
     """Idempotent producers of one log, at most `most`.
 
-    A new one takes the place of the one not heard for the longest time, if that has been silent for `PROTECTED_MS`;
-    else it is refused. A forgotten producer may come back with any sequence (KIP-360).
+    A new producer replaces the one with the oldest last append, if that was `PROTECTED_MS` ago or earlier; else it is
+    refused. A forgotten producer may continue with any sequence (KIP-360).
     """
 
     __slots__ = ("_clock", "_known", "_most", "kept_at", "oldest_ms")
 
     def __init__(self, most: int, clock: ProducerClock) -> None:
         self._clock = clock
-        self._known: dict[int, ProducerEntry] = {}  # in the order in which they were last heard
+        self._known: dict[int, ProducerEntry] = {}  # in the order of their last appends
         self._most = most
-        self.oldest_ms = 0  # when the first of them was last heard
-        self.kept_at: int | None = None  # the end that the snapshot on disk stands for
+        self.oldest_ms = 0  # time of the oldest last append
+        self.kept_at: int | None = None  # end of the log in the snapshot on disk
 
     def __len__(self) -> int:
         return len(self._known)
@@ -111,7 +111,7 @@ class Producers:
         return self._known.get(producer_id, UNKNOWN_PRODUCER)
 
     def has_room(self, new: int) -> bool:
-        """Return true if so many new producers may be added."""
+        """Return true if `new` more producers may be added."""
         excess = len(self._known) + new - self._most
         if excess <= 0:
             return True
@@ -128,7 +128,7 @@ class Producers:
         self._clock.fresh[self] = None
 
     def stamp(self, now_ms: int) -> None:
-        """Give a time to producers that have appended since the last call. Costs as many as these."""
+        """Set the time of producers that have appended since the last call. The cost is proportional to their number."""
         fresh = []
         for producer_id, known in reversed(self._known.items()):
             if known.heard_ms:
@@ -140,7 +140,7 @@ class Producers:
         self._note_oldest()
 
     def expire(self, until_ms: int) -> None:
-        """Forget producers last heard at or before that time. Costs as many as these."""
+        """Forget producers whose last append is not after that time. The cost is proportional to their number."""
         expired = []
         for producer_id, known in self._known.items():
             if known.heard_ms > until_ms:

@@ -26,8 +26,8 @@ class SequenceRejection(enum.Enum):
 def validate_sequences(
     producers: Producers | None, batches: Sequence[bytes], next_offset: int
 ) -> list[int | None] | SequenceRejection:
-    """Check the batches of one request, in order. Return for each None to append it, or the offset it was stored at
-    before.
+    """Check the batches of one request, in order. Return for each batch None to append it, or the offset at which it is
+    stored already.
 
     A rejection of one batch rejects all. `producers` is the state of the log, `next_offset` its end.
     """

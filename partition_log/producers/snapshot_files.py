@@ -28,7 +28,7 @@ def write_snapshot(disk: Disk, folder: str, snapshot: ProducersSnapshot) -> None
 
 
 def remove_snapshots(disk: Disk, folder: str, *, but: int | None) -> bool:
-    """Remove all snapshots but the one of that end. Return true if any was removed."""
+    """Remove all snapshots except the one for the end `but`. Return true if any was removed."""
     stale = [name for name in disk.list(folder) if is_snapshot_file(name)]
     if but is not None and snapshot_name(but) in stale:
         stale.remove(snapshot_name(but))
@@ -38,7 +38,7 @@ def remove_snapshots(disk: Disk, folder: str, *, but: int | None) -> bool:
 
 
 def newest_snapshot(disk: Disk, folder: str, end: int) -> ProducersSnapshot | None:
-    """Return the newest sound snapshot that does not reach beyond `end`."""
+    """Return the newest valid snapshot that does not reach beyond `end`."""
     ends = [int(name[:20]) for name in disk.list(folder) if is_snapshot_file(name) and name.endswith(_KIND)]
     for told in sorted(ends, reverse=True):
         if told <= end:

@@ -1,1 +1,1 @@
-"""One segment of a log: its file, its indexes, and the names they have."""
+"""One segment of a log: its file, its indexes, and their names."""

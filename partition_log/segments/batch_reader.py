@@ -38,7 +38,7 @@ def batches_of(
 
 
 def _chunk(segment: Segment, position: int, chunk_bytes: int) -> memoryview:
-    """Read so many bytes, or the whole of one larger batch."""
+    """Read `chunk_bytes`, or the whole of one larger batch."""
     chunk = segment.read_at(position, chunk_bytes)
     if len(chunk) < HEADER_BYTES:
         raise LogDamaged(segment.path, position, None, f"{len(chunk)} bytes are no whole header", ADVICE)

@@ -11,7 +11,7 @@ def file_name(base_offset: int, kind: str) -> str:
 
 
 def offset_of(name: str, *kinds: str) -> int | None:
-    """The offset that the name of a file of these kinds begins with; None if it is the name of something else."""
+    """Offset at the beginning of the name of a file of these kinds; None for any other name."""
     stem, _, kind = name.partition(".")
     return int(stem) if len(stem) == _DIGITS and stem.isdecimal() and kind in kinds else None
 
@@ -26,7 +26,7 @@ def segment_bases(names: list[str]) -> list[int]:
 
 
 class SwapName(NamedTuple):
-    """Name of a `.swap` file: the range of offsets that it stands for."""
+    """Name of a `.swap` file: the range of offsets that it replaces."""
 
     base_offset: int
     end: int
@@ -56,5 +56,5 @@ def cleaned_name(base_offset: int) -> str:
 
 
 def is_cleaning_file(name: str) -> bool:
-    """A segment that compaction has written, or was writing, and that is not yet one of the log's."""
+    """Return true for a file that compaction has written, or was writing, and that is not yet a segment of the log."""
     return offset_of(name, "cleaned") is not None or swap_name(name) is not None

@@ -8,8 +8,8 @@ Format 1 (the `format` of `node.toml`). A log's folder holds, for each segment, 
     00000000000000000000.timeindex   12 bytes an entry, for each in the .index: a timestamp, the same offset: nothing
                                      before that batch is newer than that timestamp
 
-The .index is Kafka's. The .timeindex is not: Kafka's has no entry if no newer timestamp came, so it could not be
-distinguished from one that a crash cut short, and each would have to be checked against the log.
+The .index is Kafka's. The .timeindex is not: Kafka's has no entry if no newer timestamp was appended, so it could not
+be distinguished from one that a crash cut short, and each would have to be checked against the log.
 
 Migration: a change of the .log format raises `format` in `node.toml`, and a node refuses a folder of a format that it
 does not know. Indexes are caches: they are written at checkpoints, never synced, checked where they are used, and
@@ -60,7 +60,7 @@ class Segment:
         self.size = 0
         self.written = 0
         self.max_timestamp_ms = -1
-        self.spilling = 0  # jobs that are writing it
+        self.spilling = 0  # number of jobs that are writing it
         self.unsynced = False
         self._pending: list[bytes] = []
         self._index = SparseIndex()
@@ -99,7 +99,7 @@ class Segment:
             self.written = end
 
     def not_spilled(self) -> None:
-        """The disk was full; the bytes stay in memory."""
+        """Note that the write failed on a full disk; the bytes stay in memory."""
         self.spilling -= 1
 
     def file_size(self) -> int:
@@ -112,13 +112,13 @@ class Segment:
         return self.unsynced or self.spilling > 0 or self.pending_bytes > 0
 
     def pin(self) -> None:
-        """Keep the segment readable until it is closed, whatever becomes of its names."""
+        """Keep the segment readable until it is closed, even after its files are renamed or deleted."""
         self._load_if_needed()
         if self.written:
             self._files.pin(self, self.path)
 
     def close(self) -> None:
-        """Nobody is likely to read it soon."""
+        """Close the file, since no read is likely soon."""
         self._files.close(self)
 
     # ------------------------------------------------------------------------------------------------------ reading
@@ -165,7 +165,7 @@ class Segment:
         return self.size
 
     def find_time(self, timestamp_ms: int) -> int | None:
-        """Return the position of the first batch that has a record as new as that."""
+        """Return the position of the first batch that has a record with this or a later timestamp."""
         self._load_if_needed()
         if self.max_timestamp_ms < timestamp_ms:
             return None
@@ -175,7 +175,8 @@ class Segment:
         return None
 
     def newest_ms(self) -> int:
-        """The largest timestamp, -1 if there is none. No index is kept for it: a gigabyte's takes six megabytes."""
+        """The largest timestamp, -1 if there is none. It is found without loading the index, which takes six megabytes
+        for a gigabyte."""
         if not self._loaded and self.max_timestamp_ms < 0:
             newest = self._newest_by_last_entry()
             if newest is None:
@@ -185,7 +186,8 @@ class Segment:
         return self.max_timestamp_ms
 
     def _newest_by_last_entry(self) -> int | None:
-        """The last entries of the index files know of all before them; None if they do not fit."""
+        """Largest timestamp by the last entries of the index files, which cover all before them; None if these entries
+        are invalid."""
         disk = self._files.disk
         last = last_entry(disk, f"{self._index_stem}index", INDEX_ENTRY)
         times = last_entry(disk, f"{self._index_stem}timeindex", TIME_ENTRY)
@@ -199,13 +201,13 @@ class Segment:
 
     @property
     def first_ms(self) -> int:
-        """The largest timestamp of the first batch, -1 if it has none or is damaged: that is for readers to find."""
+        """The largest timestamp of the first batch, -1 if it has none or is damaged: readers report the damage."""
         if self._first_ms is None:
             self._first_ms = next(self._whole_batches(0), (0, 0, 0, 0, -1))[4]
         return self._first_ms
 
     def walk(self, position: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """Position, base offset, next offset, size and largest timestamp of each batch from there."""
+        """Yield position, base offset, next offset, size and largest timestamp of each batch from the position on."""
         chunk, start = b"", position
         while position < self.size:
             if position + HEADER_BYTES > start + len(chunk):
@@ -224,7 +226,7 @@ class Segment:
     # ---------------------------------------------------------------------------------------------------- the index
 
     def adopt(self, size: int, end: int) -> None:
-        """Take over a closed segment, `size` bytes long; its index is read when it is first asked for."""
+        """Take over a closed segment, `size` bytes long; its index is read at the first use."""
         self.size = self.written = size
         self.next_offset = end
         self._loaded = False
@@ -245,7 +247,7 @@ class Segment:
     def _damaged_after(self, position: int, size: int, end: int) -> LogDamaged:
         """Return the damage of a closed segment whose batches do not reach its end.
 
-        It must not look like a short segment: a reader would skip the records that it held.
+        It must not be taken for a short segment: a reader would skip the records that it held.
         """
         self.size, self.written, self.next_offset, self._loaded = size, size, end, False
         try:
@@ -256,8 +258,8 @@ class Segment:
         return self._damaged(position, None, f"a batch ends beyond offset {end}, where the next file begins")
 
     def load(self, size: int, end: int) -> bool:
-        """Take over the file, `size` bytes long, up to offset `end`; whatever is beyond is not looked at. False if
-        the file has no batch that ends there.
+        """Take over the file, `size` bytes long, up to offset `end`, and ignore the rest. Return false if the file has
+        no batch that ends there.
         """
         self._loaded = True
         self.size = self.written = size
@@ -275,7 +277,7 @@ class Segment:
         stop = start
         for position, _base, next_offset, size, timestamp in self._whole_batches(start):
             if next_offset > end or self.next_offset == end:
-                break  # behind the end may be a batch of which a crash took the offset alone
+                break  # after the end there may be a batch that is intact except for its offset
             if position >= self._index.next_entry:
                 self._index.add(next_offset - 1, position, self.max_timestamp_ms)
             self.next_offset = next_offset
@@ -284,14 +286,14 @@ class Segment:
         self.size = self.written = stop
 
     def _whole_batches(self, start: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """Walk the batches up to the first damaged one: anything may stand behind the end that is looked for."""
+        """Walk the batches up to the first damaged one: any bytes may follow the end that is searched for."""
         try:
             yield from self.walk(start)
         except LogDamaged:
             return
 
     def rebuild(self) -> None:
-        """The index was wrong: make it anew from the batches."""
+        """Rebuild a wrong index from the batches."""
         self._index.clear()
         self.max_timestamp_ms = -1
         for position, _base, next_offset, _size, timestamp in self.walk(0):
@@ -300,11 +302,12 @@ class Segment:
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
 
     def index_writes(self) -> list[tuple[str, int, bytes]]:
-        """Return path, position and bytes of what the index files lack; call `indexed` when they have been written."""
+        """Return path, position and bytes of the entries that the index files lack; call `indexed` after they were
+        written."""
         return self._index.writes(self._index_stem, self.base_offset)
 
     def indexed(self, entries: int) -> None:
-        """Note that so many entries are in the index files."""
+        """Note that the first `entries` entries are in the index files."""
         self._index.stored = max(self._index.stored, entries)
 
     @property

@@ -1,6 +1,6 @@
-"""Check that a closed segment reaches the next one: its last batch ends where that begins.
+"""Check that a closed segment reaches the next one: its last batch ends where the next segment begins.
 
-Compaction preserves this, by a batch without records in place of dropped last ones. So any missing file is noticed.
+Compaction preserves this by a batch without records in place of dropped last records. So any missing file is noticed.
 """
 
 from partition_log.disk.disk import Disk
@@ -26,7 +26,7 @@ def end_of(disk: Disk, segment: Segment) -> int | None:
 
 
 def _last_indexed(disk: Disk, segment: Segment) -> int:
-    """A position where a batch begins, near the end if the index can be believed."""
+    """Position where a batch begins, near the end if the index is valid."""
     if segment.size <= INDEX_INTERVAL_BYTES:
         return 0
     entry = last_entry(disk, f"{segment.path.removesuffix('log')}index", INDEX_ENTRY)

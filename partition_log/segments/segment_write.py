@@ -4,7 +4,7 @@ import msgspec
 
 
 class SegmentWrite(msgspec.Struct, frozen=True, gc=False):
-    """Bytes for a place in a segment's file, which is there or is made."""
+    """Bytes for a position in a segment's file, which is created if it is absent."""
 
     path: str
     position: int

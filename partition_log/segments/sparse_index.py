@@ -31,7 +31,7 @@ class SparseIndex:
         return len(self.offsets)
 
     def add(self, offset: int, position: int, timestamp_ms: int) -> None:
-        """Add an entry behind all others."""
+        """Add an entry after all others."""
         self.offsets.append(offset)
         self.positions.append(position)
         self.timestamps.append(timestamp_ms)
@@ -49,7 +49,7 @@ class SparseIndex:
         return None if entry < 0 else (self.offsets[entry], self.positions[entry])
 
     def position_before(self, timestamp_ms: int) -> int:
-        """Return a position before which nothing is as new as that."""
+        """Return a position before which no timestamp is that late."""
         entry = bisect_left(self.timestamps, timestamp_ms) - 1
         return self.positions[entry] if entry >= 0 else 0
 
@@ -64,7 +64,7 @@ class SparseIndex:
         """Read the entries that fit a segment of this base offset and size, and lie below the offset `end`."""
         self.clear()
         if size <= INDEX_INTERVAL_BYTES:
-            return  # it has none; of thousands of small logs, that saves a start most of its work
+            return  # no index files; for thousands of small logs, that saves most of the work of a start
         times = read_entries(disk, f"{stem}timeindex", TIME_ENTRY)
         last_offset, last_position = -1, 0
         for (relative, position), (timestamp_ms, same) in zip(

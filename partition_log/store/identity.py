@@ -65,7 +65,7 @@ def identify(disk: Disk, folder: str, first: NodeIdentity) -> tuple[NodeIdentity
     names = disk.list(folder)
     if "node.toml" in names:
         return read_identity(disk, folder), False
-    # It is written before anything else is made.
+    # It is written before any other file.
     if found := [name for name in names if name == "wal" or LOG_NAME.fullmatch(name)]:
         raise LogDamaged(path, 0, None, f"{MISSING}, but there is {found[0]}", ADVICE)
     write_file(disk, folder, path, _encoded(first))

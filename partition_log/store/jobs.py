@@ -23,8 +23,8 @@ from partition_log.wal.wal_segment import BlockWrite, WalSegment, WalSegmentMake
 
 
 class CheckpointOutcome:
-    """`written`: how many of the spills are in their files; `cleaned`: whether the write of compaction is. `problem`:
-    the disk was full; the rest was left undone."""
+    """`written`: number of the spills that are in their files; `cleaned`: true if the write of compaction is done.
+    `problem`: the disk was full, and the rest was not done."""
 
     __slots__ = ("checkpointed", "cleaned", "made", "problem", "written")
 
@@ -35,7 +35,7 @@ class CheckpointOutcome:
         self.problem: OSError | None = None
 
     def is_full(self, error: OSError) -> bool:
-        """Note a full disk; anything else is for the caller to raise."""
+        """Note a full disk; the caller must raise any other error."""
         if is_disk_full(error):
             self.problem = error
             return True
@@ -85,14 +85,14 @@ class FlushJob(msgspec.Struct, frozen=True):
         """Write and sync. Raises `OSError` if the frames are not durable: the process must end."""
         for write in self.writes:
             disk.write_at(write.handle, write.position, write.data)
-            disk.sync(write.handle)  # each, in order: a later block must not be there without an earlier one
+            disk.sync(write.handle)  # each, in order: a later block must not be durable before an earlier one
 
 
 class CheckpointJob(msgspec.Struct, frozen=True):
     """Everything that was due of a checkpoint's work.
 
-    `spills` are bytes that logs have too much of in memory. `checkpoint` is the content of the new checkpoint file,
-    true once everything `unsynced` has been synced.
+    `spills` are bytes beyond the logs' limit in memory. `checkpoint` is the content of the new checkpoint file, valid
+    once everything in `unsynced` has been synced.
     """
 
     folder: str
@@ -129,7 +129,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
 
     def _remove(self, disk: Disk) -> None:
         if self.removals:
-            names = {removal.log.name: removal.log.folder for removal in self.removals}  # one may go twice
+            names = {removal.log.name: removal.log.folder for removal in self.removals}  # one log may be removed twice
             for folder in names.values():
                 self.unsynced.forget(folder)
             for name in disk.list(self.folder):
@@ -164,7 +164,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
         self.outcome.checkpointed = True
         for kept in self.kept:
             kept.remove_older(disk)
-        # A crash before they are gone: recovery removes what lies before a log's start.
+        # After a crash before their removal, recovery removes the files before a log's start.
         for drop in self.drops:
             remove_segment(disk, drop.log.folder, drop.base_offset)
         write_indexes(disk, self.indexes)
@@ -180,7 +180,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
 
 
 def end_spills(spills: list[Spill], written: int) -> None:
-    """End the spills: the first so many are in their files, the others are not."""
+    """End the spills: the first `written` are in their files, the others are not."""
     for index, (segment, write) in enumerate(spills):
         if index < written:
             segment.spilled(write)
@@ -189,7 +189,7 @@ def end_spills(spills: list[Spill], written: int) -> None:
 
 
 class PreparedCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint as it was when it began, with all that must reach the disk before its content is true."""
+    """A checkpoint's content when it began, with the writes that must be durable before the content is valid."""
 
     content: bytes
     position: int
@@ -204,7 +204,7 @@ class PreparedCheckpoint(msgspec.Struct, frozen=True):
     ends: list[tuple[PartitionLog, int]]
 
     def end(self, *, done: bool) -> None:
-        """End the checkpoint: it is true now, or the disk was full and all of it is still to do."""
+        """End the checkpoint: it is valid now, or the disk was full and all of it is still to do."""
         for segment, entries in zip(self.segments, self.entries, strict=True):
             if done:
                 segment.indexed(entries)
@@ -262,7 +262,7 @@ def _end_of(log: PartitionLog) -> LogEnd:
 
 
 def _is_due(log: PartitionLog) -> bool:
-    """Return true unless the snapshot on disk is of the end that the checkpoint is about to name."""
+    """Return true unless the snapshot on disk has the end that the new checkpoint will record."""
     producers = log.producers
     return producers is not None and producers.kept_at != (log.next_offset if producers else None)
 

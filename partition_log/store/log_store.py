@@ -4,10 +4,10 @@
 
 An append goes to two places in memory: the log's last segment and the open block of the write-ahead log. Slow work is a
 job, to be run outside the event loop: a `FlushJob` (at most one under way) makes the open block durable, a
-`CheckpointJob` (at most one, beside it) writes large unwritten parts of logs to their files, syncs these at intervals,
-makes the next write-ahead segment and deletes removed files. A job that fails for lack of space reports `disk_full`;
-one that fails otherwise, or by any failed sync, raises, and the process must end: the content of the page cache is
-unknown then.
+`CheckpointJob` (at most one, concurrent with it) writes large unwritten parts of logs to their files, syncs these at
+intervals, creates the next write-ahead segment and deletes removed files. A job that fails for lack of space reports
+`disk_full`; one that fails otherwise, or by any failed sync, raises, and the process must end: the content of the page
+cache is unknown then.
 """
 
 from collections.abc import Iterable
@@ -41,14 +41,14 @@ from protocol.record_batch import stamp
 
 __all__ = ["AppendError", "Appended", "CheckpointJob", "FlushJob", "LogStore", "PartitionLog", "StoreLimits"]
 
-LOG_NAME_BYTES = 255  # what file systems allow
+LOG_NAME_BYTES = 255  # the limit of file systems
 
 # base offset, length, leader epoch, last offset delta, largest timestamp; the last ends a batch's first 43 bytes
 _PEEK = Struct(">qii7xi8xq").unpack_from
 
 
 class LogStore:
-    """`disk_full`: nothing is appended until a checkpoint succeeds; force one from time to time."""
+    """`disk_full`: nothing is appended until a checkpoint succeeds; the caller must force one at intervals."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LogStore:
         node_id: int = 1,
         made_with: dict[str, int] | None = None,
     ) -> None:
-        """Identity and settings are those of the first start; later the folder's own count (`identity`)."""
+        """Identity and settings are for the first start; later those of the folder apply (`identity`)."""
         keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
         self._disk = disk
         self.identity = NodeIdentity(cluster_id, node_id, made_with=made_with or {})
@@ -85,8 +85,8 @@ class LogStore:
         self._checkpoint: CheckpointJob | None = None
         self._taken: PreparedCheckpoint | None = None
         self._checkpoint_block = 0
-        self._needed: list[str] = []  # write-ahead segments of before the start, until a checkpoint succeeds
-        self._checkpointed = 0  # the position that the last checkpoint took
+        self._needed: list[str] = []  # write-ahead segments from before the start, until a checkpoint succeeds
+        self._checkpointed = 0  # the position of the last checkpoint
         self.disk_full = False
         self.snapshots_problem = ""
         self._wal_append = self._wal.append
@@ -96,9 +96,9 @@ class LogStore:
     # ----------------------------------------------------------------------------------------------- opening, closing
 
     def open(self) -> RecoveryReport:
-        """Take the folder, make it on the first start, recover. Raises `FolderInUse`, `LogDamaged`, and `OSError` for
-        all else that a disk may say; nothing is held then. Only a start with logs does without room on the disk: it
-        is `disk_full`, and all that was durable can be read.
+        """Lock the folder, create it on the first start, and recover. Raises `FolderInUse`, `LogDamaged`, and `OSError`
+        for other errors of the disk; nothing is locked then. A start with existing logs succeeds on a full disk: it is
+        `disk_full`, and everything durable can be read.
         """
         try:
             recovered = self._folder.open()
@@ -125,7 +125,7 @@ class LogStore:
         """Stop cleanly: everything appended is durable, and the logs are whole files. No job may be under way.
 
         Return false if a full disk left the logs as a crash would: nothing is lost, the next start recovers. State
-        snapshots are written beside whole logs; `snapshots_problem` says if that fails.
+        snapshots are written only for whole logs; `snapshots_problem` has the error if that fails.
         """
         assert self._flush is None and self._checkpoint is None, "jobs come first"
         try:
@@ -144,7 +144,7 @@ class LogStore:
     # ------------------------------------------------------------------------------------------------------------ logs
 
     def log(self, name: str, policy: Policy | None = None) -> PartitionLog:
-        """Return the log of that name. A new one leaves no trace on disk before its first batch.
+        """Return the log of that name. A new log has no file before its first batch.
 
         A policy given replaces the one the log was opened with.
         """
@@ -173,7 +173,7 @@ class LogStore:
         """Delete a log. Return the position from which on it stays deleted.
 
         Its `PartitionLog` must not be used any more; a new one of this name begins at 0. Allowed while `disk_full`,
-        since it makes room, as far as room was prepared.
+        since it frees space, as far as the write-ahead log has room.
         """
         log = self._logs.get(name)
         if log is None or not log.next_offset:
@@ -194,9 +194,9 @@ class LogStore:
         return position
 
     def drop(self, log: PartitionLog, count: int) -> bool:
-        """Drop the log's oldest segments, so many. Return false if some must wait for a checkpoint, which is then due.
+        """Drop the log's `count` oldest segments. Return false if some must wait for a checkpoint, which is then due.
 
-        The next checkpoint makes the drop durable and removes the files; after a crash before it they are back.
+        The next checkpoint makes the drop durable and removes the files; after an earlier crash they exist again.
         """
         if self._checkpoint is not None or self.cleaning.is_swapping_in(log):
             return False
@@ -206,16 +206,17 @@ class LogStore:
         return len(bases) == count
 
     def note_changed(self, log: PartitionLog) -> None:
-        """Note that a log has other segments or another policy: retention looks at it again."""
+        """Note that a log has other segments or another policy, so that retention checks it again."""
         self._changed[log] = None
 
     def take_changed(self) -> list[PartitionLog]:
-        """Return the logs that were flushed, cleaned or given another policy since the last call, all at first."""
+        """Return the logs that were flushed, cleaned or given another policy since the last call; the first call
+        returns all."""
         changed, self._changed = self._changed, {}
         return [log for log in changed if not log.is_removed]
 
     def want_checkpoint(self) -> None:
-        """Make a checkpoint due, however little was written since the last."""
+        """Make a checkpoint due, even if little was written since the last."""
         self._wants_checkpoint = True
 
     @property
@@ -226,10 +227,10 @@ class LogStore:
     def append(
         self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False
     ) -> Appended | AppendError:
-        """Append one sound batch (`check_batch`) at the log's end, stamped there unless it is already. Never raises;
-        after an `AppendError` nothing has changed. With `must_fit` false the batch is bounded by a write-ahead segment
-        alone, not by `max_batch_bytes`. With `makes_room` it is taken while `disk_full` too, as far as room was
-        prepared: it records the removal of a log.
+        """Append one valid batch (`check_batch`) at the log's end, and set its offset unless it is set already. Never
+        raises; after an `AppendError` nothing has changed. With `must_fit` false the batch is bounded only by a
+        write-ahead segment, not by `max_batch_bytes`. With `makes_room`, for records of a log's removal, it is accepted
+        while `disk_full` too, as far as the write-ahead log has room.
         """
         offset, length, leader_epoch, last_offset_delta, max_timestamp_ms = _PEEK(batch)
         size = len(batch)
@@ -252,10 +253,10 @@ class LogStore:
         return Appended(base_offset, next_offset, position)
 
     def should_wait(self, size: int) -> bool:
-        """Return true if so many bytes of records should wait for the next write-ahead segment, which a checkpoint job
-        makes.
+        """Return true if `size` bytes of records should wait for the next write-ahead segment, which a checkpoint job
+        creates.
 
-        The room left until then is for records that cannot wait. A full disk is not waited for: `append` reports it.
+        The room left until then is for records that cannot wait. On a full disk they do not wait: `append` reports it.
         """
         return not self.disk_full and self._wal.wants_segment and self._wal.room < size + self._reserve
 
@@ -272,7 +273,7 @@ class LogStore:
         return self._wal.flushed
 
     def begin_flush(self) -> FlushJob | None:
-        """Return a job for everything appended since the last one; None if nobody waits, or a flush is under way."""
+        """Return a job for everything appended since the last one; None if no reply waits, or a flush is under way."""
         position = self._wal.position
         if self._flush is not None or position <= self._wal.flushed or self.deferral.may_wait(position):
             return None
@@ -322,7 +323,7 @@ class LogStore:
         removals = tuple(removal for removal in self._removals if removal.position <= wal.flushed)
         for removal in removals:
             removal.log.close()
-        # Not while a removed log's files may still stand where a new one of its name writes.
+        # Not while files of a removed log may still exist where a new log of its name writes.
         taken = self._take() if (due or force) and not self._removals and wal.is_started else None
         making = wal.making() if force or not self.disk_full else None
         surplus, self._spills = wal.surplus(), taken.spills if taken else self._spill()
@@ -349,9 +350,9 @@ class LogStore:
         return self._checkpoint
 
     def _spill(self) -> list[Spill]:
-        """Return the bytes that logs have too much of in memory.
+        """Return the bytes beyond the logs' limit in memory.
 
-        A log is skipped while it is removed, or while files of an older log of its name may still be there.
+        A log is skipped while it is removed, or while files of an older log of its name may still exist.
         """
         logs, self._to_spill = dict.fromkeys(self._to_spill), []
         removed = {removal.log.name for removal in self._removals}
@@ -399,7 +400,7 @@ def _checkpoint_now(store: LogStore, disk: Disk) -> None:
 
 
 def _settle(store: LogStore, disk: Disk) -> None:
-    """Flush and write out everything, as far as the disk has room."""
+    """Flush and write out everything for which the disk has room."""
     store.deferral.end()
     if (flush := store.begin_flush()) is not None:
         flush.run(disk)

@@ -1,4 +1,4 @@
-"""Writes and swaps of compaction that wait for the next checkpoint job, the only one that touches names."""
+"""Writes and swaps of compaction that wait for the next checkpoint job, the only one that renames or removes files."""
 
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite, Swap
@@ -16,9 +16,9 @@ class PendingCleaning:
         self._discards: list[str] = []
 
     def swap(self, log: PartitionLog, swap: Swap) -> None:
-        """Put a cleaned segment in the place of others with the next checkpoint job; then it `is_done`.
+        """Replace segments by a cleaned one with the next checkpoint job; then the swap `is_done`.
 
-        A swap is given up if a segment to be replaced goes first.
+        A swap is abandoned if a segment to be replaced is deleted first.
         """
         assert self._swap is None, "another is under way"
         self._swap = log, swap
@@ -29,19 +29,19 @@ class PendingCleaning:
         self._write = log, write
 
     def discard(self, paths: list[str]) -> None:
-        """Remove files that were begun and are not wanted, with the next checkpoint job; their write is not either."""
+        """Remove unfinished files with the next checkpoint job, and drop their pending write."""
         if paths:
             self._discards += paths
             self._write = None
 
     @property
     def is_swapping(self) -> bool:
-        """True if the last swap is neither done nor given up."""
+        """True if the last swap is neither done nor abandoned."""
         return self._swap is not None
 
     @property
     def is_under_way(self) -> bool:
-        """True if a write or a swap is neither done nor given up."""
+        """True if a write or a swap is neither done nor abandoned."""
         return self._swap is not None or self._write is not None
 
     def is_swapping_in(self, log: PartitionLog) -> bool:
@@ -68,7 +68,8 @@ class PendingCleaning:
         return None if self._write is None else self._write[1]
 
     def _next_swap(self) -> Swap | None:
-        """Return the pending swap. It is given up if a segment to be replaced has gone; once begun it is done."""
+        """Return the pending swap. It is abandoned if a segment to be replaced was deleted; once begun it is
+        finished."""
         if self._swap is None:
             return None
         log, swap = self._swap
@@ -80,7 +81,7 @@ class PendingCleaning:
     def finished(self, job: CheckpointJob) -> PartitionLog | None:
         """End the job's part of the work. Return the log that has a swapped segment now.
 
-        After a full disk the rest is tried again with the next job.
+        After a full disk the rest is retried with the next job.
         """
         swapped: PartitionLog | None = None
         if self._swap is not None and self._swap[1].is_done:

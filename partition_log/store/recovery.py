@@ -24,7 +24,7 @@ _SPILL_BYTES = 1024 * 1024
 
 
 class RecoveryReport(msgspec.Struct, frozen=True):
-    """Report of `LogStore.open`. `torn` says where a torn tail of the write-ahead log was cut."""
+    """Report of `LogStore.open`. `torn`: place where a torn tail of the write-ahead log was cut."""
 
     first_start: bool
     logs: int
@@ -34,8 +34,8 @@ class RecoveryReport(msgspec.Struct, frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """`next_base`: where a new write-ahead segment may begin; `blocks_end`: where the last sound block ends; `free`:
-    files that may become a segment now, `needed`: those that may after the next checkpoint. `unsynced`: the
+    """`next_base`: where a new write-ahead segment may begin; `blocks_end`: where the last valid block ends; `free`:
+    files that may be reused as segments now, `needed`: those that may be after the next checkpoint. `unsynced`: the
     last block, if it may not be durable.
     """
 
@@ -131,10 +131,10 @@ class NodeFolder:
         )
 
     def _make_durable(self, last: LastBlock | None, *, must: bool) -> None:
-        """Make the last block durable: everything from here on relies on it, and must not outlive it.
+        """Make the last block durable before changes that rely on it: they must not survive a crash without it.
 
-        That is the removal of logs, and the next segment's first block. If a full disk forbids even that, the latter
-        waits.
+        These are the removal of logs, and the next segment's first block. If a full disk prevents the write, that first
+        block waits.
         """
         if last is None:
             return
@@ -146,7 +146,7 @@ class NodeFolder:
             self._unsynced = last
 
     def _remove_strays(self) -> None:
-        """Remove logs that were removed, or begun after the checkpoint: the frames hold all there is of them."""
+        """Remove files of logs that were removed, or begun after the checkpoint: the frames have all their content."""
         strays = [name for name in self._log_folders() if name not in self._logs]
         for name in strays:
             remove_log(self._disk, self.log_folder(name))

@@ -10,11 +10,11 @@ from partition_log.wal.layout import FORMAT
 
 
 class LogEnd(msgspec.Struct, frozen=True):
-    """End of a log in its own files, in offsets since cleaning moves positions.
+    """End of a log in its own files, as an offset, since cleaning moves positions.
 
     `producers`: the log had idempotent producers, and a snapshot of them. `cleaned` and `horizon_ms` are the state of
-    compaction; without them it begins anew. `segment_bytes` lets recovery make segments as large as they would have
-    been.
+    compaction; without them it starts from the beginning. `segment_bytes` lets recovery create segments of the size
+    that they would have had.
     """
 
     name: str

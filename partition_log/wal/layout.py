@@ -1,20 +1,20 @@
-"""The node's write-ahead log: the one set of files that is synced, so that a flush costs one sync for all logs.
+"""The node's write-ahead log: the only files that a flush syncs, so that it costs one sync for all logs.
 
 Format 1. A *segment* is a file `wal/%020d.wal` of fixed size, named by its base position; positions only grow, over
-restarts too. It begins with a sector that says so (`SEGMENT_HEAD`), then holds *blocks*. A block is what one flush
-writes; it begins at a multiple of 512, so that a write that tears never touches what an earlier flush made durable:
+restarts too. It begins with a sector that states both (`SEGMENT_HEAD`), then holds *blocks*. A flush writes one block,
+which begins at a multiple of 512, so that a torn write never touches bytes that an earlier flush made durable:
 
     block   magic, crc of the rest of this head, crc of the body, bytes of the body, position, end of the block before
-    frame   length of what follows, length of the name, name of the log, a stamped batch; no batch: the log was removed
+    frame   length of the rest, length of the name, name of the log, a batch with offsets; no batch: the log was removed
 
 A checksum covers a block, not a frame: the bytes of one sync are accepted or cut as a whole, and an append computes no
 checksum. Segments are filled with zeros beforehand (a sync then writes no metadata, and cannot find the disk full) and
 reused with their old blocks: a block is valid only at the position in its header, and no position occurs twice.
 
-An invalid block is a torn tail, and cut, unless the header of a later block shows that a flush began after it: flushes
-follow each other, so the damaged block was durable once. So was the content of a missing segment, if there is a later
-one: each begins where the one before it ends, except for the first of a start, which begins with an empty block that
-tells which position the next one follows. `reader.py` reads all of this.
+An invalid block is a torn tail, and cut, unless the header of a later block shows that a flush began after it: a flush
+begins only after the previous one ended, so the damaged block was durable once. So was the content of a missing
+segment, if there is a later one: each segment begins where the previous one ends. Only the first segment of a start
+does not: it begins with an empty block that records the position that the next block follows. `reader.py` reads this.
 """
 
 from struct import Struct
@@ -29,7 +29,7 @@ BLOCK_MAGIC = b"MuBl"
 
 SEGMENT_HEAD = Struct(">8sIQQ")  # magic, format, base position, bytes of the file; then the crc of these
 BLOCK_HEAD = Struct(">4sIIIQQ")
-BLOCK_REST = Struct(">IIQQ")  # what the head's crc covers
+BLOCK_REST = Struct(">IIQQ")  # the fields that the head's crc covers
 UINT32 = Struct(">I")
 
 
@@ -59,7 +59,7 @@ def segment_path(folder: str, base: int) -> str:
 
 
 def block_at(data: bytes, at: int, base: int) -> Block | None:
-    """Return the head of a block of this position, if one is there; its body may be damaged."""
+    """Return the head of a block with this position, if there is one; its body may be damaged."""
     if len(data) < at + BLOCK_HEAD.size or data[at : at + 4] != BLOCK_MAGIC:
         return None
     rest = data[at + 8 : at + BLOCK_HEAD.size]

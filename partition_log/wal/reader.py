@@ -28,7 +28,7 @@ from partition_log.wal.layout import (
 )
 from partition_log.wal.wal_segment import LastBlock
 
-_FRAME_HEAD = Struct(">IH").unpack_from  # length of what follows it, length of the name
+_FRAME_HEAD = Struct(">IH").unpack_from  # length of the rest of the frame, length of the name
 
 
 class Frame(NamedTuple):
@@ -44,8 +44,8 @@ class Frame(NamedTuple):
 class WalReader:
     """Reader of the frames after a checkpoint.
 
-    Once all were read, `blocks_end` is where the sound blocks end, and `torn` where a torn tail was found. Another
-    recovery from this checkpoint would look at the segments in `needed`, and not at those in `free`.
+    Once all were read, `blocks_end` is where the valid blocks end, and `torn` where a torn tail was found. Another
+    recovery from this checkpoint would read the segments in `needed`, but not those in `free`.
     """
 
     def __init__(self, disk: Disk, folder: str, checkpoint: Checkpoint) -> None:
@@ -54,7 +54,7 @@ class WalReader:
         self._checkpoint = checkpoint
         self._segments = [(base, wal_segment_size(disk, folder, base)) for base in wal_bases(disk, folder)]
         self._reached = 0
-        self._last: tuple[str, int, int] | None = None  # path, place and bytes of the last sound block
+        self._last: tuple[str, int, int] | None = None  # path, position and bytes of the last valid block
         self.blocks_end = 0
         self.torn: str | None = None
 
@@ -96,7 +96,7 @@ class WalReader:
         return frames, replayed, removed
 
     def frames(self) -> Iterator[Frame]:
-        """Yield the frames that `scan` has found sound."""
+        """Yield the frames that `scan` has found valid."""
         done = self._checkpoint.position
         names: dict[bytes, str] = {}
         for path, base, at, body in self._bodies():
@@ -113,7 +113,7 @@ class WalReader:
                 yield Frame(name, body[begin + name_length : here], position, path, frame_at)
 
     def last_block(self) -> LastBlock | None:
-        """Return the last block that `scan` has found sound."""
+        """Return the last block that `scan` has found valid."""
         if self._last is None:
             return None
         path, at, size = self._last
@@ -145,7 +145,7 @@ class WalReader:
                 body = body_of(data, at, block)
                 if body is None:
                     break
-                if not body:  # it says where the blocks before it end, and is none of them
+                if not body:  # an empty block only records where the blocks before it end
                     end = block.previous_end
                     at += SECTOR
                     continue
@@ -163,7 +163,7 @@ class WalReader:
             self.blocks_end = end
 
     def first_written(self) -> str | None:
-        """Return the path of the first segment that a frame was ever written to, as far as can be seen."""
+        """Return the path of the first segment that shows a written frame."""
         for base, _size in self._segments:
             path = segment_path(self._folder, base)
             data, at = read_file(self._disk, path), SECTOR
@@ -174,7 +174,7 @@ class WalReader:
         return None
 
     def _first(self, start: int) -> tuple[str, int]:
-        """Return where reading begins. The segment is present even if it has no room behind the checkpoint."""
+        """Return where reading begins. The segment exists even if the checkpoint is at its end."""
         for base, size in self._segments:
             if base <= start <= base + size:
                 self._reached = base
@@ -183,7 +183,7 @@ class WalReader:
         raise LogDamaged(self._folder, start, None, what, ADVICE)
 
     def _is_torn(self, data: bytes, at: int, base: int, path: str) -> bool:
-        """Return true if the sound blocks end in a torn one. A later block means that this place was durable once."""
+        """Return true if the valid blocks end in a torn one. A later block proves that this one was durable once."""
         later = data.find(BLOCK_MAGIC, at + 1)
         while later >= 0:
             if later % SECTOR == 0 and block_at(data, later, base) is not None:

@@ -1,4 +1,4 @@
-"""Files of the write-ahead log: making one, and recovery behind the last block."""
+"""Files of the write-ahead log: creation of one, and durability of the last block found by a recovery."""
 
 import msgspec
 
@@ -17,10 +17,10 @@ class BlockWrite(msgspec.Struct, frozen=True, gc=False):
 
 
 class LastBlock(msgspec.Struct, frozen=True, gc=False):
-    """The last block that a recovery has read; it may be in the page cache alone.
+    """The last block that a recovery has read; it may be only in the page cache.
 
-    Each block is synced before the next is written. The process may have been killed before the sync of this one, or
-    have ended for a failed sync, after which the system marks unwritten pages clean.
+    Each block is synced before the next is written. The process may have been killed before it synced this one, or may
+    have ended after a failed sync, after which the system marks unwritten pages clean.
     """
 
     path: str
@@ -42,7 +42,7 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
     path: str
     base: int
     size: int
-    used: int = 0  # bytes of blocks that it was made with
+    used: int = 0  # bytes of the blocks that it was created with
 
     @property
     def end(self) -> int:
@@ -50,9 +50,9 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
 
 
 class WalSegmentMaker(msgspec.Struct, frozen=True, gc=False):
-    """Job that makes a segment: from a spare file, or of zeros. The file gets its name when it is whole.
+    """Job that creates a segment, from a spare file or filled with zeros. The file is renamed once it is complete.
 
-    `first` is a block that the segment begins with. `last` is the block before it, if that may not be durable.
+    `first` is the first block of the segment. `last` is the block before it, if that may not be durable.
     """
 
     folder: str
@@ -69,10 +69,10 @@ class WalSegmentMaker(msgspec.Struct, frozen=True, gc=False):
         making = f"{self.folder}/making"
         if self.spare is not None:
             disk.rename(self.spare, making)
-            disk.sync_folder(self.folder)  # or a crash brings the old name back, for a file that begins otherwise
+            disk.sync_folder(self.folder)  # else a crash could restore the old name, while the file has a new head
         handle = disk.open(making)
         try:
-            # A file that an earlier start left behind may be on the disk in part.
+            # A file left by an earlier start may be only partly on the disk.
             if self.spare is None or disk.size(handle) != self.size:
                 self._fill(disk, handle)
             else:
@@ -98,5 +98,5 @@ class WalSegmentMaker(msgspec.Struct, frozen=True, gc=False):
                 disk.write_at(handle, position, _ZEROS[: self.size - position])
         except OSError as error:
             if is_disk_full(error):
-                disk.truncate(handle, 0)  # half a segment is of no use, and others need the room
+                disk.truncate(handle, 0)  # an incomplete segment is useless, and takes space that others need
             raise

@@ -7,9 +7,10 @@ _length = UINT32.pack
 
 
 class WriteAheadLog:
-    """The writing side. Blocks leave as `BlockWrite`s; segments are made by the job `WalSegmentMaker`.
+    """The writing side. Blocks are returned as `BlockWrite`s; the job `WalSegmentMaker` creates segments.
 
-    `position` is the end of the last frame; `flushed` the end of what is durable, at least `position` if all is.
+    `position` is the end of the last frame; `flushed` the end of the durable part, at least `position` if all is
+    durable.
     """
 
     def __init__(self, folder: str, segment_bytes: int, keep: int) -> None:
@@ -131,20 +132,20 @@ class WriteAheadLog:
         spare = self.spares.pop() if self.spares else None
         if self._active is not None:
             return WalSegmentMaker(self._folder, self._active.end, self._segment_bytes, spare)
-        # The first since the start. Its base need not follow those that were found, whose last may be the spare: an
-        # empty block says where they end, or the next recovery would have to take the gap for a segment that is gone.
+        # The first segment since the start. Its base need not follow the segments found, whose last may be the spare.
+        # So an empty block records their end, or the next recovery would take the gap for a missing segment.
         first = block_bytes(b"", self.position + SECTOR, self._previous_end)
         return WalSegmentMaker(self._folder, self.position, self._segment_bytes, spare, first, self._last)
 
     def made(self, segment: WalSegment) -> None:
-        """Take the segment as the next one, or as the first one that a full disk has room for."""
+        """Use the segment as the next one, or as the current one if none could be created earlier on a full disk."""
         if self._active is None:
             self.start(segment)
         else:
             self._next = segment
 
     def retire(self, block: int) -> tuple[WalSegment, ...]:
-        """Return segments that no recovery from `block` needs and no flush writes. They become spares."""
+        """Return segments that no recovery from `block` needs and that no flush writes to. They become spares."""
         done = min(block, self.flushed)
         retired = tuple(segment for segment in self._older if segment.end <= done)
         self._older = self._older[len(retired) :]

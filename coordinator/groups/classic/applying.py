@@ -133,8 +133,8 @@ def unload(group: ClassicGroup, event: Unloaded, out: Outcome) -> None:
 
 
 def supersede(group: ClassicGroup, event: Superseded, out: Outcome) -> None:
-    """Answer parked requests and heartbeats so that all members join again: the group became a consumer group, which
-    has their state (docs/spec/consumer-group-protocol.md#13.2)."""
+    """Answer the parked requests with REBALANCE_IN_PROGRESS, so that the members join again: the group became a
+    consumer group, which has their state (docs/spec/consumer-group-protocol.md#13.2)."""
     cause, timeout_ms = "group upgraded", group.rebalance_timeout_ms
     news = RebalanceStarted(group.group_id, group.generation_id, cause, "", timeout_ms)
     _end(group, out, ErrorCode.REBALANCE_IN_PROGRESS, news)

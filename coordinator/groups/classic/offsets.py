@@ -36,8 +36,7 @@ _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 class _StoredReplies(dict[int, OffsetCommitPartitionReply]):
-    """Replies to stored offsets by partition: prebuilt for the usual partition numbers, and built on demand for
-    others."""
+    """Replies to stored offsets by partition: prebuilt for low partition numbers, built on demand for others."""
 
     def __missing__(self, index: int) -> OffsetCommitPartitionReply:
         return OffsetCommitPartitionReply(index)

@@ -45,7 +45,7 @@ def validity(der: bytes) -> Validity:
 
 
 def _element(data: bytes, position: int) -> tuple[int, int, bytes]:
-    """Return the element's tag, the position behind it, and its content."""
+    """Return the element's tag, the position after it, and its content."""
     tag, size = data[position], data[position + 1]
     position += 2
     if size > 0x80:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 AHEAD_BYTES = 256 * 1024
 """Bytes encrypted ahead of the socket; the rest waits unencrypted. The TLS of asyncio and uvloop encrypts all data at
-once, keeps a buffer of the largest size for ever, and does not count what it has handed on to the socket."""
+once, keeps a buffer of the largest size for ever, and does not count the bytes that it has passed to the socket."""
 _PIECE_BYTES = 128 * 1024
 
 
@@ -54,7 +54,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     # ------------------------------------------------------------------------------------------- to the loop: protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's classes
+        self._transport = transport  # type: ignore[assignment]  # uvloop's do not derive from asyncio's classes
         self._transport.set_write_buffer_limits(high=AHEAD_BYTES)
         self._client.connection_made(self)
 
@@ -67,7 +67,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def eof_received(self) -> bool:
         self._read_rest()
-        self._end()  # a client that ended its TLS session reads no answers: the loop closes now
+        self._end()  # a client that ended its TLS session reads no replies: the loop closes now
         return self._client.eof_received()
 
     def pause_writing(self) -> None:
@@ -83,8 +83,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._client.connection_lost(exc)
 
     def _read_rest(self) -> None:
-        """Hand on what was received and not read yet. When a client closes its socket while reading is paused, uvloop
-        drops that, and asyncio what exceeds one buffer: records of `acks=0` that nobody would send again.
+        """Pass on bytes that were received and not read yet. When a client closes its socket while reading is paused,
+        uvloop drops them, and asyncio drops those beyond one buffer: records of `acks=0`, which no client would resend.
         """
         tls = self._transport.get_extra_info("ssl_object")
         if self._is_closing or tls is None:
@@ -109,7 +109,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._client.pause_writing()
 
     def _pump(self) -> None:
-        while self._waiting and not self._is_held:  # a piece may be what ends it
+        while self._waiting and not self._is_held:  # handling a piece may end the connection
             first = self._waiting[0]
             piece, rest = first[:_PIECE_BYTES], first[_PIECE_BYTES:]
             if rest:

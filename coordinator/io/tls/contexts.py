@@ -74,7 +74,7 @@ def trust(context: ssl.SSLContext, file: PemFile) -> None:
 
 
 class Renewed:
-    """A context made from files, and made anew when one of them changes or `reread` is called: operators replace
+    """A context built from files, and rebuilt when one of them changes or `reread` is called: operators replace
     certificates while the daemon serves. If new files are unusable, the last context stays in use, with one warning."""
 
     def __init__(self, files: tuple[PemFile, ...], make: Callable[[], ssl.SSLContext]) -> None:
@@ -85,13 +85,13 @@ class Renewed:
         self._context = make()
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now. Unchanged files are not read."""
+        """Return the context of the files' present content. Unchanged files are not read again."""
         if _stamp_of(self._files) != self._stamp:
             self.reread()
         return self._context
 
     def reread(self) -> None:
-        """Make a new context, whether the files have changed or not."""
+        """Build a new context, even if the files are unchanged."""
         self._stamp = _stamp_of(self._files)  # taken before reading: a change meanwhile is seen the next time
         try:
             self._context = self._make()

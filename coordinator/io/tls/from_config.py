@@ -1,4 +1,4 @@
-"""EDGE: make the listeners' TLS from the configuration's keys. Unusable files stop the start with a sentence."""
+"""EDGE: builds the listeners' TLS from the configuration's keys. Unusable files prevent the start, with a sentence."""
 
 from coordinator.config.config import Config, ConfigError
 from coordinator.io.tls.contexts import OwnCertificate, PemFile, TlsRefused

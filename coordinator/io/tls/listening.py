@@ -20,7 +20,7 @@ log = structlog.get_logger()
 HANDSHAKE_S = 10.0
 """Time limit of a handshake."""
 MOST_HANDSHAKES = 1_000
-"""Limit of handshakes under way at once: their connections are not counted otherwise until the handshake is over."""
+"""Limit of concurrent handshakes: a connection counts against no other limit until its handshake is over."""
 _MOST_LINGERING = 100
 _BACKLOG = 1024
 _SOON_S = 14 * 86_400
@@ -67,7 +67,8 @@ class Handshakes:
 
 
 class _Watched(ssl.SSLObject):
-    """A TLS session whose handshake is counted and timed: the loop tells the protocol above nothing before its end."""
+    """A TLS session whose handshake is counted and timed: the loop does not notify the protocol above before its
+    end."""
 
     handshakes: Handshakes
     _loop: asyncio.AbstractEventLoop
@@ -88,7 +89,7 @@ class _Watched(ssl.SSLObject):
             self._end(_why(error))
             if error.reason in _NO_TLS or not self._may_linger():
                 raise
-            # On a failure the loop would close without sending the alert that says why, so the failure comes later.
+            # On a failure the loop would close without sending the alert with the reason, so it is reported later.
             self._failure = error
             raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client is told why") from None
         self._end("")
@@ -99,7 +100,7 @@ class _Watched(ssl.SSLObject):
         except ssl.SSLError:
             self._is_over = True
             raise
-        # At the deadline the loop closes the connection. If the client closes it before, only `__del__` is called.
+        # At the deadline the loop closes the connection. If the client closes it earlier, only `__del__` is called.
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_late, weakref.ref(self))
 
@@ -127,7 +128,7 @@ class _Watched(ssl.SSLObject):
             self.handshakes.failed(why)
 
     def _may_linger(self) -> bool:
-        """Return true if the connection may stay open until the client has read the alert, or its time is over."""
+        """Return true if the connection may stay open until the client has read the alert, or until its deadline."""
         handshakes = self.handshakes
         if handshakes.lingering >= _MOST_LINGERING:
             return False
@@ -150,8 +151,8 @@ def _why(error: ssl.SSLError) -> str:
 
 
 class _Current(ssl.SSLContext):
-    """The context that a listener keeps. Each connection is made from the renewed context of the moment. That one has
-    sessions of its own, so no client resumes a session of a time when other authorities were trusted."""
+    """The context that a listener keeps. Each connection uses the current renewed context, which has separate TLS
+    sessions: so no client resumes a session from a time when other authorities were trusted."""
 
     renewed: Renewed
 
@@ -199,7 +200,7 @@ class ListeningTls:
         if self._client_ca is not None:
             trust(context, self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
-            # A resumed session does not ask for the client's certificate again, which may have expired since.
+            # A resumed session does not verify the client's certificate again, which may have expired since.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         self._gauges["tls_certificate_expiry_timestamp_seconds"] = validity.ends_s
