@@ -25,7 +25,7 @@ class ServiceManager:
             self._live()
 
     def stopping(self) -> None:
-        """Notify the manager that the daemon stops. Stopping may take long, so the watchdog's notifications continue."""
+        """Notify the manager that the daemon stops. That may take long, so the watchdog's notifications continue."""
         self._tell("STOPPING=1\nSTATUS=stopping")
 
     def close(self) -> None:

@@ -128,7 +128,7 @@ class Producers:
         self._clock.fresh[self] = None
 
     def stamp(self, now_ms: int) -> None:
-        """Set the time of producers that have appended since the last call. The cost is proportional to their number."""
+        """Set the time of producers that have appended since the last call, at a cost proportional to their number."""
         fresh = []
         for producer_id, known in reversed(self._known.items()):
             if known.heard_ms:

@@ -1,7 +1,7 @@
-"""Records applied to a group, live and at load alike: `apply`, called by `Shard.apply` alone, changes hard state. Also
+"""Records applied to a group, live and at load alike: `apply`, called only by `Shard.apply`, changes hard state. Also
 load, unload, and the recovery from a failed append (docs/spec/consumer-group-protocol.md#14.3).
 
-At load the records may come in any order that compaction leaves; a later record always wins.
+At load the records may be in any order that compaction leaves; a later record always overrides.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ _RETRY_MS = 1_000
 
 
 def apply(group: ConsumerGroup, record: ConsumerRecord) -> None:
-    """Set the group to what the record says. The tombstone of the group itself is the shard's."""
+    """Set the group to the state in the record. The shard applies the tombstone of the group itself."""
     _APPLY[type(record)](group, record)
 
 
@@ -127,7 +127,7 @@ def _member_target(group: ConsumerGroup, record: MemberTargetRecord) -> None:
 
 
 def _aim(group: ConsumerGroup, member_id: str, target: Target | None) -> None:
-    """Give the member its target, or none, and note what it waits for."""
+    """Give the member its target, or none, and note the partitions that it waits for."""
     member = group.members.get(member_id)
     if member is not None:
         _end_waiting(group, member)
@@ -152,7 +152,7 @@ def _end_waiting(group: ConsumerGroup, member: ConsumerMember) -> None:
 
 
 def _release(members: dict[bytes, dict[int, str]], topic_id: bytes, number: int, member_id: str) -> None:
-    """Remove the member from the partition, unless another has taken its place there by a later record."""
+    """Remove the member from the partition, unless a later record has given the partition to another."""
     numbers = members.get(topic_id)
     if numbers is not None and numbers.get(number) == member_id:
         del numbers[number]
@@ -174,7 +174,7 @@ def _epochs(topics: tuple[AssignedTopic, ...]) -> Assigned:
 
 
 def _become(group: ConsumerGroup, member: ConsumerMember, current: Current) -> None:
-    """Give the member its current assignment, and note who holds what, and waits for what."""
+    """Give the member its current assignment, and update the holder of each partition and the waiting members."""
     member_id, holders = member.member_id, group.holders
     _end_waiting(group, member)
     for topic_id, number, _ in member.current.held:
@@ -239,7 +239,7 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Any], None]] = {
 
 def loaded(group: ConsumerGroup, event: ConsumerLoaded, out: Outcome) -> None:
     """Give every member a full session, and those that have partitions to revoke their full time."""
-    group.shared = max(group.shared, group.targeted)  # records may come in another order than they were written
+    group.shared = max(group.shared, group.targeted)  # records may be in another order than they were written
     for member in group.members.values():
         restart_session(group, member, out)
         time_revocation(group, member.member_id, member.current, member.subscription.rebalance_timeout_ms, out)
@@ -252,12 +252,12 @@ def unload(group: ConsumerGroup, event: ConsumerUnloaded, out: Outcome) -> None:
         cancel_timers(group, member.member_id, out)
         if member.connection >= 0:
             out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
-    group.is_dead = True  # what is on record stays: a snapshot may be made of it
+    group.is_dead = True  # hard state stays: a snapshot may be written of it
 
 
 def undo(group: ConsumerGroup, event: ConsumerAppendFailed, out: Outcome) -> None:
-    """Answer the event with the error: its records were not appended. A fence is tried again soon, and topics are
-    looked at again."""
+    """Answer the event with the error: its records were not appended. A fence is retried soon, and topics are checked
+    again."""
     failed = event.event
     group.topics_version = group.regexes_version = -1
     if isinstance(failed, SessionExpired):

@@ -1,5 +1,5 @@
-"""Delayed operations of a consumer group: sessions, and the time in which a member must revoke partitions, or a
-classic one join again or sync; and when they start and end (docs/spec/consumer-group-protocol.md#8.1)."""
+"""Delayed operations of a consumer group: sessions, and the time limits of members for revoking partitions, and of
+classic members for joining again or syncing; their start and end (docs/spec/consumer-group-protocol.md#8.1)."""
 
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,8 @@ ClassicStepOverdue = ClassicRejoinOverdue | ClassicSyncOverdue
 
 
 class DelayedSession(DelayedOperation[ConsumerEvent]):
-    """A member's session. Heartbeats move `member.deadline_ms`; this operation reads it there, so a heartbeat does not
-    file the operation anew."""
+    """A member's session. Heartbeats move `member.deadline_ms`; this operation reads it there, so a heartbeat need not
+    re-insert the operation."""
 
     __slots__ = ("group", "key", "member")
     kind = "consumer session"
@@ -77,7 +77,8 @@ class DelayedRevocation(DelayedOperation[ConsumerEvent]):
 
 
 class DelayedClassicStep(DelayedOperation[ConsumerEvent]):
-    """The rebalance timeout in which a classic member must take its next step, whose event comes if it does not."""
+    """The rebalance timeout in which a classic member must take its next step; `overdue` events follow if it does
+    not."""
 
     __slots__ = ("deadline_ms", "event", "key")
     kind = "consumer classic step"
@@ -129,18 +130,18 @@ def restart_session(group: "ConsumerGroup", member: "ConsumerMember", out: Outco
 
 
 def keep_alive(group: "ConsumerGroup", member: "ConsumerMember", now_ms: int) -> None:
-    """Give the member a full session from now on, without an answer to what it says: the topics are not known."""
+    """Give the member a full session from now on, and ignore the rest of its request: the topics are not known."""
     member.deadline_ms = max(member.deadline_ms, now_ms + session_timeout_ms(group, member))
 
 
 def session_timeout_ms(group: "ConsumerGroup", member: "ConsumerMember") -> int:
-    """Return the time for which the member may be silent."""
+    """Return the member's session timeout."""
     classic = member.subscription.classic
     return group.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
 
 
 def time_revocation(group: "ConsumerGroup", member_id: str, current: "Current", timeout_ms: int, out: Outcome) -> None:
-    """Start the time to revoke if the member has partitions to revoke, else stop it. To be called whenever the current
+    """Start the revocation timer if the member has partitions to revoke, else stop it. Call it whenever the current
     assignment is written."""
     if current.state == ReconciliationState.UNREVOKED_PARTITIONS:
         out.watch(DelayedRevocation(group, member_id, current.epoch, out.moment.monotonic_ms, timeout_ms))
@@ -149,7 +150,7 @@ def time_revocation(group: "ConsumerGroup", member_id: str, current: "Current", 
 
 
 def cancel_timers(group: "ConsumerGroup", member_id: str, out: Outcome) -> None:
-    """Stop all timers of a member that is removed. The member itself is left as it is: it stays if the append fails."""
+    """Stop all timers of a member that is removed. The member itself is not changed: it stays if the append fails."""
     out.cancel(ConsumerSessionKey(group.group_id, member_id))
     out.cancel(RevocationKey(group.group_id, member_id))
     member = group.members.get(member_id)
@@ -160,21 +161,21 @@ def cancel_timers(group: "ConsumerGroup", member_id: str, out: Outcome) -> None:
 
 
 def time_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
-    """Start the time in which a classic member must join again, unless it runs already."""
+    """Start the timer in which a classic member must join again, unless it runs already."""
     if member.rejoin_until_ms < 0:
         event = ClassicRejoinOverdue(group.group_id, member.member_id)
         time_step(group, member, event, _until_ms(member, out), out)
 
 
 def undo_time_rejoin(member: "ConsumerMember", out: Outcome) -> None:
-    """Forget the time that `time_rejoin` started at this moment: the append failed, so nobody watches it, and the
-    member was not told."""
+    """Reset the timer that `time_rejoin` started at this moment: the append failed, so the timer is not watched, and
+    the member was not notified."""
     if member.rejoin_until_ms == _until_ms(member, out):
         member.rejoin_until_ms = -1
 
 
 def time_first_sync(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
-    """Start the time in which a classic member that has joined must sync, anew if it runs already."""
+    """Start the timer in which a classic member that has joined must sync; restart it if it runs already."""
     time_step(group, member, ClassicSyncOverdue(group.group_id, member.member_id), _until_ms(member, out), out)
 
 
@@ -196,14 +197,14 @@ def time_step(
 
 
 def end_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
-    """Stop the time in which the member must join again."""
+    """Stop the timer in which the member must join again."""
     if member.rejoin_until_ms >= 0:
         member.rejoin_until_ms = -1
         out.cancel(RejoinKey(group.group_id, member.member_id))
 
 
 def end_first_sync(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
-    """Stop the time in which the member must sync."""
+    """Stop the timer in which the member must sync."""
     if member.sync_until_ms >= 0:
         member.sync_until_ms = -1
         out.cancel(FirstSyncKey(group.group_id, member.member_id))

@@ -1,4 +1,4 @@
-"""Events of a consumer group. Those named Classic… are of members that speak the classic protocol
+"""Events of a consumer group. Those named Classic… concern members that use the classic protocol
 (docs/spec/consumer-group-protocol.md#12).
 
 `ref` is the request to answer; `refused` builds the typed reply that refuses it.
@@ -32,7 +32,7 @@ TopicFilter = Callable[[str], bool]
 
 
 def sees_all(topic: str) -> bool:
-    """Return true: nobody is held to access rules."""
+    """Return true: no access rules apply."""
     return True
 
 
@@ -42,8 +42,8 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRequest(ConsumerEventBase):
-    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: the topics that its sender may describe;
-    None: that is not known now. `principal` is empty without a login."""
+    """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: check of the topics that its sender may
+    describe; None: not known now. `principal` is empty without a login."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
@@ -77,11 +77,11 @@ class ConsumerLeave(MemberRequest):
 
 
 class ConsumerAway(MemberRequest):
-    """A heartbeat with epoch -2: the static member leaves and will be back."""
+    """A heartbeat with epoch -2: the static member leaves temporarily."""
 
 
 class ClassicRequest(ConsumerEventBase):
-    """A request of one member that speaks the classic protocol."""
+    """A request of one member that uses the classic protocol."""
 
     ref: RequestRef
     request: JoinGroup | SyncGroup | Heartbeat
@@ -118,7 +118,7 @@ class ClassicSync(ClassicRequest):
 
 
 class ClassicBeat(ClassicRequest):
-    """A Heartbeat that may be more than a sign of life."""
+    """A Heartbeat that may do more than extend the session."""
 
     request: Heartbeat
 
@@ -149,22 +149,22 @@ class ConsumerGroupHeld(ConsumerEventBase):
 
 
 class ClassicRejoinOverdue(ConsumerEventBase):
-    """The classic member has had its rebalance timeout to join again."""
+    """The classic member did not join again within its rebalance timeout."""
 
     group_id: str
     member_id: str
 
 
 class ClassicSyncOverdue(ConsumerEventBase):
-    """The classic member has had its rebalance timeout to sync after it joined."""
+    """The classic member did not sync within its rebalance timeout after it joined."""
 
     group_id: str
     member_id: str
 
 
 class ClassicMembersTaken(ConsumerEventBase):
-    """The group was a classic one until the member joined: its other members have their connections, -1 for none, and
-    belong to principals, None: to nobody yet. `detail`: text of the note."""
+    """The group was a classic one until the member joined. It has its other members' connections, -1 for none, and
+    principals, None for no owner yet. `detail`: text of the note."""
 
     group_id: str
     member_id: str
@@ -191,7 +191,7 @@ class MemberAdmitted(ConsumerEventBase):
 
 
 class ResolveRegexes(ConsumerEventBase):
-    """The regular expressions of the group are to be matched with all topics that the sender of the heartbeat sees."""
+    """The regular expressions of the group must be matched with all topics that the heartbeat's sender may describe."""
 
     group_id: str
     sees: TopicFilter = sees_all
@@ -206,22 +206,23 @@ class RegexesResolved(ConsumerEventBase):
 
 
 class ComputeTarget(ConsumerEventBase):
-    """The target assignment of a large group is to be computed, in slices. `member_id`: whose heartbeat asks."""
+    """The target assignment of a large group must be computed, in slices. `member_id`: the sender of the heartbeat that
+    caused it."""
 
     group_id: str
     member_id: str
 
 
 class TargetsMoved(ConsumerEventBase):
-    """A part of the members has new targets, each disjoint with those of all others."""
+    """Some of the members have new targets, each disjoint with those of all others."""
 
     group_id: str
     targets: tuple[tuple[str, Mapping[bytes, frozenset[int]]], ...]
 
 
 class TargetComputed(ConsumerEventBase):
-    """All members have the targets of the epoch. `moved_members` have another than before; of the partitions that
-    members had, `kept_partitions` are in the target of the same member."""
+    """All members have the targets of the epoch. `moved_members`: number of members with a changed target;
+    `kept_partitions`: number of partitions that stay in the target of the same member."""
 
     group_id: str
     epoch: int
@@ -232,7 +233,7 @@ class TargetComputed(ConsumerEventBase):
 
 
 class TargetAnnounced(ConsumerEventBase):
-    """A part of the members is to be told that there is a new target."""
+    """Some of the members must be notified of a new target."""
 
     group_id: str
     epoch: int
@@ -240,13 +241,13 @@ class TargetAnnounced(ConsumerEventBase):
 
 
 class TargetBehind(ConsumerEventBase):
-    """The group epoch has moved on, and nobody's request has computed the target."""
+    """The group epoch has grown, and no request has computed the target yet."""
 
     group_id: str
 
 
 class AwaitedPartitionsFree(ConsumerEventBase):
-    """Nobody holds these partitions any more, as (topic id, number); a member waits for each."""
+    """Partitions, as (topic id, number), that no member holds any more; a member waits for each."""
 
     group_id: str
     partitions: tuple[tuple[bytes, int], ...]
@@ -260,7 +261,7 @@ class SessionExpired(ConsumerEventBase):
 
 
 class RevocationOverdue(ConsumerEventBase):
-    """The member has had its rebalance timeout, since it was at `epoch`, to revoke partitions."""
+    """The member, at `epoch` when the timer started, did not revoke partitions within its rebalance timeout."""
 
     group_id: str
     member_id: str

@@ -1,6 +1,6 @@
-"""Partitions that become free, and members that wait for them: told at once, where they can be told, and not with their
-next heartbeat (docs/spec/consumer-group-protocol.md#4.1). The cost is that of what became free, whatever the group's
-size."""
+"""Partitions that become free, and members that wait for them. Members that can receive pushes are notified at once, not
+with their next heartbeat (docs/spec/consumer-group-protocol.md#4.1). The cost depends on the number of freed
+partitions, not on the group's size."""
 
 from coordinator.groups.consumer.events import AwaitedPartitionsFree
 from coordinator.groups.consumer.notes import ConsumerCause
@@ -13,7 +13,8 @@ from protocol.messages.groups import RebalanceStarted
 
 
 def note_freed(group: ConsumerGroup, before: Current, after: Current, out: Outcome) -> None:
-    """Have those told that wait for what the step frees. To be called whenever a current assignment is written."""
+    """Have the members notified that wait for partitions freed by the step. Call it whenever a current assignment is
+    written."""
     if not group.waiting:
         return
     freed = [
@@ -28,7 +29,7 @@ def note_freed(group: ConsumerGroup, before: Current, after: Current, out: Outco
 
 
 def tell_waiting(group: ConsumerGroup, event: AwaitedPartitionsFree, out: Outcome) -> None:
-    """Tell members that can be told, and whose next heartbeat would give them something."""
+    """Notify members that can receive pushes and whose next heartbeat would give them partitions."""
     told: set[str] = set()
     for topic_id, number in event.partitions:
         member = group.members.get(group.waiting.get(topic_id, {}).get(number, ""))
@@ -51,12 +52,12 @@ def is_free(group: ConsumerGroup, topic_id: bytes, number: int) -> bool:
 
 
 def has_all_free(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Return true if everything that the member waits for is free: a classic member then joins again, once."""
+    """Return true if all partitions that the member waits for are free: a classic member then joins again, once."""
     return all(is_free(group, *partition) for partition in group.awaited_by(member))
 
 
 def news(group: ConsumerGroup, member: ConsumerMember, epoch: int) -> Message:
-    """Build the push to a member that has something new to get or to give up: a classic one must join again."""
+    """Build the push to a member with partitions to receive or to revoke: a classic member must join again."""
     if not member.is_classic:
         return AssignmentChanged(group.group_id, epoch)
     deadline_ms = max(member.subscription.rebalance_timeout_ms, 0)

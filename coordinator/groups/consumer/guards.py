@@ -1,5 +1,5 @@
-"""Guards of the state table, in the order clients can observe (docs/spec/consumer-group-protocol.md#2.3 to #2.5). A
-guard returns None to let pass, or the error."""
+"""Guards of the state table, in the order that clients can observe (docs/spec/consumer-group-protocol.md#2.3 to #2.5).
+A guard returns None to let the event pass, or the error."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ Answer = Refusal | None
 
 
 def has_room(group: ConsumerGroup, event: ConsumerJoin | ConsumerBeat) -> Answer:
-    """Check the limit on the size of a group. A static member that replaces another takes no room."""
+    """Check the limit on the size of a group. A static member that replaces another does not count."""
     if event.member_id in group.members or len(group.members) < group.settings.max_size:
         return None
     holder = holder_of(group, event.instance_id) if isinstance(event, ConsumerJoin) else None
@@ -62,8 +62,8 @@ def is_member(group: ConsumerGroup, event: MemberRequest) -> Answer:
 
 
 def is_current_epoch(group: ConsumerGroup, event: ConsumerBeat) -> Answer:
-    """Check the member epoch: the current one, or the one before if the reply that carried the current one was probably
-    lost (docs/spec/consumer-group-protocol.md#2.5)."""
+    """Check the member epoch: the current one, or the previous one if the reply with the current one was probably lost
+    (docs/spec/consumer-group-protocol.md#2.5)."""
     current, request = group.members[event.member_id].current, event.request
     if request.member_epoch == current.epoch:
         is_accepted = True
@@ -97,7 +97,7 @@ def pattern_is_valid(group: ConsumerGroup, event: ConsumerJoin | ConsumerBeat) -
 
 
 def holder_of(group: ConsumerGroup, instance_id: str | None) -> ConsumerMember | None:
-    """Return the member of the instance."""
+    """Return the member with the instance id."""
     member_id = group.static_members.get(instance_id) if instance_id is not None else None
     return None if member_id is None else group.members[member_id]
 
@@ -107,7 +107,7 @@ def is_replaceable(holder: ConsumerMember) -> bool:
     return holder.is_away or holder.is_classic
 
 
-# --- a request by itself, before any group is read (docs/spec/consumer-group-protocol.md#2.2) ---
+# --- validation of a request without its group (docs/spec/consumer-group-protocol.md#2.2) ---
 
 
 def refuse_invalid(request: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> Refusal | None:

@@ -26,7 +26,7 @@ _UNCHANGED_MS = -1
 
 
 def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
-    """Add the member, let it replace the one of its instance, or let a member join again."""
+    """Add the member, replace the previous member of its instance, or let a member join again."""
     holder = holder_of(group, event.instance_id)
     member = group.members.get(event.member_id)
     if holder is not None:
@@ -39,7 +39,7 @@ def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
 
 
 def stay(group: ConsumerGroup, event: ConsumerBeat, out: Outcome) -> None:
-    """Keep the member alive, take what it says of itself, and let it take its next step."""
+    """Extend the member's session, apply the changes in its request, and let it take its next step."""
     member = group.members[event.member_id]
     if _is_idle(group, member, event):
         restart_session(group, member, out)
@@ -54,8 +54,7 @@ def stay(group: ConsumerGroup, event: ConsumerBeat, out: Outcome) -> None:
 
 
 def _is_idle(group: ConsumerGroup, member: ConsumerMember, event: ConsumerBeat) -> bool:
-    """Return true if the heartbeat is a sign of life and nothing more, as nearly all are: no step would change
-    anything."""
+    """Return true if the heartbeat only extends the session, as nearly all do: no step would change anything."""
     request, line = event.request, member.subscription
     return (
         group.epoch == group.target_epoch
@@ -97,7 +96,7 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
 
 
 def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
-    """Start the session of a member whose record was applied. One that was a classic member need not join again."""
+    """Start the session of a member whose record was applied. A former classic member need not join again."""
     member = group.members[event.member_id]
     member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
@@ -107,7 +106,7 @@ def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
 
 
 def _line(event: MemberRequest, before: ConsumerMemberRecord | None) -> ConsumerMemberRecord:
-    """Build the member's record: what the request leaves out stays as it was. A consumer heartbeat ends the use of the
+    """Build the member's record: fields missing in the request stay unchanged. A consumer heartbeat ends the use of the
     classic protocol."""
     request = event.request
     if before is None:

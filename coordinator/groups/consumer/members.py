@@ -49,8 +49,8 @@ def new_member(line: ConsumerMemberRecord, principal: str = "") -> Change:
 
 
 def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMemberRecord, principal: str) -> Change:
-    """Build the change that puts a member in the place of the one with its instance id: it has all that one had, and
-    its epochs begin anew (docs/spec/consumer-group-protocol.md#7.2)."""
+    """Build the change that replaces the member with the same instance id: the new member gets its state, except that
+    the epochs start again (docs/spec/consumer-group-protocol.md#7.2)."""
     before = replace(replaced.subscription, member_id=line.member_id)
     current = replaced.current._replace(epoch=JOINING, previous_epoch=JOINING)
     return Change(line, before, current, group.targets.get(replaced.member_id), replaced, principal)
@@ -59,7 +59,7 @@ def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMe
 def update(
     group: ConsumerGroup, change: Change, owned: Owned | None, out: Outcome, sees: TopicFilter | None = sees_all
 ) -> Current:
-    """Write what the change makes of the member and of its group; return the member's new current assignment. Without
+    """Write the records of the changed member and its group; return the member's new current assignment. Without
     `sees` no regular expression is resolved."""
     if change.replaced is not None:
         write_replacement(group, change, out)
@@ -88,8 +88,8 @@ def update(
 
 
 def refresh(group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> int:
-    """Look at the topics, and compute the target that is due, for a member that takes no step of its own; return the
-    target epoch."""
+    """Check the topics, and compute the target if it is due, for a member that takes no step itself; return the target
+    epoch."""
     change, now = known_member(group, member, member.subscription), subscriptions_of(group)
     epoch = _bump(group, change, now, out)
     return _target(group, change, now, epoch, out)[0]
@@ -116,7 +116,7 @@ def _drop_regex(group: ConsumerGroup, change: Change, after: SubscriptionCounts,
 
 
 def _bump(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: Outcome) -> int:
-    """Return the group epoch after the change: one more if what members subscribe to has changed
+    """Return the group epoch after the change: one more if the members' subscriptions have changed
     (docs/spec/consumer-group-protocol.md#3.1)."""
     cause = _cause(group, change)
     if cause is None and group.topics_version == group.topics.version:
@@ -126,7 +126,7 @@ def _bump(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: 
     if cause is None:
         had = group.metadata_hash
         if digest == had or hash_of(group, subscriptions_of(group)) == had:
-            return group.epoch  # a pattern that is not resolved yet changes nothing before it is
+            return group.epoch  # a pattern changes nothing until it is resolved
         cause = ConsumerCause.TOPICS
     out.records += epoch_records(group, digest)
     known = change.before is not None
@@ -156,8 +156,8 @@ def _described(change: Change) -> str:
 def _target(
     group: ConsumerGroup, change: Change, after: SubscriptionCounts, epoch: int, out: Outcome
 ) -> tuple[int, Target]:
-    """Return target epoch and target of the member; computed anew if they are behind and enough time has passed. A
-    large group keeps the old ones until its computation has ended."""
+    """Return target epoch and target of the member, recomputed if they are behind and the interval has passed. A large
+    group keeps the old ones until its computation has ended."""
     if group.target_epoch >= epoch or group.computing is not None:
         return group.target_epoch, change.target or {}
     if not is_due(group, out.moment):

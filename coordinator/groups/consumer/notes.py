@@ -1,4 +1,4 @@
-"""Notes of a consumer group: the reasons for its new epochs, in words an operator can act on."""
+"""Notes of a consumer group: the reasons for its new epochs, written for operators."""
 
 import enum
 from typing import Unpack
@@ -30,7 +30,7 @@ class ConsumerCause(enum.StrEnum):
 
 
 def origin_of(line: ConsumerMemberRecord, principal: str) -> Origin:
-    """Return the client of a member as notes keep it."""
+    """Return the client of a member in the form that notes keep."""
     return Origin(line.client_id, line.client_host, principal=principal)
 
 
@@ -46,8 +46,8 @@ def note(
     members: int | None = None,
     **facts: Unpack[NoteFacts],
 ) -> None:
-    """Append a note. `epoch` and `members` are those after the event; None: as they are. Without an `origin` it is that
-    of the initiator, if it is a member; a target has none, since whoever's heartbeat comes next computes it."""
+    """Append a note. `epoch` and `members` are those after the event; None: unchanged. The default `origin` is that of
+    the initiator, if it is a member; a target has none, since the next heartbeat of any member computes it."""
     member = group.members.get(member_id)
     if member is not None and kind != "target" and facts.get("origin") is None:
         facts["origin"] = origin_of(member.subscription, member.principal or "")

@@ -18,7 +18,7 @@ _NONE = ErrorCode.NONE
 
 Part = OffsetCommitPartition | TxnOffsetCommitPartition
 Storable = Callable[[Part], bool]
-"""Check that a partition is not refused by itself, whatever the member."""
+"""Check that a partition's offset can be stored, regardless of the member."""
 
 
 def _stores_all(part: Part) -> bool:
@@ -53,8 +53,7 @@ def refuse_transactional_commit(
 def _refuse_epoch(
     group: ConsumerGroup, member: ConsumerMember, request: OffsetCommit | TxnOffsetCommit, is_storable: Storable
 ) -> ErrorCode:
-    """Accept the member's epoch, or an older one from which on it has held every partition of the commit that could be
-    stored."""
+    """Accept the member's epoch, or an older one since which it has held every storable partition of the commit."""
     current, epoch = member.current, request.generation_id
     if epoch == current.epoch:
         return _NONE
@@ -79,14 +78,14 @@ def _held_since(
 
 
 def note_commit(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    """Note when the member has committed, for operators; a commit begins no session."""
+    """Note the time of the member's commit, for operators; a commit does not extend the session."""
     member = group.members.get(member_id)
     if member is not None:
         member.committed_ms = now_ms
 
 
 def refuse_fetch(group: ConsumerGroup, request: OffsetFetchGroup) -> ErrorCode:
-    """Return the error for all offsets that a client asks for. Unlike a commit, a fetch names the epoch exactly."""
+    """Return the error for all requested offsets. Unlike a commit, a fetch must name the current epoch."""
     if request.member_id is None and request.member_epoch < 0:
         return _NONE
     member = group.members.get(request.member_id) if request.member_id is not None else None

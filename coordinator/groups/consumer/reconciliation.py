@@ -9,7 +9,7 @@ from coordinator.groups.consumer.state import NONE_ASSIGNED, Assigned, Current, 
 from coordinator.records.consumer_records import ReconciliationState
 
 Owned = Mapping[bytes, AbstractSet[int]]
-"""Partitions that a member says it holds, by topic id."""
+"""Partitions that a member reports as held, by topic id."""
 
 
 class Goal(NamedTuple):
@@ -23,8 +23,8 @@ class Goal(NamedTuple):
 
 
 def reconcile(current: Current, goal: Goal, owned: Owned | None, *, is_forced: bool) -> Current:
-    """Return the next current assignment of a member. `owned`: what it says it holds, None if it did not say.
-    `is_forced`: its subscription has changed."""
+    """Return the next current assignment of a member. `owned`: the partitions that it reports, None if the request has
+    none. `is_forced`: its subscription has changed."""
     if current.state == ReconciliationState.STABLE:
         if current.epoch != goal.epoch:
             return _advance(current, goal, owned)
@@ -61,7 +61,7 @@ def _advance(current: Current, goal: Goal, owned: Owned | None) -> Current:
 
 
 def _take_free(kept: Mapping[bytes, Mapping[int, int]], goal: Goal) -> tuple[Assigned, bool]:
-    """Return what the member holds with all free partitions of its target, and whether others are not free yet."""
+    """Return the member's partitions including all free ones of its target, and true if others are not free yet."""
     held, is_waiting = dict(kept), False
     for topic_id, numbers in goal.target.items():
         have = kept.get(topic_id, {})
@@ -76,7 +76,7 @@ def _take_free(kept: Mapping[bytes, Mapping[int, int]], goal: Goal) -> tuple[Ass
 
 
 def _trim(current: Current, goal: Goal, owned: Owned | None) -> Current:
-    """Revoke the topics that the member no longer subscribes to, whatever the target says."""
+    """Revoke the topics that the member no longer subscribes to, even if they are in the target."""
     dropped = {topic_id: epochs for topic_id, epochs in current.assigned.items() if not goal.is_wanted(topic_id)}
     if not dropped:
         return current

@@ -1,4 +1,4 @@
-"""Records that an action writes, built from the state that they make."""
+"""Records that an action writes, built from the state that they produce."""
 
 from collections.abc import Iterable, Iterator
 

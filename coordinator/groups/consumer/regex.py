@@ -15,7 +15,7 @@ MOST_MEMORY_BYTES = 1 << 20
 _CACHED = 256
 _PIECE_US = 1_000
 _MATCH_US, _INSTRUCTION_US = 4.5, 0.003
-"""Cost of a match, and of each instruction of the pattern at each character, at worst."""
+"""Worst-case cost of a match, and of each instruction of the pattern per character."""
 _ANY_BYTE = re.compile(r"\\(?:Q.*?(?:\\E|$)|(?P<any_byte>C)|.)", re.DOTALL)
 """Escape sequence, or a quoted part."""
 

@@ -19,8 +19,8 @@ _SEEN_US = 1.0
 
 
 def needs_resolution(group: ConsumerGroup, regexes: Counter[str], moment: Moment) -> bool:
-    """Return true if the regular expressions are to be matched with the topics now: at most every ten seconds, by
-    a clock that was not set back. Where nothing is resolved any more, there is nothing to wait for."""
+    """Return true if the regular expressions must be matched with the topics now: at most every ten seconds, unless the
+    clock was set back. If no resolution is left, the interval does not apply."""
     if not regexes or group.is_resolving:
         return False
     last_ms = group.regexes_resolved_ms
@@ -54,8 +54,8 @@ def _steps(group: ConsumerGroup, sees: TopicFilter) -> Steps:
 
 
 def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None:
-    """Write the topics that match the regular expressions which members still have; the group epoch moves on if the
-    result is another."""
+    """Write the topics that match the regular expressions which members still have; the group epoch grows if the result
+    has changed."""
     group.is_resolving = False
     topics = group.topics
     group.regexes_version = event.version
@@ -63,7 +63,7 @@ def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None
     for regex in group.regexes:
         if (names := event.matched.get(regex)) is None:
             subscribed.update(dict.fromkeys(group.topics_of(regex)))
-            continue  # it came while the others were matched
+            continue  # it was added while the others were matched
         subscribed.update(dict.fromkeys(names))
         is_changed = is_changed or frozenset(names) != group.topics_of(regex)
         out.records.append(RegexRecord(group.group_id, regex, names, event.version, out.moment.wall_ms))

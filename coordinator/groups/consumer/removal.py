@@ -1,4 +1,4 @@
-"""Members that leave, for good or for a while, and members that are fenced
+"""Members that leave, permanently or temporarily, and members that are fenced
 (docs/spec/consumer-group-protocol.md#2.3, #7.3, #8.2)."""
 
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ from protocol.words import counted
 
 
 def leave(group: ConsumerGroup, event: ConsumerLeave, out: Outcome) -> None:
-    """Remove the member, whatever its epoch."""
+    """Remove the member, regardless of its epoch."""
     member = group.members[event.member_id]
     remove(group, [member], ConsumerCause.LEFT, described(member), out)
     out.reply(event.ref, ConsumerGroupHeartbeatReply(member_id=event.member_id, member_epoch=LEAVING))
 
 
 def leave_for_a_while(group: ConsumerGroup, event: ConsumerAway, out: Outcome) -> None:
-    """Keep the static member's partitions for it until its session is over; what it had to revoke is free at once. Its
-    successor may commit with any epoch."""
+    """Keep the static member's partitions for it until its session ends; partitions that it had to revoke are free at
+    once. Its successor may commit with any epoch."""
     member = group.members[event.member_id]
     assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.current.assigned.items()}
     current = Current(LEAVING_FOR_NOW, member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)
@@ -45,7 +45,7 @@ def leave_for_a_while(group: ConsumerGroup, event: ConsumerAway, out: Outcome) -
 
 
 def fence_silent(group: ConsumerGroup, event: SessionExpired, out: Outcome) -> None:
-    """Remove the member whose session is over."""
+    """Remove the member whose session has timed out."""
     member = group.members.get(event.member_id)
     if member is not None:
         detail = f"no heartbeat for {session_timeout_ms(group, member)} ms: {described(member)}"
@@ -53,8 +53,7 @@ def fence_silent(group: ConsumerGroup, event: SessionExpired, out: Outcome) -> N
 
 
 def fence_unrevoked(group: ConsumerGroup, event: RevocationOverdue, out: Outcome) -> None:
-    """Remove the member that did not revoke its partitions in its rebalance timeout; one whose epoch has moved may
-    stay."""
+    """Remove the member that did not revoke its partitions in its rebalance timeout, unless its epoch has moved."""
     member = group.members.get(event.member_id)
     if member is not None and member.current.epoch == event.epoch:
         timeout_ms = member.subscription.rebalance_timeout_ms

@@ -1,8 +1,8 @@
 """A consumer group and its members (docs/spec/consumer-group-protocol.md#1): data, and the bookkeeping that must never
 drift.
 
-Hard state is what the records say; `apply` (in `applying.py`) alone changes it, live and at load alike. Soft state, of
-sessions and of topics looked at, is lost in a crash.
+Hard state is the content of the records; only `apply` (in `applying.py`) changes it, live and at load alike. Soft
+state, of sessions and of checked topics, is lost in a crash.
 """
 
 import enum
@@ -66,7 +66,7 @@ class ConsumerGroupSettings(msgspec.Struct, frozen=True, gc=False):
 
 
 class Current(NamedTuple):
-    """The current assignment of a member: what it holds, what it has still to revoke, and its epochs. Never mutated."""
+    """The current assignment of a member: partitions that it holds or has still to revoke, and epochs. Never mutated."""
 
     epoch: int
     previous_epoch: int
@@ -99,7 +99,7 @@ class ConsumerMember:
     deadline_ms: int = 0
     connection: int = -1
     principal: str | None = None
-    """Principal of its last request; empty without a login. None: it was loaded, and not heard since."""
+    """Principal of its last request; empty without a login. None: no request since a load."""
     session: DelayedSession | None = None
     rejoin_until_ms: int = -1
     sync_until_ms: int = -1
@@ -113,13 +113,13 @@ class ConsumerMember:
 
     @property
     def is_away(self) -> bool:
-        """True for a static member that left for a while."""
+        """True for a static member that left temporarily."""
         return self.current.epoch == LEAVING_FOR_NOW
 
 
 @dataclass(slots=True, eq=False)
 class Computing:
-    """A computation of the target assignment that takes many steps: for the group epoch at its beginning, for the
+    """A computation of the target assignment that takes many steps, for the group epoch at its beginning, caused by the
     heartbeat of a member."""
 
     epoch: int
@@ -127,7 +127,7 @@ class Computing:
 
 
 class ResolvedRegex(NamedTuple):
-    """A regular expression with the topics that matched it, as its last record says."""
+    """A regular expression with the matching topics, from its last record."""
 
     record: RegexRecord
     topics: frozenset[str]
@@ -140,7 +140,7 @@ class ConsumerGroup:
     group_id: str
     settings: ConsumerGroupSettings
     topics: TopicImage
-    """All topics as they are now, whatever the group reads."""
+    """All present topics, also those that the group does not read."""
     epoch: int = INITIAL_EPOCH
     target_epoch: int = INITIAL_EPOCH
     target_timestamp_ms: int = 0
@@ -164,14 +164,14 @@ class ConsumerGroup:
     regexes: Counter[str] = field(default_factory=Counter)
     """Numbers of members with a regular expression."""
     assignors: Counter[str] = field(default_factory=Counter)
-    """Numbers of members that ask for an assignor."""
+    """Numbers of members that request an assignor, by its name."""
     classic_members: int = 0
     offers: Counter[str] = field(default_factory=Counter)
-    """Numbers of classic members that offer an assignor of their own."""
+    """Numbers of classic members that offer a client-side assignor, by its name."""
     settled: Counter[int] = field(default_factory=Counter)
     """Numbers of members in the state STABLE, by member epoch."""
     metadata_bytes: int = 0
-    """Estimated size of what members chose themselves; limits of the node count it."""
+    """Estimated size of the fields that members choose freely; the node's limits count it."""
     has_partition_metadata: bool = False
     """True if an old record of partition metadata is still to be deleted."""
     is_dead: bool = False
@@ -188,7 +188,7 @@ class ConsumerGroup:
     is_resolving: bool = False
     """True while regular expressions are resolved."""
     phase: None = None
-    """Phase key, always None: such a group has no phases."""
+    """Phase key, always None: a consumer group has no phases."""
     counted: Any = None
     """Contribution of the group to the shard's counts."""
 
@@ -232,7 +232,7 @@ class ConsumerGroup:
         return frozenset(self.names).union(*[self.topics_of(regex) for regex in self.regexes])
 
     def check(self) -> None:
-        """Assert what must hold between any two steps (docs/spec/consumer-group-protocol.md#1.4); tests call it after
+        """Assert the invariants between any two steps (docs/spec/consumer-group-protocol.md#1.4); tests call it after
         each."""
         members = self.members.values()
         held = [(topic_id, number) for one in members for topic_id, number, _ in one.current.held]
@@ -264,7 +264,7 @@ class ConsumerGroup:
 
 
 def bytes_of(line: ConsumerMemberRecord) -> int:
-    """Estimate the bytes that a group keeps for the member's own words."""
+    """Estimate the bytes that a group keeps for the fields that the member chooses freely."""
     protocols = line.classic.protocols if line.classic is not None else ()
     texts = (line.member_id, line.instance_id, line.rack_id, line.subscribed_topic_regex, *line.subscribed_topic_names)
     return sum([len(text) for text in texts if text]) + sum([len(metadata) for _, metadata in protocols])

@@ -1,4 +1,4 @@
-"""Subscriptions of a group's members, as they are or as one request will make them
+"""Subscriptions of a group's members, at present or after one request
 (docs/spec/consumer-group-protocol.md#3.1, #3.4)."""
 
 from collections import Counter
@@ -11,8 +11,8 @@ from coordinator.records.consumer_records import ConsumerMemberRecord
 
 
 class Change(NamedTuple):
-    """One member as a request makes it. `before`: its last record, None for a new member. A member that replaces
-    another begins with what that one had. `principal`: of the request; empty without a login."""
+    """One member after a request. `before`: its last record, None for a new member. A member that replaces another
+    begins with the state of the other. `principal`: that of the request; empty without a login."""
 
     line: ConsumerMemberRecord
     before: ConsumerMemberRecord | None
@@ -45,7 +45,7 @@ class SubscriptionCounts(NamedTuple):
     regexes: Counter[str]
 
     def without(self, lines: list[ConsumerMemberRecord]) -> "SubscriptionCounts":
-        """Return the subscriptions after the members are gone."""
+        """Return the subscriptions after the removal of the members."""
         names, regexes = self.names.copy(), self.regexes.copy()
         for line in lines:
             names.subtract(line.subscribed_topic_names)
@@ -55,7 +55,7 @@ class SubscriptionCounts(NamedTuple):
 
 
 def subscriptions_of(group: ConsumerGroup) -> SubscriptionCounts:
-    """Return the subscriptions as they are."""
+    """Return the present subscriptions."""
     return SubscriptionCounts(group.names, group.regexes)
 
 

@@ -38,14 +38,15 @@ from protocol.messages.groups import HoldGroupReply
 from protocol.words import counted
 
 AT_ONCE_US = 10_000
-"""Estimated work up to which a target is computed within the heartbeat that asks for it."""
+"""Estimated work up to which a target is computed within one heartbeat."""
 _MEMBER_US, _SUBSCRIPTION_US, _TOPIC_US, _PARTITION_US, _WRITE_US = 8, 1, 20, 2, 20
-"""Costs of an assignor, at worst, and of the record of a member's target."""
+"""Costs of an assignor, in the worst case, and of the record of a member's target."""
 _MEMBERS_A_PIECE = 50
 
 
 _ASKED = 10
-"""Members that are asked for a heartbeat when a target is due. Of more than these, somebody's is never far away."""
+"""Number of members that are asked for a heartbeat when a target is due. In a larger group some heartbeat always
+arrives soon."""
 
 
 def is_due(group: ConsumerGroup, moment: Moment) -> bool:
@@ -63,8 +64,8 @@ def _wait_ms(group: ConsumerGroup, moment: Moment) -> int:
 
 
 def ask_for_heartbeats(group: ConsumerGroup, event: TargetBehind, out: Outcome) -> None:
-    """Ask some members for a heartbeat once a target is due: the first computes it. No timer does, as in Kafka, for
-    clients that cannot be told would then have to wait for the next target more often."""
+    """Ask some members for a heartbeat once a target is due: the first heartbeat computes it. As in Kafka no timer
+    computes it: clients that cannot be notified would have to wait for the next target more often."""
     if group.target_epoch >= group.epoch or group.computing is not None:
         return
     if wait_ms := _wait_ms(group, out.moment):
@@ -86,7 +87,7 @@ def hold(group: ConsumerGroup, event: ConsumerGroupHeld, out: Outcome) -> None:
 
 
 def note_came(group: ConsumerGroup, member_id: str, out: Outcome) -> None:
-    """Count a member that came while the group is held. The last of those that are waited for ends the hold."""
+    """Count a member that joined while the group is held. The last of the expected members ends the hold."""
     if group.hold is None or not group.hold.left_ms(out.moment.monotonic_ms):
         return
     group.hold.came.add(member_id)
@@ -96,8 +97,8 @@ def note_came(group: ConsumerGroup, member_id: str, out: Outcome) -> None:
 
 
 def preferred_assignor(group: ConsumerGroup, change: Change | None = None) -> str:
-    """Return the assignor that most members ask for; members without one do not vote. A tie goes to the first in the
-    configuration."""
+    """Return the assignor that most members request; members without one do not vote. A tie is decided by the order in
+    the configuration."""
     votes = group.assignors
     if change is not None and (change.before is None or change.before.server_assignor != change.line.server_assignor):
         votes = votes.copy()
@@ -121,28 +122,28 @@ def is_small(group: ConsumerGroup, now: SubscriptionCounts) -> bool:
         topics, subscriptions = topics + matched, subscriptions + count * matched
     cost_us = members * (_MEMBER_US + _WRITE_US) + topics * _TOPIC_US + subscriptions * _SUBSCRIPTION_US
     if cost_us > AT_ONCE_US:
-        return False  # before any topic is looked at
+        return False  # before any topic is checked
     partitions = sum([topic.partitions for topic in existing_topics(group, now).values()])
     return cost_us + partitions * _PARTITION_US <= AT_ONCE_US
 
 
 def compute_targets(group: ConsumerGroup, change: Change, after: SubscriptionCounts) -> Mapping[str, Target]:
-    """Compute the targets of all members at once, as the change makes them."""
+    """Compute the targets of all members after the change, in one step."""
     targets = {**group.targets, change.member_id: change.target or {}}
     return run(_computation(group, _lines_after(group, change), targets, after, preferred_assignor(group, change)))
 
 
 def begin(group: ConsumerGroup, event: ComputeTarget, out: Outcome) -> None:
-    """Begin to compute the targets in slices, for the group as it is now. Changes that come later make the target epoch
-    fall behind again: the next computation takes them in."""
+    """Begin to compute the targets in slices, for the group's present state. After later changes the target epoch is
+    behind again: the next computation includes them."""
     if group.computing is None and group.target_epoch < group.epoch:
         group.computing = Computing(group.epoch, event.member_id)
         out.work.append(_steps(group, group.computing))
 
 
 def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
-    """Compute, write, announce. Losses are written before gains, so targets are disjoint after each record: a crash in
-    between leaves what the next computation can begin with. In between, targets are what members keep."""
+    """Compute, write, announce. Losses are written before gains, so targets are disjoint after each record, and the next
+    computation can start from them after a crash. Between the two, a target has only the partitions that are kept."""
     computing.epoch = group.epoch
     now = SubscriptionCounts(group.names.copy(), group.regexes.copy())
     lines = [member.subscription for member in group.members.values()]
@@ -177,7 +178,8 @@ def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
 
 
 def _present(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str | None:
-    """Return the member that has the place of one at the beginning: a static member may have been replaced since."""
+    """Return the present id of a member from the beginning of the computation: a static member may have been replaced
+    since."""
     if instance_id in group.static_members:
         return group.static_members[instance_id]
     return member_id if member_id in group.members else None
@@ -201,7 +203,7 @@ def move(group: ConsumerGroup, event: TargetsMoved, out: Outcome) -> None:
 
 
 def finish(group: ConsumerGroup, event: TargetComputed, out: Outcome) -> None:
-    """Write that all targets are those of the epoch: members may take their steps towards them."""
+    """Write that all targets belong to the epoch: members may reconcile with them."""
     group.computing = None
     if group.epoch > event.epoch:
         out.follow_ups.append(TargetBehind(group.group_id))
@@ -210,7 +212,7 @@ def finish(group: ConsumerGroup, event: TargetComputed, out: Outcome) -> None:
 
 
 def announce(group: ConsumerGroup, event: TargetAnnounced, out: Outcome) -> None:
-    """Tell members that can be told."""
+    """Notify members that can receive pushes."""
     for member in map(group.members.get, event.member_ids):
         if member is not None and member.connection >= 0:
             out.pushes.append((member.connection, news(group, member, event.epoch)))
@@ -238,7 +240,7 @@ def compute_at_once(
 
 
 def _note(group: ConsumerGroup, event: TargetComputed, members: int, out: Outcome) -> None:
-    """Append the note on a new target. Of partitions nothing is told if nobody had any in the target before."""
+    """Append the note on a new target. It does not mention partitions if the previous target had none."""
     epoch, kept = event.epoch, event.kept_partitions
     of = counted(members, "member")
     detail = f"epoch {epoch} by {event.assignor}: another target for {event.moved_members} of {of}"
@@ -259,8 +261,8 @@ def _computation(
     now: SubscriptionCounts,
     assignor: str,
 ) -> Computation:
-    """Compute the targets of the members from their previous ones. What is read of the group is read before the first
-    piece ends, but for topics: a change of these is found later, and moves the epoch."""
+    """Compute the targets of the members from their previous ones. The group is read before the first piece ends, except
+    for topics: a change of these is found later, and moves the epoch."""
     resolved, pace = dict(group.resolved), Pace()
     existing: dict[bytes, TopicOfGroup] = {}
     for names in chunks(subscribed_names(group, now)):

@@ -1,4 +1,4 @@
-"""Topics as a consumer group sees them: which exist, with their ids and numbers of partitions."""
+"""View of the topics for consumer groups: the existing ones, with their ids and numbers of partitions."""
 
 import hashlib
 from collections.abc import Iterable
@@ -14,18 +14,18 @@ class TopicOfGroup(NamedTuple):
 
 
 class TopicImage(Protocol):
-    """All topics as they are now."""
+    """All present topics."""
 
     @property
     def is_known(self) -> bool:
-        """False until the topics have been heard of; an image that is not known must not be taken for an empty one."""
+        """False until the topics have been received; an unknown image must not be taken for an empty one."""
 
     @property
     def version(self) -> int:
         """Number that grows with every change of a topic."""
 
     def find(self, name: str) -> TopicOfGroup | None:
-        """Return the topic of the name, if it exists."""
+        """Return the topic with the name, if it exists."""
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the name of the topic, if it exists."""
@@ -51,7 +51,7 @@ class NoTopics:
 
 
 def metadata_hash(topics: Iterable[TopicOfGroup]) -> int:
-    """Digest the topics as a signed number of 64 bits, in whatever order they come; 0 for none
+    """Digest the topics as a signed number of 64 bits, independent of their order; 0 for none
     (docs/spec/consumer-group-protocol.md#9.1)."""
     whole = 0
     for topic in topics:

@@ -1,1 +1,1 @@
-"""Members of a consumer group that speak the classic protocol (docs/spec/consumer-group-protocol.md#12)."""
+"""Members of a consumer group that use the classic protocol (docs/spec/consumer-group-protocol.md#12)."""

@@ -1,4 +1,4 @@
-"""The end of a consumer group whose last member of its own protocol goes: its classic members are a classic group again
+"""Conversion of a consumer group to a classic group after its last member with the consumer protocol leaves
 (docs/spec/consumer-group-protocol.md#13.3). Members and offsets stay; no epoch goes back."""
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.messages.groups import JoinGroupReply
 
 _TOMBSTONES_A_MEMBER, _KEY_BYTES, _TOPIC_BYTES, _PARTITION_BYTES = 3, 30, 100, 4
-"""Numbers and sizes, at worst nearly, in the batch of a downgrade."""
+"""Numbers and sizes, close to the worst case, in the batch of a downgrade."""
 
 
 def may_downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, is_replaced: bool = False) -> bool:
-    """Return true if only classic members remain once these are gone, and they may be a classic group. `is_replaced`:
-    the one that is gone has a classic member in its place."""
+    """Return true if only classic members remain once these have left, and they may form a classic group.
+    `is_replaced`: a classic member replaces the one that leaves."""
     of_group = sum([not one.is_classic for one in leaving])
     remaining = len(group.members) - len(leaving) + is_replaced
     return (
@@ -37,8 +37,8 @@ def may_downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, is
 
 
 def _estimated_bytes(group: ConsumerGroup) -> int:
-    """Estimate the batch that makes the group a classic one. If it is too large the group stays what it is: a member
-    that left must go all the same."""
+    """Estimate the batch that converts the group to a classic one. If it is too large the group is not converted, so
+    that the member that leaves can be removed."""
     texts = [
         _TOMBSTONES_A_MEMBER * (len(group.group_id) + len(member_id) + _KEY_BYTES)
         + len(one.subscription.client_id)
@@ -66,7 +66,7 @@ def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: st
 
 
 def _since_ms(staying: Sequence[ConsumerMember], targets: Mapping[str, Target]) -> int:
-    """Return what the record has for its time: whether a member holds what is assigned to another."""
+    """Return the record's state time, which encodes whether a member holds partitions assigned to another."""
     owners = {
         (topic_id, number): member_id
         for member_id, target in targets.items()
@@ -79,9 +79,9 @@ def _since_ms(staying: Sequence[ConsumerMember], targets: Mapping[str, Target]) 
 
 
 def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: ClassicJoin, out: Outcome) -> None:
-    """Write the group as a classic one in which a classic member has the place of the last other one. If everybody
-    holds its target, and the subscription is the same, nothing else changes; else all are asked to join again, and the
-    newcomer waits with them."""
+    """Write the group as a classic one in which a classic member replaces the last other one. If every member holds its
+    target, and the subscription is unchanged, nothing else changes; else all members are asked to join again, and the
+    JoinGroup is parked until they have."""
     replaced = change.replaced
     assert replaced is not None
     others = [one for one in group.members.values() if one is not replaced]

@@ -1,4 +1,4 @@
-"""Guards of requests of classic members, in the order clients can observe (docs/spec/consumer-group-protocol.md#12)."""
+"""Guards of requests of classic members, in the order that clients can observe (docs/spec/consumer-group-protocol.md#12)."""
 
 from coordinator.config.keys import MigrationPolicy
 from coordinator.groups.consumer.classic_members.protocols import first_protocol
@@ -13,14 +13,14 @@ FromMember = ClassicSync | ClassicBeat
 
 
 def may_be_mixed(group: ConsumerGroup, event: ClassicJoin) -> Answer:
-    """Refuse classic members where the configuration does."""
+    """Refuse classic members if the configuration does not allow them."""
     if group.settings.migration_policy is not MigrationPolicy.DISABLED:
         return None
     return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def has_room(group: ConsumerGroup, event: ClassicJoin) -> Answer:
-    """Check the limit on the size of a group. A static member that replaces another takes no room."""
+    """Check the limit on the size of a group. A static member that replaces another does not count."""
     is_replacing = not event.member_id and holder_of(group, event.instance_id) is not None
     if event.member_id in group.members or is_replacing or len(group.members) < group.settings.max_size:
         return None
@@ -28,8 +28,8 @@ def has_room(group: ConsumerGroup, event: ClassicJoin) -> Answer:
 
 
 def protocols_agree(group: ConsumerGroup, event: ClassicJoin) -> Answer:
-    """Check that the member is a consumer, and offers an assignor that all classic members offer: they may be alone in
-    the group one day."""
+    """Check that the member is a consumer, and offers an assignor that all classic members offer: they may form a
+    classic group later."""
     request, names = event.request, {one.name for one in event.request.protocols}
     if request.protocol_type != PROTOCOL_TYPE or not names or len(names) < len(request.protocols):
         return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -39,7 +39,7 @@ def protocols_agree(group: ConsumerGroup, event: ClassicJoin) -> Answer:
 
 
 def has_member_id(group: ConsumerGroup, event: ClassicJoin) -> Answer:
-    """Ask a new dynamic member of the newer versions to come back with an id."""
+    """Ask a new dynamic member of the newer versions to join again with a member id."""
     request = event.request
     if request.member_id or request.group_instance_id is not None or not request.wants_member_id_first:
         return None
@@ -47,7 +47,7 @@ def has_member_id(group: ConsumerGroup, event: ClassicJoin) -> Answer:
 
 
 def is_own_instance(group: ConsumerGroup, event: ClassicJoin | FromMember) -> Answer:
-    """Check that an instance id is the member's. A join without a member id takes its place."""
+    """Check that an instance id is the member's. A join without a member id replaces the instance's member."""
     if event.instance_id is None or (isinstance(event, ClassicJoin) and not event.member_id):
         return None
     holder = holder_of(group, event.instance_id)
@@ -66,8 +66,8 @@ def subscription_is_readable(group: ConsumerGroup, event: ClassicJoin) -> Answer
 
 
 def is_not_a_former_member(group: ConsumerGroup, event: ClassicJoin) -> Answer:
-    """Refuse an unknown id that says it owns partitions: the member was removed, others may have them, and a
-    cooperative client would keep them until its SyncGroup is answered. After this error it gives them up."""
+    """Refuse an unknown id whose subscription has owned partitions: the member was removed, other members may own them,
+    and a cooperative client would keep them until its SyncGroup is answered. After this error it gives them up."""
     if not event.member_id or event.member_id in group.members:
         return None
     subscription = decode_subscription(event.request.protocols[0].metadata)
@@ -87,7 +87,7 @@ def is_current_generation(group: ConsumerGroup, event: FromMember) -> Answer:
 
 
 def is_same_protocol(group: ConsumerGroup, event: ClassicSync) -> Answer:
-    """Check protocol type and name, where the request names them."""
+    """Check protocol type and name, if the request names them."""
     request = event.request
     protocol = first_protocol(group.members[event.member_id].subscription)
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, protocol):

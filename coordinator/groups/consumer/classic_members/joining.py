@@ -1,5 +1,5 @@
-"""Actions of a JoinGroup: a classic member joins a consumer group, or joins again. Nobody leads and nobody waits
-(docs/spec/consumer-group-protocol.md#12.1)."""
+"""Actions of a JoinGroup: a classic member joins a consumer group, or joins again. There is no leader, and no join is
+parked (docs/spec/consumer-group-protocol.md#12.1)."""
 
 from msgspec.structs import replace
 
@@ -19,13 +19,13 @@ from protocol.messages.groups import JoinGroupReply
 
 
 def hand_out_id(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
-    """Tell a new member the id to come back with. Nothing is remembered: any id is taken later."""
+    """Return to a new member the id for its next JoinGroup. The id is not stored: any id is accepted then."""
     member_id = out.ids.member_id(event.client_id)
     out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
 
 
 def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
-    """Add the member, let it replace the one of its instance, or let a member join again, whatever its protocol was."""
+    """Add the member, replace the previous member of its instance, or let a member of either protocol join again."""
     request = event.request
     holder = holder_of(group, request.group_instance_id) if not request.member_id else None
     member = group.members.get(request.member_id)
@@ -65,7 +65,7 @@ def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -
 def _line(
     event: ClassicJoin, member_id: str, subscription: Subscription, before: ConsumerMemberRecord | None
 ) -> ConsumerMemberRecord:
-    """Build the member's record. It keeps its server-side assignor, and has no regular expression any more."""
+    """Build the member's record. It keeps its server-side assignor, and loses its regular expression."""
     request = event.request
     line = before or ConsumerMemberRecord(request.group_id, member_id)
     timeout_ms = request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

@@ -1,4 +1,4 @@
-"""Bytes of classic members: subscriptions that they offer, assignments that they get
+"""Bytes of classic members: subscriptions that they offer, assignments that they receive
 (docs/spec/consumer-group-protocol.md#12.1, #12.2)."""
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from protocol.consumer_protocol import (
 
 
 def first_protocol(line: ConsumerMemberRecord) -> str | None:
-    """Return the name in the answers to a classic member: the first that it offers."""
+    """Return the protocol name in replies to a classic member: the first that it offers."""
     return line.classic.protocols[0][0] if line.classic is not None and line.classic.protocols else None
 
 
@@ -26,8 +26,8 @@ def metadata_for(line: ConsumerMemberRecord, protocol: str) -> bytes:
 
 
 def owned_partitions(subscription: Subscription, topics: TopicImage) -> Owned:
-    """Return the partitions that a member says it holds, of topics that exist. Before version 1 it cannot say so: its
-    revocations count as done."""
+    """Return the owned partitions in a member's subscription, of topics that exist. Before version 1 a subscription has
+    none: its revocations count as done."""
     owned: dict[bytes, set[int]] = {}
     for name, numbers in subscription.owned_partitions:
         topic = topics.find(name)

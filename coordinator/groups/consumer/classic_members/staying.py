@@ -58,7 +58,7 @@ def sync(group: ConsumerGroup, event: ClassicSync, out: Outcome) -> None:
 
 
 def is_sign_of_life(group: ConsumerGroup, message: Heartbeat, now_ms: int) -> bool:
-    """Extend the session and return true if the Heartbeat asks for nothing more, as nearly all do."""
+    """Extend the session and return true if the Heartbeat needs nothing more, as nearly all do."""
     member = group.members.get(message.member_id)
     if member is None or message.generation_id != member.current.epoch or member.session is None:
         return False
@@ -77,8 +77,8 @@ def is_sign_of_life(group: ConsumerGroup, message: Heartbeat, now_ms: int) -> bo
 
 
 def beat(group: ConsumerGroup, event: ClassicBeat, out: Outcome) -> None:
-    """Keep the member alive, and tell it to join again if it would get or lose something. Computes the target that is
-    due: nobody else may be there to ask for it (docs/spec/consumer-group-protocol.md#3.2)."""
+    """Extend the member's session, and have it join again if its partitions would change. Compute the target if it is
+    due: there may be no other member to do so (docs/spec/consumer-group-protocol.md#3.2)."""
     member = group.members[event.member_id]
     member.connection = event.ref.connection
     restart_session(group, member, out)
@@ -98,7 +98,7 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerMember, target_epoch: int
 
 
 def leave(group: ConsumerGroup, event: ClassicLeave, out: Outcome) -> None:
-    """Remove the members named, whatever their protocol, in one batch."""
+    """Remove the named members, of either protocol, in one batch."""
     found = [_find(group, one) for one in event.request.members]
     leavers = {one.member_id: one for one, _ in found if one is not None}
     replies = tuple(
@@ -125,7 +125,7 @@ def _named(sender: Origin) -> str:
 
 
 def _find(group: ConsumerGroup, entry: LeavingMember) -> tuple[ConsumerMember | None, ErrorCode]:
-    """Return the member that an entry names, or the error. An instance without a member id is an administrator's."""
+    """Return the member that an entry names, or the error. An administrator names an instance without a member id."""
     member_id, instance_id = entry.member_id, entry.group_instance_id
     if instance_id is not None:
         holder = group.static_members.get(instance_id)
@@ -156,7 +156,8 @@ def fence_unsynced(group: ConsumerGroup, event: ClassicSyncOverdue, out: Outcome
 
 
 def members_taken(group: ConsumerGroup, event: ClassicMembersTaken, out: Outcome) -> None:
-    """Start the sessions of the members that the group had as a classic one; they find out at their next request."""
+    """Start the sessions of the members that the group had as a classic one; they notice the change at their next
+    request."""
     for member_id, connection, principal in event.members:
         member = group.members.get(member_id)
         if member is not None and member.session is None:
