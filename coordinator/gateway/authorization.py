@@ -46,8 +46,8 @@ class _Request(NamedTuple):
 class _ClientState:
     """Authorization state of one connection.
 
-    `requests` are those that are served, by their numbers. `continuation` runs once the `pending` queries are answered,
-    or at `deadline_ms`; requests that came meanwhile are `behind` it.
+    `requests` are those being served, by their numbers. `continuation` runs once the `pending` queries are answered,
+    or at `deadline_ms`; requests that arrived meanwhile are `behind` it.
     """
 
     __slots__ = (
@@ -82,11 +82,11 @@ class Authorization:
         self.clients: dict[int, _ClientState] = {}
         self._waiting: set[int] = set()
         self.is_offline = False
-        """True while no broker can be queried: the last answers hold."""
+        """True while no broker can be queried: the last answers remain valid."""
 
     def admit(self, ref: RequestRef, message: Message, moment: Moment, *, needs_topics: bool = False) -> None:
-        """Serve the permitted part of the request once the permissions are known; deny the rest. `needs_topics`: it is
-        served better with the list of the topics that the client may describe."""
+        """Serve the permitted part of the request once the permissions are known; deny the rest. `needs_topics`: the
+        list of topics that the client may describe is requested too."""
         client = self.clients.get(ref.connection)
         if client is None:
             client = self.clients[ref.connection] = _ClientState()
@@ -203,7 +203,7 @@ class Authorization:
             self._resume(number, client, moment)
 
     def _resume(self, number: int, client: _ClientState, moment: Moment) -> None:
-        """Run the continuation with whatever is known, and go on with the requests behind it."""
+        """Run the continuation with the known permissions, and continue with the requests behind it."""
         self._waiting.discard(number)
         client.pending.clear()
         continuation, client.continuation = client.continuation, None

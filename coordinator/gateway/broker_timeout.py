@@ -1,4 +1,4 @@
-"""Timeouts of brokers that owe a proxied connection a reply and send nothing."""
+"""Timeouts of brokers that send nothing while a proxied connection waits for their reply."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,7 +9,7 @@ from coordinator.gateway.session.session import ProxySession
 
 
 class BrokerTimeouts:
-    """Timeouts, checked every `check_every_ms`: a broker that sent no byte for `timeout_ms` is given up.
+    """Timeouts, checked every `check_every_ms`: a connection to a broker that sent no byte for `timeout_ms` is closed.
 
     A paused process receives nothing, so a late check counts at most twice the interval.
     """
@@ -34,7 +34,7 @@ class BrokerTimeouts:
         self._silence.pop(number, None)
 
     def expired(self, connections: Mapping[int, Connection], now_ms: int) -> list[AbandonUpstream]:
-        """Return effects for the connections that timed out. Their time begins anew, should they survive that."""
+        """Return effects for the connections that timed out. Their timeouts restart, in case the edge ignores these."""
         elapsed_ms = 0 if self._checked_ms is None else min(now_ms - self._checked_ms, self._max_elapsed_ms)
         self._checked_ms = now_ms
         expired_sides = []

@@ -1,7 +1,7 @@
 """Topics of the cluster behind a gateway: their names, ids, partitions and leaders, as the cluster last described them.
 
-Nothing here waits or sends. The gateway asks the cluster for what is missing, and hands the answers in, together with
-what the cluster told clients on their own connections. Ends of partitions are kept apart (`log_ends.py`).
+Nothing here waits or sends. The gateway requests missing topics from the cluster, and passes in the replies, together
+with the cluster's replies to clients on their own connections. Ends of partitions are kept apart (`log_ends.py`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,9 +30,9 @@ _MOST_ABSENT = 10_000
 _ABSENT_FOR_MS = 1_000
 """Time for which an absent topic is not requested again."""
 _NEW_FOR_MS = 100
-"""Age up to which the description of a topic is new enough for a client that wants to read there."""
+"""Age up to which the description of a topic is new enough for a client that is about to read the topic."""
 _LISTED_FOR_MS = 1_000
-"""Age up to which the list of all topics is: it is longer."""
+"""Age up to which the list of all topics is new enough; larger, since the list is longer."""
 _UNKNOWN, _UNANSWERED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_SERVER_ERROR
 
 Place = tuple[str, bytes, int]
@@ -40,10 +40,10 @@ Place = tuple[str, bytes, int]
 
 
 class ClusterTopicImage:
-    """The topics that have an id, as consumer groups see them.
+    """View of the topics with an id, for consumer groups.
 
-    An absent topic stays until all brokers have denied it: a list leaves out what the requester may not see, and one
-    broker may be behind. Else a lost ACL would take their partitions from all members.
+    An absent topic stays until all brokers have denied it: a list omits topics that the requester may not describe, and
+    one broker may be behind. Else a lost ACL would revoke the partitions of all members.
     """
 
     __slots__ = ("_absent", "_by_name", "_names", "is_known", "version")
@@ -58,7 +58,7 @@ class ClusterTopicImage:
         self._absent: dict[str, TopicOfGroup] = {}
 
     def put(self, topic_id: bytes, name: str, partitions: int) -> None:
-        """Take in a topic that exists. Another one of the name is gone."""
+        """Store a topic that exists. An earlier topic with the name is deleted."""
         if topic_id == NO_TOPIC_ID:
             return  # brokers before Apache Kafka 2.8 have no ids, and assignments name topics by id
         topic = TopicOfGroup(topic_id, name, partitions)
@@ -84,7 +84,7 @@ class ClusterTopicImage:
         return self._absent.values()
 
     def drop_absent(self, is_gone: Callable[[TopicOfGroup], bool]) -> None:
-        """Drop the absent topics that are gone."""
+        """Drop the absent topics that are deleted."""
         for topic in [one for one in self._absent.values() if is_gone(one)]:
             del self._absent[topic.name], self._by_name[topic.name], self._names[topic.topic_id]
             self.version += 1
@@ -123,15 +123,16 @@ class UpstreamTopics:
         self._known: dict[str, MetadataTopicReply] = {}
         self._names: dict[bytes, str] = {}
         self._unconfirmed: set[str] = set()
-        """Names that clients were told of in answers without ids, or too long to be read, since their id was told."""
+        """Names in replies to clients that had no ids, or were too long to be read, since the last reply with their
+        id."""
         self._asked: dict[str | bytes, int] = {}
         self._absent: dict[str | bytes, int] = {}
 
     # --------------------------------------------------------------------------------------------------------- learning
 
     def observe(self, reply: MetadataReply | None, now_ms: int) -> None:
-        """Take in an answer to a client; None: it was too long to be read. Without ids it leaves open whether a topic
-        is the one that is known under its name."""
+        """Store a reply to a client; None: it was too long to be read. Without ids it does not show whether a topic is
+        the one known under its name."""
         if reply is None:
             self._unconfirmed.update(self._known)
             return
@@ -141,11 +142,11 @@ class UpstreamTopics:
         )
 
     def learn(self, reply: MetadataReply, now_ms: int) -> None:
-        """Take in descriptions of topics."""
+        """Store descriptions of topics."""
         for topic in reply.topics:
             if topic.name and topic.partitions and not topic.error_code:
                 self._learn(topic.name, _in_order(topic), now_ms)
-            # Else it has no leader yet, does not exist, or may not be seen: the client asks again.
+            # Else the topic has no leader yet, does not exist, or may not be described: the client retries.
 
     def _learn(self, name: str, topic: MetadataTopicReply, now_ms: int) -> None:
         before = self._known.get(name)
@@ -166,7 +167,7 @@ class UpstreamTopics:
         self.image.put(topic.topic_id, name, len(topic.partitions))
 
     def learn_all(self, reply: MetadataReply, now_ms: int) -> None:
-        """Take in the list of all topics: there are no others."""
+        """Store the list of all topics: there are no others."""
         listed = {topic.name for topic in reply.topics}
         for name in [name for name in self._known if name not in listed]:
             self._forget(name, now_ms)
@@ -189,7 +190,7 @@ class UpstreamTopics:
                 self.deleted.watch(name, topic.topic_id, now_ms)
 
     def on_answers(self, answers: Iterable[tuple[Message, Message | None]], now_ms: int) -> None:
-        """Take in the cluster's answers to requests for topics; None: no answer in time."""
+        """Store the cluster's replies to requests for topics; None: no reply in time."""
         self.is_unanswered = False
         for asked, answer in answers:
             assert isinstance(asked, Metadata)
@@ -199,8 +200,8 @@ class UpstreamTopics:
                 self.is_unanswered = True
 
     def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
-        """Take in the answer to a request for these topics. A topic of which it says no more than was known is not
-        requested again at once."""
+        """Store the reply to a request for these topics. A topic about which it has nothing new is not requested again
+        at once."""
         if asked.topics is None:
             self.learn_all(reply, now_ms)
             return
@@ -237,8 +238,8 @@ class UpstreamTopics:
         return _questions(wanted.values())
 
     def news_of(self, message: Metadata, now_ms: int) -> tuple[Metadata, ...]:
-        """Return the requests to the cluster without which a client might be sent to an old leader: none if the answer
-        is new enough, or no broker can be reached."""
+        """Return the requests to the cluster that prevent sending a client to an old leader: none if the last reply is
+        new enough, or if no broker can be reached."""
         if not self.brokers.is_reachable:
             return ()
         if message.topics is None:
@@ -273,8 +274,8 @@ class UpstreamTopics:
 
     def partition_count(self, name: str) -> int | None:
         """Number of the topic's partitions; None if there is no such topic. While the cluster does not answer, an
-        unknown topic has as many as can be: a client that read it knows better. Without a name it has none, since an
-        offset for an id alone would never be found again."""
+        unknown topic has the largest possible number, since its client has read it. A topic without a name counts as
+        absent, since an offset stored only by id would never be found again."""
         known = self._known.get(name)
         if known is not None:
             return len(known.partitions)
@@ -322,8 +323,8 @@ class UpstreamTopics:
 
 
 def _questions(topics: Iterable[MetadataTopic]) -> tuple[Metadata, ...]:
-    """Return one request for names and one for ids. Asked for both, a broker looks at ids alone; asked for a topic with
-    neither, it describes no other either."""
+    """Return one request for names and one for ids. If a request has both, a broker reads only the ids; if a topic has
+    neither, it describes no other topic either."""
     named, by_id = list[MetadataTopic](), list[MetadataTopic]()
     for topic in topics:
         if topic.name:
@@ -334,7 +335,8 @@ def _questions(topics: Iterable[MetadataTopic]) -> tuple[Metadata, ...]:
 
 
 def _no_older(topic: MetadataTopicReply, before: MetadataTopicReply) -> MetadataTopicReply:
-    """Keep what is newer before: a broker may be behind. Leaders have epochs, and partitions are never removed."""
+    """Keep newer facts of the previous description, since a broker may be behind. Leaders have epochs, and partitions
+    are never removed."""
     told = {part.partition_index: part for part in topic.partitions}
     newer = [part for part in before.partitions if _is_behind(told.get(part.partition_index), part)]
     if not newer:

@@ -26,7 +26,7 @@ class CommitOrder:
             self._queues.setdefault(_key_of(ref, message), deque()).append((ref, message))
 
     def enqueue_behind(self, ref: RequestRef, message: Message) -> bool:
-        """Queue a commit behind others that wait; return whether there are any. `finish` returns it then."""
+        """Queue a commit behind waiting ones, to be returned by `finish`; return false if there are none."""
         queue = self._queues.get(_key_of(ref, message)) if isinstance(message, OffsetCommit) else None
         if queue is None:
             return False
@@ -35,7 +35,7 @@ class CommitOrder:
         return True
 
     def finish(self, ref: RequestRef, message: Message) -> list[PendingCommit]:
-        """Note that the request need not wait any more; return the requests to serve now, in order."""
+        """Note that the request no longer waits; return the requests to serve now, in order."""
         if not isinstance(message, OffsetCommit):
             return [(ref, message)]
         self._finished.add(ref)

@@ -1,8 +1,9 @@
 """Topics that are absent from the cluster's list, and the proof that they are deleted.
 
-A list that leaves a topic out proves little: it leaves out what the requester may not see. Asked by id, a broker says
-UNKNOWN_TOPIC_ID for a topic that does not exist and TOPIC_AUTHORIZATION_FAILED for one that may not be seen (Apache
-Kafka hides names, not ids). So every broker is asked by id, more than once and for a while, and all must agree.
+The absence from a list proves little: a list omits topics that the requester may not describe. To a request by id, a
+broker answers UNKNOWN_TOPIC_ID for a topic that does not exist and TOPIC_AUTHORIZATION_FAILED for one that may not be
+described (Apache Kafka hides names, not ids). So every broker is asked by id, repeatedly over a period, and all must
+agree.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,8 +22,8 @@ _EXISTS = (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 class AbsentTopic(msgspec.Struct, gc=False):
-    """A topic id that another topic's has replaced, or that the list lacks. `rounds`: how often all brokers have
-    denied it, the first time not before `since_ms`."""
+    """A topic id that another topic's has replaced, or that the list lacks. `rounds`: number of times that all brokers
+    have denied it, the first not before `since_ms`."""
 
     name: str
     topic_id: bytes
@@ -56,8 +57,8 @@ class DeletedTopics:
         return self._cluster_id
 
     def in_cluster(self, cluster_id: str | None) -> bool:
-        """Set the cluster that listed its topics; return whether it is another one than before, which proves nothing
-        about absent topics."""
+        """Set the cluster that listed its topics; return true if it is another one than before, whose list proves
+        nothing about absent topics."""
         is_another = cluster_id != self._cluster_id
         if is_another:
             self._cluster_id = cluster_id
@@ -83,12 +84,12 @@ class DeletedTopics:
             self._absent[topic_id] = AbsentTopic(name, topic_id, now_ms)
 
     def is_denied(self, topic_id: bytes) -> bool:
-        """Return whether all brokers have said that there is no such topic."""
+        """Return true if all brokers have answered that there is no such topic."""
         topic = self._absent.get(topic_id)
         return topic is not None and topic.rounds > 0
 
     def found(self, topic_id: bytes) -> None:
-        """End the watch: the topic is there."""
+        """End the watch: the topic exists."""
         self._absent.pop(topic_id, None)
 
     def to_ask(self, now_ms: int) -> Metadata | None:

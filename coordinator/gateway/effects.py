@@ -5,7 +5,7 @@ from protocol.messages import Message
 
 
 class Forward(Effect):
-    """Send to the broker on the connection's upstream side, which is opened if there is none and ends with the
+    """Send bytes to the broker on the connection's upstream side, which is opened on demand and closed with the
     connection. Comes back as `Forwarded` or `UpstreamLost`."""
 
     connection: int
@@ -21,15 +21,15 @@ class Splice(Effect):
 
 
 class AbandonUpstream(Effect):
-    """Close the connection's upstream side: the broker owes a reply and has been silent for long. Comes back as
-    `UpstreamLost`. The edge ignores it if the client reads nothing: then the broker was not read either."""
+    """Close the connection's upstream side: the broker has not replied, nor sent anything, within its timeout. Comes
+    back as `UpstreamLost`. The edge ignores it if the client reads nothing: then the broker was not read either."""
 
     connection: int
     reason: str
 
 
 class UpstreamRequest(Effect):
-    """Send a request to the broker of this id, or to any, over a connection of Muster's own. Always comes back as
+    """Send a request to the broker with this id, or to any, over one of Muster's own connections. Always comes back as
     `UpstreamReply(call_id, ...)`."""
 
     call_id: int

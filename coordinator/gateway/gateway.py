@@ -380,7 +380,7 @@ class Gateway:
 
 
 def _of_owners(core: Core, handlers: dict[type[Message], Handler]) -> dict[type[Message], Handler]:
-    """Return the handlers, audited; where the brokers want logins, members are their principals'."""
+    """Return the handlers, audited; if the brokers require logins, with checks of the members' principals."""
     if core.config.upstream_sasl_username is None:
         return audited(handlers)
     return MemberOwnership(core).guarded(audited(handlers))

@@ -1,5 +1,5 @@
-"""Handlers that differ from a node's own: requests that name unknown topics wait until the cluster was asked, and
-requests for records are rejected."""
+"""Handlers that replace a node's: requests that name unknown topics wait for the cluster's reply about these topics,
+and requests for records are rejected."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -103,7 +103,7 @@ def named_partitions(message: Message) -> Iterator[Place]:
                 yield topic.name, topic.topic_id, max((part.partition_index for part in topic.partitions), default=0)
         case OffsetFetch():
             for group in message.groups:
-                # A named topic need not exist: its offsets are told all the same.
+                # A named topic need not exist: its offsets are returned in any case.
                 yield from ((one.name, one.topic_id, -1 if one.name else 0) for one in group.topics or ())
         case OffsetDelete():
             for deleted in message.topics:

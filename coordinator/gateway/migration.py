@@ -31,18 +31,18 @@ from protocol.session import RequestRef
 from protocol.words import counted
 
 GroupRequest = JoinGroup | ConsumerGroupHeartbeat | OffsetCommit | TxnOffsetCommit | OffsetFetch
-"""Requests that migrate a group; OffsetFetch alone only reads the cluster's offsets."""
+"""Requests that migrate a group; only OffsetFetch reads the cluster's offsets without importing them."""
 Waiting = list[tuple[RequestRef, GroupRequest]]
 
 _NO_OFFSETS_TTL_MS = 10_000
-"""Validity of "the cluster has no offsets" for OffsetFetch. Joins and commits ask anew: they create the group, which is
-never looked up again."""
+"""Validity of "the cluster has no offsets" for OffsetFetch. Joins and commits always look the group up: they create it
+here, and after that it is never looked up again."""
 _REJECTION_TTL_MS, _OPERATOR_REJECTION_TTL_MS = 1_000, 10_000
-"""Time for which a rejection is repeated without asking the cluster; the second one is for problems that need the
-operator. Many clients retry often."""
+"""Time for which a rejection is repeated without a request to the cluster, since many clients retry often; the second
+one is for problems that need the operator."""
 _MAX_REMEMBERED = 10_000
 _LOG_EVERY_MS = 60_000
-"""Interval of log lines about waiting groups: they all wait for the same cluster."""
+"""Interval of log lines about waiting groups, which all wait for the same cluster."""
 _TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
 """Error of a shard for records that fit no batch."""
 _NO_SPACE = LookupFailed("there is no room for the group's offsets here now")
@@ -96,7 +96,7 @@ class Migration:
         return None if found_ms is not None and moment.monotonic_ms - found_ms < valid_ms else group_id
 
     def enqueue(self, group_id: str, ref: RequestRef, message: GroupRequest) -> bool:
-        """Let the request wait; return whether it is the first, so that a lookup must be started. A recent rejection is
+        """Queue the request; return true if it is the first, so that a lookup must be started. A recent rejection is
         repeated instead."""
         rejection = self._rejections.get(group_id)
         if rejection is not None and (rejection.for_reads_too or not isinstance(message, OffsetFetch)):
@@ -166,7 +166,7 @@ class Migration:
             self._core.outbox.send(ref, ErrorReply(error, rejection.text))
 
     def _reply_offsets(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
-        """Answer from the cluster's offsets without importing them: a group that is only read stays where it is."""
+        """Answer from the cluster's offsets without importing them: a group that is only read is not migrated."""
         ids = {topic.name: topics.id_of(topic.name) for topic in offsets.topics}
         known = {name: topic_id for name, topic_id in ids.items() if topic_id is not None}
         for ref, message in waiting:
@@ -204,7 +204,7 @@ class Migration:
         return None
 
     def _note_rejection(self, group_id: str, cause: Cause, sentence: str, moment: Moment) -> str:
-        """Append a note unless the last one says the same."""
+        """Append a note unless the last one is the same."""
         noted = self._core.journal.list(ListNotes(group_id, limit=1)).notes
         if noted and noted[0].detail == sentence:
             return ""

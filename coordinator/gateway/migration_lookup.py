@@ -117,8 +117,8 @@ def is_migrated(core: Core, group_id: str) -> bool:
 
 
 def start_lookup(group_id: str, brokers: Iterable[int] = (), *, has_offsets: bool = False) -> NextRequests:
-    """Return the first requests. Asking for the coordinator would make the cluster create its offsets topic, so the
-    topic comes first. Unless it is known to exist (`has_offsets`), all `brokers` are asked: one may be behind."""
+    """Return the first requests. FindCoordinator would make the cluster create its offsets topic, so the topic is
+    checked first. Unless it is known to exist (`has_offsets`), all `brokers` are asked: one may be behind."""
     lookup = MigrationLookup(group_id)
     if has_offsets:
         return _find_coordinator(lookup)
@@ -226,8 +226,8 @@ def _validated(offsets: OffsetFetchGroupReply) -> LookupResult:
 
 
 def _invalid_offset(offsets: OffsetFetchGroupReply) -> str:
-    """Return what no coordinator would send, or an empty string: such an offset could not be stored or never be
-    read."""
+    """Return a description of an offset that no coordinator would send, and that could not be stored or read; else an
+    empty string."""
     seen = set()
     for topic in offsets.topics:
         if not 0 < len(topic.name) <= _MAX_TOPIC_NAME_CHARS:

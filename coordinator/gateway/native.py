@@ -1,5 +1,5 @@
-"""Metadata for native clients in front of a cluster, which read records at its brokers, and their requests that are
-forwarded to it."""
+"""Metadata for native clients in front of a cluster, which fetch records from its brokers, and their requests that are
+forwarded to the cluster."""
 
 from typing import Final
 
@@ -36,15 +36,15 @@ FORWARDED_APIS: Final[tuple[type[Message], ...]] = (CreateTopics, DeleteTopics, 
 _KAFKA: Final = "kafka"
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _CREATED_TTL_MS: Final = 30_000
-"""Time for which a topic that the cluster has created counts as existing, even if some broker does not know it yet."""
+"""Time for which a newly created topic counts as existing, even if some broker does not know it yet."""
 _MAX_CREATED: Final = 10_000
 
 
 def metadata(topics: UpstreamTopics, core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
     """Answer Metadata with the brokers at their own addresses, which match the partition leaders.
 
-    Kafka clients ask their broker; while none can be reached they are answered here, with the listeners. Internal
-    requests get this node.
+    Kafka clients' requests go to their broker; while no broker can be reached they are answered here, with the
+    listeners' addresses. Internal requests get this node.
     """
     if ref.connection == INTERNAL:
         metadata_of_nodes(core, ref, message, moment)

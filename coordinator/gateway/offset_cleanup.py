@@ -1,6 +1,6 @@
 """Scheduled deletion of the offsets committed for deleted topics, a slice at a time: there may be a hundred thousand.
 
-A group that had some gets a note in its journal.
+A group that had such offsets gets a note in its journal.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from protocol.words import counted
 
 _BATCH_RECORDS = 500
 _GROUPS_A_RECORD = 20
-"""Groups that may be looked at for the cost of one tombstone."""
+"""Number of groups that can be checked for the cost of one tombstone."""
 _NEXT_SLICE_MS, _BLOCKED_MS = 1, 200
 
 _NOT_READ = (ShardState.FAILED, ShardState.UNLOADED)
-"""States of shards whose offsets nobody reads here: another node deletes those that it serves."""
+"""States of shards whose offsets are not served here: the node that serves them deletes them."""
 
 
 class OffsetCleanup:
@@ -99,6 +99,6 @@ def _append_note(shard: Shard, group_id: str, detail: str, moment: Moment) -> No
 
 
 def _partitions_of(shard: Shard, group_id: str, topic: AbsentTopic) -> list[int]:
-    """Return the partitions whose offset is of the deleted topic, and not of another with its name."""
+    """Return the partitions whose offset belongs to the deleted topic, and not to another with its name."""
     committed = shard.offsets.topics(group_id).get(topic.name, {})
     return [part for part, kept in committed.items() if kept.topic_id == topic.topic_id]

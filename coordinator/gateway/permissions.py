@@ -1,10 +1,10 @@
 """Permissions of a connection's principal, asked of its broker by requests that have no effect beyond their
 authorization.
 
-DescribeGroups with authorized operations (KIP-430) would tell all operations at once, but only the group's own
+DescribeGroups with authorized operations (KIP-430) would return all operations at once, but only the group's own
 coordinator fills them in, and no broker does before the cluster has an offsets topic (seen on Apache Kafka 4.3.1). But
-every broker authorizes a request before it looks for the coordinator, so the error code tells the decision. Topics need
-no coordinator: Metadata tells their operations.
+every broker authorizes a request before it looks for the coordinator, so the error code shows the decision. Topics need
+no coordinator: Metadata returns their operations.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -77,7 +77,7 @@ class PermissionCache:
     def code(self, permission: Permission) -> ErrorCode:
         """Return the last decision, however old: NONE or a denial. Unknown permissions are denied."""
         if permission.kind == AUTO_CREATED:
-            return ErrorCode.NONE  # a node in front of a cluster creates no topics on the side
+            return ErrorCode.NONE  # a node in front of a cluster never creates topics automatically
         known = self._known.get(permission)
         return permission.denial if known is None else known[0]
 
@@ -132,7 +132,7 @@ def _query(kind: str, operation: AclOperation, name_type: type, permissions: tup
         metadata = Metadata(topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
         return PermissionQuery(metadata, 12 if name_type is bytes else 8, 12, permissions, _read_topics)
     if kind == TRANSACTIONAL_ID:
-        # No transaction is of this producer id, and brokers authorize before they look for it.
+        # No transaction has this producer id, and brokers authorize before they look for it.
         return PermissionQuery(AddOffsetsToTxn(str(names[0]), -1, -1, ""), 0, 4, permissions, _read_transactional_id)
     message, newest, read = _GROUP_QUERIES[operation](tuple(map(str, names)))
     return PermissionQuery(message, 0, newest, permissions, read)
@@ -236,7 +236,7 @@ def _read_topics(permissions: tuple[Permission, ...], reply: MetadataReply) -> D
         elif topic.error_code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID):
             decisions[permission] = topic.error_code
         elif topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and permission.operation is AclOperation.DESCRIBE:
-            decisions[permission] = ErrorCode.NONE  # who may not describe it is not told that it does not exist
+            decisions[permission] = ErrorCode.NONE  # only those who may describe it learn that it does not exist
         else:
             decisions[permission] = _bits_decision(permission, topic.topic_authorized_operations)
     return decisions

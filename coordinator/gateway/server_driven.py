@@ -1,5 +1,5 @@
-"""Groups that the coordinator balances, in front of a cluster: what must be known of its topics before a request is
-served."""
+"""Groups that the coordinator balances, in front of a cluster: checks that the cluster's topics are known before a
+request is served."""
 
 from collections import Counter
 from typing import Final
@@ -20,8 +20,8 @@ _UNKNOWN: Final = "the topics of the cluster are not known yet: no broker has li
 
 
 def refuse_without_topics(core: Core, ref: RequestRef, message: Message, moment: Moment) -> bool:
-    """Refuse a request that may move partitions, before the cluster has listed its topics; return whether it did. The
-    error is one after which clients go on, and the member stays: without topics nobody would get any."""
+    """Refuse a request that may move partitions, while the cluster has not listed its topics; return true if refused.
+    Clients continue after this error, and the member stays: without topics no member would get partitions."""
     if isinstance(message, ConsumerGroupHeartbeat):
         if message.member_epoch < JOINING:
             return False
@@ -42,7 +42,7 @@ def _is_server_driven(core: Core, group_id: str) -> bool:
 
 
 def resolves_patterns(core: Core, message: Message, moment: Moment) -> bool:
-    """Return whether the request may begin to match regular expressions with topics."""
+    """Return true if the request may begin to match regular expressions with topics."""
     if not isinstance(message, ConsumerGroupHeartbeat) or message.member_epoch < JOINING:
         return False
     group = core.directory.get(message.group_id)

@@ -1,6 +1,6 @@
 """Upstream requests: requests to the cluster's brokers, and client requests that wait for their replies.
 
-A client request goes on when the last reply has come, or at its deadline. Several may wait for one reply.
+A client request continues when the last reply has arrived, or at its deadline. Several may wait for one reply.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
 
 REQUESTS_MAX = 10_000
-"""Upstream requests in flight; a client request beyond them is served with what is known."""
+"""Largest number of upstream requests in flight; a client request beyond it is served with the known data."""
 
 BrokerRequest = tuple[Message, int | None]
 """A request and its broker; None: any."""
@@ -31,7 +31,7 @@ class PendingRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class UpstreamRequestDone(msgspec.Struct, frozen=True, gc=False):
-    """All replies have come, or the deadline has passed."""
+    """All replies have arrived, or the deadline has passed."""
 
     number: int
 
@@ -129,7 +129,7 @@ class UpstreamRequests:
         return self._pending.get(call_id)
 
     def on_reply(self, event: UpstreamReply) -> tuple[PendingRequest | None, list[DelayedUpstreamRequest]]:
-        """Return the request and the operations that its reply may complete; (None, []) if it came too late."""
+        """Return the request and the operations that its reply may complete; (None, []) if it arrived too late."""
         pending = self._pending.pop(event.call_id, None)
         waiting = self._waiting.pop(event.call_id, [])
         for delayed in waiting:
@@ -138,7 +138,7 @@ class UpstreamRequests:
         return pending, waiting
 
     def on_done(self, event: UpstreamRequestDone) -> DelayedUpstreamRequest:
-        """Remove a finished operation and return it. Requests that nothing else waits for are forgotten."""
+        """Remove a finished operation and return it. Requests for which no other operation waits are dropped."""
         delayed = self._delayed.pop(event.number)
         for call_id in delayed.answers:
             waiting = self._waiting.get(call_id)

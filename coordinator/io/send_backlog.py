@@ -19,7 +19,7 @@ class SlowReader(Protocol):
     handed_bytes: int
     """Bytes written since the client connected."""
     taken_bytes: int
-    """Those of the written bytes that the socket had taken at the last check."""
+    """Written bytes that the socket had taken at the last check."""
     taken_ms: int
     """Time of the last check that found progress."""
 

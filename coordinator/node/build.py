@@ -190,6 +190,6 @@ def make_core(
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:
-                with suppress(msgspec.DecodeError):  # a note of a later version: unreadable history must not prevent the start
+                with suppress(msgspec.DecodeError):  # a note of a later version must not prevent the start
                     journal.load(decode_note(entry.value))
     return core

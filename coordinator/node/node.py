@@ -92,8 +92,8 @@ class AnyNode(Protocol):
 class Node:
     """One process's share of the service. `addresses` has the addresses for clients of each dialect; `store` must be
     open. `topics`: the topics of consumer groups; None: the embedded ones. `make_shards`: the factory of shards and
-    their logs; None: in `store`. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to
-    `completions`."""
+    their logs; None: in `store`. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations
+    to `completions`."""
 
     def __init__(
         self,

@@ -239,8 +239,7 @@ class Serving:
         self.handlers[kind](core, ref, message, moment)
 
     def pause_or_resume(self, connection: Connection) -> None:
-        """Pause reading while the connection is throttled, waits for its turn, or has too many unanswered requests;
-        resume it after that."""
+        """Stop reading while the connection is throttled, waits for its turn or has too many requests; or resume."""
         number = connection.number
         should_pause = connection.throttled_until_ms > 0 or number in self.waiting or connection.session.is_behind
         if should_pause != connection.is_paused:

@@ -6,8 +6,8 @@
     0...0.log                  after those are deleted and the deletion is synced; this last rename need not be synced
 
 After a crash before the second step the old segments are used; after a later crash the next start finishes the swap. So
-no reader sees the old and the new segments at once. State snapshots (`state_snapshots.py`) describe the old log, and are removed
-first.
+no reader sees the old and the new segments at once. State snapshots (`state_snapshots.py`) describe the old log, and
+are removed first.
 """
 
 import msgspec
@@ -70,11 +70,11 @@ class Swap:
 
 def _finish(disk: Disk, folder: str, name: SwapName) -> None:
     """Finish a swap that was begun: delete the old files, and rename the new one."""
-    disk.sync_folder(folder)  # before any deletion: the swap's own sync of its name may not have happened
+    disk.sync_folder(folder)  # before anything goes: a crash may have prevented the swap's own sync
     for stale in filter(name.replaces, disk.list(folder)):
         disk.remove(f"{folder}/{stale}")
     disk.sync_folder(folder)
-    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")  # if it is lost, the next start renames again
+    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")  # or the next start does
 
 
 def finish_swaps(disk: Disk, folder: str) -> None:

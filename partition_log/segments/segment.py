@@ -175,8 +175,7 @@ class Segment:
         return None
 
     def newest_ms(self) -> int:
-        """The largest timestamp, -1 if there is none. It is found without loading the index, which takes six megabytes
-        for a gigabyte."""
+        """The largest timestamp, -1 if there is none. The index is not loaded for it: a gigabyte's takes 6 MB."""
         if not self._loaded and self.max_timestamp_ms < 0:
             newest = self._newest_by_last_entry()
             if newest is None:
@@ -186,8 +185,7 @@ class Segment:
         return self.max_timestamp_ms
 
     def _newest_by_last_entry(self) -> int | None:
-        """Largest timestamp by the last entries of the index files, which cover all before them; None if these entries
-        are invalid."""
+        """Largest timestamp by the index files' last entries, which cover those before; None if these are invalid."""
         disk = self._files.disk
         last = last_entry(disk, f"{self._index_stem}index", INDEX_ENTRY)
         times = last_entry(disk, f"{self._index_stem}timeindex", TIME_ENTRY)
@@ -302,8 +300,7 @@ class Segment:
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
 
     def index_writes(self) -> list[tuple[str, int, bytes]]:
-        """Return path, position and bytes of the entries that the index files lack; call `indexed` after they were
-        written."""
+        """Return path, position and bytes of entries missing in the index files; call `indexed` after their write."""
         return self._index.writes(self._index_stem, self.base_offset)
 
     def indexed(self, entries: int) -> None:

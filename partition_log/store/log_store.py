@@ -210,8 +210,7 @@ class LogStore:
         self._changed[log] = None
 
     def take_changed(self) -> list[PartitionLog]:
-        """Return the logs that were flushed, cleaned or given another policy since the last call; the first call
-        returns all."""
+        """Return the logs flushed, cleaned or given another policy since the last call; all logs at the first call."""
         changed, self._changed = self._changed, {}
         return [log for log in changed if not log.is_removed]
 

@@ -23,11 +23,11 @@ SILENT_FOR_MS = 5_000
 """Time for which a broker that did not answer a ListOffsets is asked for no other."""
 _EARLIEST, _LATEST = -2, -1
 _KEPT = (_EARLIEST, _LATEST)
-"""Timestamps whose offsets are kept and shared. The answer for any other is for its request alone."""
+"""Timestamps whose offsets are kept and shared. The answer for any other is used only for its request."""
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 Question = tuple[int, int, int]
-"""A partition, the timestamp asked for, and the isolation level."""
+"""A partition, the requested timestamp, and the isolation level."""
 LeaderOf = Callable[[str, int], int | None]
 UnderWay = Callable[[int], PendingRequest | None]
 
@@ -91,8 +91,8 @@ class Ends:
     # --------------------------------------------------------------------------------------------------------- learning
 
     def learn(self, asked: PendingRequest, answer: Message | None, now_ms: int) -> bool:
-        """Take in a leader's answer to a ListOffsets. Return false if the known leaders are old: it did not answer, or
-        is not the leader."""
+        """Store a leader's answer to a ListOffsets. Return false if the known leaders are outdated: the broker did not
+        answer, or is not the leader."""
         if not isinstance(asked.message, ListOffsets):
             return True
         if asked.broker is not None:
@@ -110,7 +110,7 @@ class Ends:
         return is_current
 
     def silent(self, delayed: DelayedUpstreamRequest, now_ms: int) -> None:
-        """Leave brokers alone for a while that have not answered in time."""
+        """Send no requests for a while to brokers that have not answered in time."""
         for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True):
             if answer is None and asked.broker is not None:
                 self._silent[asked.broker] = now_ms + SILENT_FOR_MS
@@ -186,7 +186,7 @@ def _question(by_topic: dict[str, list[ListOffsetsPartition]], message: ListOffs
 
 
 def _answers(asked: PendingRequest, reply: ListOffsetsReply) -> Answers:
-    """Return the answers to what was asked; a broker may send others."""
+    """Return the answers to the requested partitions; a broker may send others."""
     if not isinstance(asked.message, ListOffsets):
         return {}
     wanted = {(topic, part.partition_index): question for topic, part, question in _questions(asked.message)}

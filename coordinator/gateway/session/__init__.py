@@ -1,1 +1,1 @@
-"""A connection in front of a broker: groups are answered here, everything else is the broker's."""
+"""A connection in front of a broker: group requests are answered here, all others by the broker."""

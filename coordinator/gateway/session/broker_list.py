@@ -18,7 +18,7 @@ _BODY_POSITION: Final = 8
 
 def replace_brokers(frame: bytes, version: int, addresses: Mapping[int, tuple[str, int]]) -> bytes:
     """Return the frame with the proxy's addresses, and with coordinators that are no brokers (`COORDINATOR_IDS`). A
-    broker without a listener is left out: clients then ask again for the leaders they miss. Raises
+    broker without a listener is left out: clients then refresh metadata for the missing leaders. Raises
     ProtocolViolation."""
     try:
         start, end, brokers = _find_brokers(frame, version)
@@ -38,14 +38,14 @@ def replace_brokers(frame: bytes, version: int, addresses: Mapping[int, tuple[st
 
 
 def _without_rack(version: int) -> bytes:
-    """Return what stands behind the address of a broker without a rack."""
+    """Return the bytes after the address of a broker without a rack."""
     if version >= _FLEXIBLE:
         return write_uvarint(0) + write_uvarint(0)
     return _INT16.pack(-1) if version >= _FIRST_WITH_RACKS else b""
 
 
 def _find_brokers(frame: bytes, version: int) -> tuple[int, int, list[tuple[int, bytes]]]:
-    """Return where the list begins and ends, and for each broker its id and the bytes behind its address."""
+    """Return where the list begins and ends, and for each broker its id and the bytes after its address."""
     is_flexible = version >= _FLEXIBLE
     position = read_tags(frame, _BODY_POSITION)[1] if is_flexible else _BODY_POSITION
     start = position + (4 if version >= _FIRST_WITH_THROTTLING else 0)

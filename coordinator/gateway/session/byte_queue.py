@@ -1,5 +1,5 @@
-"""Received bytes that are not consumed yet: peeked at in front, taken in the pieces they arrived in, and joined only
-for a caller that wants a whole frame."""
+"""Received bytes that are not consumed yet: they can be peeked at in front, are taken in the pieces in which they
+arrived, and are joined only for a caller that needs a whole frame."""
 
 from typing import Final
 

@@ -33,7 +33,7 @@ from protocol.messages.node import ApiVersionsReply, FindCoordinator
 _PROBE_METADATA_VERSION: Final = 4
 _CLIENT_ID_AT: Final = 14
 _TRANSACTION_KEY_TYPE: Final = 1
-"""Key type of a FindCoordinator that asks for a transaction's coordinator."""
+"""Key type of a FindCoordinator for a transaction's coordinator."""
 _INT16: Final = Struct(">h").unpack_from
 _LENGTH: Final = Struct(">i").unpack_from
 

@@ -47,10 +47,10 @@ _REPLY_HEADER: Final = Struct(">ii").unpack_from
 
 
 class _InFlight(NamedTuple):
-    """A reply that the broker owes.
+    """A pending reply of the broker.
 
     `is_internal`: the gateway sent the request, and the client gets no reply. `query_reader` decodes the reply to a
-    query of `ProxySession.send_query`, or, if it `is_probe`, to what asks whether the broker serves the client.
+    query of `ProxySession.send_query`, or, if it `is_probe`, to the query whether the broker serves the client.
     """
 
     correlation_id: int
@@ -185,7 +185,7 @@ class ProxySession:
         if self._router.requires_sasl and self.user is None and key != API_VERSIONS:
             raise ProtocolViolation("a group request before SASL authentication, which the broker requires")
         if self.user is not None and self.user.is_unsure(self._router.reachability.minute) and key != API_VERSIONS:
-            # Only the broker knows whether the client is authenticated still: else it does not answer Metadata.
+            # Only the broker knows if the client is still authenticated: else it does not answer Metadata.
             version = self._router.probe_version
             self._to_forward.append(encode_request(Metadata(()), version, _PROBE_CORRELATION_ID, "muster"))
             reader = reply_rewriter(METADATA, version)
@@ -344,8 +344,8 @@ class ProxySession:
             self._in_flight = None
 
     def upstream_lost(self, reason: str) -> None:
-        """Drop the replies that the broker owes. Raises ProtocolViolation if the client must reconnect: a reply or a
-        record may be lost, or the next broker connection would not be authenticated."""
+        """Drop the broker's pending replies. Raises ProtocolViolation if the client must reconnect: a reply or a record
+        may be lost, or the next broker connection would not be authenticated."""
         if not self._awaits_only_queries or self.user is not None or self._sent_unacknowledged or self._frame_left:
             raise ProtocolViolation(f"the broker's side of the connection is gone: {reason}")
         self._in_flight = None
@@ -360,12 +360,12 @@ class ProxySession:
 
     @property
     def _awaits_only_queries(self) -> bool:
-        """Return whether the broker owes the client no reply."""
+        """Return true if no reply to the client is pending at the broker."""
         return all(one.query_reader is not None and not one.is_probe for one in self._in_flight or ())
 
     @property
     def awaits_broker(self) -> bool:
-        """Return whether the broker owes a reply to a request that was forwarded whole."""
+        """Return true if the broker's reply to a completely forwarded request is pending."""
         return self._in_flight_count > (1 if self._frame_left else 0)
 
     @property

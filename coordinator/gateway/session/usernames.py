@@ -1,4 +1,4 @@
-"""Users that clients' logins name on their way to a broker, which decides whether they are these."""
+"""Users named in logins that are forwarded to a broker, which authenticates them."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from protocol.messages.node import Login, SaslAuthenticate, SaslHandshake
 from protocol.messages.topics import MetadataReply
 
 LONGEST_LOGIN_BYTES: Final = 1 << 17
-"""Longest request of a login that is read; a longer one is the broker's alone, and names nobody."""
+"""Longest request of a login that is read; a longer one is only forwarded, and yields no user."""
 _PLAIN: Final = "PLAIN"
 _OF_TOKENS: Final = b"tokenauth=true"
 """Extension of SCRAM for delegation tokens (KIP-48), where the name is that of a token."""
@@ -35,12 +35,12 @@ def username_of(message: Login) -> str:
 
 
 def _subject(token: str) -> str:
-    """Return the subject of a token that the broker is to check; empty if it has none."""
+    """Return the subject of a token, which the broker verifies; empty if it has none."""
     _, _, rest = token.partition(".")
     payload = rest.partition(".")[0]
     try:
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    except (binascii.Error, ValueError, RecursionError):  # anybody may send anything
+    except (binascii.Error, ValueError, RecursionError):  # clients may send any bytes
         return ""
     found = claims.get("sub") if isinstance(claims, dict) else None
     return found if isinstance(found, str) else ""
@@ -69,22 +69,22 @@ class ClaimedUser:
         """Minute in which that was seen last; logins expire (KIP-368)."""
 
     def read(self, router: Router, key: int, version: int, frame: bytes) -> None:
-        """Read a request of a login; one that is not whole names nobody."""
+        """Read a request of a login; an incomplete one yields no user."""
         message = router.decode(key, version, frame)
         mechanism, self._mechanism = self._mechanism, ""
         if key == SASL_HANDSHAKE:
             self._is_authenticating, self._claimed = True, ""
             self._mechanism = message.mechanism if isinstance(message, SaslHandshake) else ""
-        elif mechanism:  # the first message, whatever it is
+        elif mechanism:  # the first message, even if it is unreadable
             self._claimed = _claim(mechanism, message) if isinstance(message, SaslAuthenticate) else ""
 
     def is_unsure(self, minute: int) -> bool:
-        """Return whether the broker must be asked something before the client is served."""
+        """Return true if a query to the broker must succeed before the client is served."""
         return self._is_authenticating or self._minute != minute
 
     def served(self, reply: Message, minute: int) -> None:
-        """Take the broker's reply for its word that the client is let in. Raises ProtocolViolation: in the middle of a
-        login Apache Kafka answers a Metadata request with an error, which names no broker, before it hangs up."""
+        """Conclude from the broker's reply that the client is authenticated. Raises ProtocolViolation if it is not: in
+        the middle of a login Apache Kafka answers Metadata with an error, which names no broker, and disconnects."""
         if not (isinstance(reply, MetadataReply) and reply.brokers):
             raise ProtocolViolation("a group request in the middle of a login, of which the broker wants more")
         self._is_authenticating, self._minute, self._confirmed = False, minute, self._claimed

@@ -77,8 +77,7 @@ class DelayedRevocation(DelayedOperation[ConsumerEvent]):
 
 
 class DelayedClassicStep(DelayedOperation[ConsumerEvent]):
-    """The rebalance timeout in which a classic member must take its next step; `overdue` events follow if it does
-    not."""
+    """The rebalance timeout in which a classic member must take its next step. On expiry it returns `event`."""
 
     __slots__ = ("deadline_ms", "event", "key")
     kind = "consumer classic step"

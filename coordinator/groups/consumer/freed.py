@@ -1,5 +1,5 @@
-"""Partitions that become free, and members that wait for them. Members that can receive pushes are notified at once, not
-with their next heartbeat (docs/spec/consumer-group-protocol.md#4.1). The cost depends on the number of freed
+"""Partitions that become free, and members that wait for them. Members that can receive pushes are notified at once,
+not with their next heartbeat (docs/spec/consumer-group-protocol.md#4.1). The cost depends on the number of freed
 partitions, not on the group's size."""
 
 from coordinator.groups.consumer.events import AwaitedPartitionsFree

@@ -66,7 +66,7 @@ class ConsumerGroupSettings(msgspec.Struct, frozen=True, gc=False):
 
 
 class Current(NamedTuple):
-    """The current assignment of a member: partitions that it holds or has still to revoke, and epochs. Never mutated."""
+    """The current assignment of a member: partitions held, partitions still to be revoked, and epochs. Immutable."""
 
     epoch: int
     previous_epoch: int

@@ -142,8 +142,8 @@ def begin(group: ConsumerGroup, event: ComputeTarget, out: Outcome) -> None:
 
 
 def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
-    """Compute, write, announce. Losses are written before gains, so targets are disjoint after each record, and the next
-    computation can start from them after a crash. Between the two, a target has only the partitions that are kept."""
+    """Compute, write, announce. Losses are written before gains, so targets are disjoint after each record, and after a
+    crash the next computation can start from them. Between the two, a target has only the partitions that are kept."""
     computing.epoch = group.epoch
     now = SubscriptionCounts(group.names.copy(), group.regexes.copy())
     lines = [member.subscription for member in group.members.values()]
@@ -261,8 +261,8 @@ def _computation(
     now: SubscriptionCounts,
     assignor: str,
 ) -> Computation:
-    """Compute the targets of the members from their previous ones. The group is read before the first piece ends, except
-    for topics: a change of these is found later, and moves the epoch."""
+    """Compute the targets of the members from their previous ones. The group is read before the first piece ends,
+    except for topics: a change of these is found later, and moves the epoch."""
     resolved, pace = dict(group.resolved), Pace()
     existing: dict[bytes, TopicOfGroup] = {}
     for names in chunks(subscribed_names(group, now)):

@@ -1,4 +1,4 @@
-"""Guards of requests of classic members, in the order that clients can observe (docs/spec/consumer-group-protocol.md#12)."""
+"""Guards of requests of classic members, in the order clients can observe (docs/spec/consumer-group-protocol.md#12)."""
 
 from coordinator.config.keys import MigrationPolicy
 from coordinator.groups.consumer.classic_members.protocols import first_protocol

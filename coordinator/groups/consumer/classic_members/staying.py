@@ -36,10 +36,10 @@ _WAITING = ReconciliationState.UNRELEASED_PARTITIONS
 
 
 def sync(group: ConsumerGroup, event: ClassicSync, out: Outcome) -> None:
-    """Answer with what the member may use now, or tell it to join again for a newer target."""
+    """Answer with the partitions that the member may read now, or with the error to join again for a newer target."""
     member = group.members[event.member_id]
     member.connection = event.ref.connection
-    if not group.topics.is_known:  # nobody could say what the member has
+    if not group.topics.is_known:  # the assignment cannot be encoded yet
         out.reply_at_once(event.ref, SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         return
     if member.current.epoch < group.target_epoch and member.current.state is not _REVOKING:
