@@ -1,6 +1,6 @@
 """The last three records of each partition: `python examples/by_hand.py [HOST:PORT [COUNT]]`.
 
-No group, no commits, nobody to share with: the program says itself what it reads, and from where.
+The program uses no group and no commits: it assigns its partitions itself, and seeks to where it reads.
 """
 
 import sys

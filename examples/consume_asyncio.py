@@ -1,7 +1,7 @@
 """Reads in an event loop, as a member of a group: `python examples/consume_asyncio.py [HOST:PORT [SECONDS]]`.
 
-Start it several times: the members divide the partitions among them, and each goes on from what was committed.
-`kafka://HOST:PORT` is another way in.
+Start it several times: the members divide the partitions among them, and each continues from the committed offsets.
+`kafka://HOST:PORT` connects over Kafka's protocol.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ async def count(consumer: Consumer) -> int:
         print(word, held, flush=True)
 
     async def let_go(partitions: tuple[TopicPartition, ...]) -> None:
-        await consumer.commit()  # what was read so far still counts
+        await consumer.commit()  # the records read so far are done
         await say("gave up", partitions)
 
     consumer.subscribe(["orders"], on_assigned=lambda partitions: say("was given", partitions), on_revoked=let_go)
-    with suppress(asyncio.CancelledError):  # the time is over: nothing that was not printed is lost
+    with suppress(asyncio.CancelledError):  # the time is over: records that were not printed are not committed
         async for record in consumer:
             print(record.partition, record.offset, record.value, flush=True)
             seen += 1

@@ -1,8 +1,8 @@
-"""One of several members that share out a topic by themselves:
+"""One of several members that divide a topic among themselves:
 `python consume_client_balanced.py HOST:PORT GROUP TOPIC SOURCE_COUNT NODE_ID SECONDS`.
 
-Start it SOURCE_COUNT times, as node 0, 1 and so on. Nobody takes the share of a node over that is missing: the others
-warn of it.
+Start it SOURCE_COUNT times, as node 0, 1 and so on. If a node is missing, no other takes over its share: the others
+only warn.
 """
 
 import logging
@@ -16,7 +16,7 @@ from muster.balanced import BalancedConfig, BalancedLoop, Round
 def say(done: Round) -> None:
     for word, keys in (("connected", done.connected), ("gave up", done.released)):
         if keys:
-            print(f"{word} {' '.join(keys)}\n", end="", flush=True)  # in one piece: the loop is a thread of its own
+            print(f"{word} {' '.join(keys)}\n", end="", flush=True)  # in one piece: the loop runs in another thread
 
 
 def main(bootstrap: str, group: str, topic: str, source_count: int, node_id: int, seconds: float) -> None:
@@ -30,10 +30,10 @@ def main(bootstrap: str, group: str, topic: str, source_count: int, node_id: int
             while time.monotonic() < ends:
                 said = consumer.get_message()
                 if not said.ok:
-                    continue  # 404 to 408: nothing at the moment
+                    continue  # 404 to 408: no record at the moment
                 for record in said.data.messages:
                     print(f"{said.data.key} {record.offset} {record.value!r}\n", end="", flush=True)
-                consumer.confirm_consume(said.data.confirm_ctx)  # until then nothing more comes of this partition
+                consumer.confirm_consume(said.data.confirm_ctx)  # until then this partition returns no further record
 
 
 if __name__ == "__main__":

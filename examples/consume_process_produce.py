@@ -1,8 +1,8 @@
-"""From one topic to another: `python examples/consume_process_produce.py [HOST:PORT]`, until Ctrl-C. It needs a second
+"""Produces to another topic: `python examples/consume_process_produce.py [HOST:PORT]`, until Ctrl-C. It needs a second
 topic: `muster topics create receipts --partitions 4`.
 
-The producer writes each record once and in order, whatever connections are lost (it is idempotent), and what was read
-is committed once what was made of it is on disk. So nothing is left out; what a crash comes between is made again.
+The producer is idempotent: it writes each record once and in order, even if connections are lost. Offsets are committed
+once the records produced from them are on disk. So no record is skipped; after a crash some are produced again.
 """
 
 import sys
@@ -27,8 +27,8 @@ with (
         records = consumer.poll()
         for record in records:
             producer.send("receipts", receipt(record.value), key=record.key, headers={"order": b"%d" % record.offset})
-        producer.flush()  # raises what one of them was given up for: then nothing is committed
+        producer.flush()  # raises the error of a failed record: then nothing is committed
         if records:
-            with suppress(CommitRefused):  # others have the partitions by now, and will make these again
+            with suppress(CommitRefused):  # other members own the partitions now, and will produce these again
                 consumer.commit()
             print(len(records), "receipts", flush=True)

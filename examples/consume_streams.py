@@ -1,7 +1,7 @@
-"""Reads a topic in threads, a stream for each: `python consume_streams.py HOST:PORT GROUP TOPIC STREAMS SECONDS`.
+"""Reads a topic in threads, one stream per thread: `python consume_streams.py HOST:PORT GROUP TOPIC STREAMS SECONDS`.
 
-Start it several times: the streams of all of them divide the partitions, one owner each. A message counts as consumed
-when the next one is asked for, so that a crash repeats what came after the last commit, the one in hand at least, and
+Start it several times: the streams of all processes divide the partitions, one owner each. A message counts as consumed
+when the next one is requested. So a crash repeats the messages after the last commit, at least the current one, and
 loses none.
 """
 
@@ -15,7 +15,7 @@ from muster.streams import MessageStream, StreamsConnector
 def work(number: int, stream: MessageStream) -> None:
     for message in stream:  # until the connector is shut down
         line = f"stream {number} got {message.partition} {message.offset} {message.value}\n"
-        print(line, end="", flush=True)  # whole, whatever the other threads print
+        print(line, end="", flush=True)  # in one piece, while other threads print too
 
 
 def main(bootstrap: str, group: str, topic: str, count: int, seconds: float) -> None:

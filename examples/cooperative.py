@@ -1,8 +1,9 @@
-"""A member that disturbs nobody: `python examples/cooperative.py [HOST:PORT [NAME]]`, until Ctrl-C.
+"""A member that does not interrupt others: `python examples/cooperative.py [HOST:PORT [NAME]]`, until Ctrl-C.
 
-Start it as `a`, then as `b`: `a` gives up what moves and reads on meanwhile (cooperative rebalancing). Stop `b` and
-start it again within its session of ten seconds: as it has a name, its place was kept, and nobody rebalances (static
-membership). All members of the group must offer assignors of the same kind.
+Start it as `a`, then as `b`: `a` revokes only the partitions that move, and reads the others meanwhile (cooperative
+rebalancing). Stop `b` and start it again within its session timeout of ten seconds: since it has an instance id, it
+keeps its partitions without a rebalance (static membership). All members of the group must offer assignors of the same
+kind.
 """
 
 import sys
@@ -29,7 +30,7 @@ consumer = Consumer(
 with suppress(KeyboardInterrupt), consumer:
     consumer.subscribe(
         ["orders"],
-        on_assigned=lambda added: say("given", added),  # what is new: the rest was kept
+        on_assigned=lambda added: say("given", added),  # only new partitions: the others were kept
         on_revoked=lambda going: say("gave up", going),
     )
     for record in consumer:

@@ -1,7 +1,7 @@
-"""A member of a group, with nothing but the `msgpack` package: `python fifty_lines.py HOST:PORT GROUP SECONDS`.
+"""A member of a group, with only the `msgpack` package: `python fifty_lines.py HOST:PORT GROUP SECONDS`.
 
-Start it several times: the members divide the partitions of the topic `work` among them, and each counts on from what
-the group has committed.
+Start it several times: the members divide the partitions of the topic `work` among them, and each continues to count
+from the group's committed offsets.
 """
 
 import itertools
@@ -21,25 +21,25 @@ unpacker, numbers = msgpack.Unpacker(), itertools.count()
 
 
 def call(method: str, **params: Any) -> tuple[Any, str | None]:
-    """The result; or the details of the error and its name."""
+    """Return the result and None, or the details of the error and its name."""
     connection.sendall(msgpack.packb([0, next(numbers), method, [params]]))
     while True:
         for kind, *rest in unpacker:
             if kind == 1:
-                _, error, result = rest  # one request at a time, so it is ours
+                _, error, result = rest  # one request at a time, so the reply is to ours
                 return (error[3], error[1]) if error else (result, None)
             print("told:", rest[0], rest[1][0].get("cause"))
         unpacker.feed(connection.recv(65_536) or sys.exit("the daemon has gone"))
 
 
 def join(member_id: str) -> tuple[dict[str, Any], list[int]]:
-    """Returns when all members are there, and the leader has said what is whose."""
+    """Return when all members have joined, and the leader has assigned the partitions."""
     mine = {"group_id": GROUP, "session_timeout_ms": 10_000, "protocol_type": "work", "protocols": [{"name": "turns"}]}
     joined, error = call("JoinGroup", member_id=member_id, **mine)
     if error:
         return join(joined["member_id"] if error == "MEMBER_ID_REQUIRED" else "")
     member = {"group_id": GROUP, "member_id": joined["member_id"], "generation_id": joined["generation_id"]}
-    ids = [one["member_id"] for one in joined["members"]]  # the leader's alone
+    ids = [one["member_id"] for one in joined["members"]]  # only the leader receives them
     shares = [{"member_id": one, "assignment": bytes(range(8)[turn :: len(ids)])} for turn, one in enumerate(ids)]
     synced, error = call("SyncGroup", **member, assignments=shares)
     return join(joined["member_id"]) if error else (member, list(synced["assignment"]))

@@ -17,7 +17,7 @@ def begin(consumer: Consumer) -> None:
     consumer.assign(partitions)
     since_ms = int((time.time() - MINUTES * 60) * 1000)
     for one, offset in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
-        if offset is None:  # nothing was written since
+        if offset is None:  # no record was written since
             consumer.seek_to_end(one)
         else:
             consumer.seek(one, offset)

@@ -1,7 +1,7 @@
-"""A place in a group, and no records: `python examples/group_member.py [HOST:PORT]`, until Ctrl-C.
+"""Membership in a group without records: `python examples/group_member.py [HOST:PORT]`, until Ctrl-C.
 
-Here the partitions of `orders` stand for four cash registers. Each is kept by one member at a time, which counts on
-from what the group has committed: the count, not a place in a log. Start it several times, and kill one.
+Here the partitions of `orders` stand for four cash registers. One member at a time owns each, and continues to count
+from the committed offset, which is the count here and no position in a log. Start it several times, and kill one.
 """
 
 import sys
@@ -26,14 +26,14 @@ def revoked(partitions: tuple[TopicPartition, ...]) -> None:
 
 
 def lost(partitions: tuple[TopicPartition, ...]) -> None:
-    for one in partitions:  # somebody else keeps them already
+    for one in partitions:  # another member owns them already
         counts.pop(one, None)
 
 
 member = GroupMember(BOOTSTRAP, "registers", ["orders"], on_assigned=given, on_revoked=revoked, on_lost=lost)
 with suppress(KeyboardInterrupt), member:
     while True:
-        if member.poll(timeout_s=1.0):  # heartbeats go on by themselves; rebalances are served here
+        if member.poll(timeout_s=1.0):  # heartbeats are sent in the background; rebalances run here
             for one in counts:
                 counts[one] += 1
             with suppress(CommitRefused):

@@ -1,8 +1,8 @@
-"""Reads ten records and leaves: `python examples/iterate.py [HOST:PORT [COUNT]]`. The next run goes on behind them.
+"""Reads ten records and leaves: `python examples/iterate.py [HOST:PORT [COUNT]]`. The next run continues after them.
 
-Commits are automatic: every five seconds, before a rebalance takes partitions away, and at the end. What counts as done
-is what the loop was given, not what was fetched with it. A record that cannot be understood is an error that names it;
-this one goes on behind it.
+Commits are automatic: every five seconds, before a rebalance revokes partitions, and at the end. They cover the records
+that the loop has received, not all fetched ones. A record that cannot be decoded raises an error that names it; this
+program continues after it.
 """
 
 import json

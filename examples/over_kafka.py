@@ -1,6 +1,6 @@
-"""The same client at any Kafka cluster: `python examples/over_kafka.py [kafka://HOST:PORT,...]`.
+"""The same client with any Kafka cluster: `python examples/over_kafka.py [kafka://HOST:PORT,...]`.
 
-`kafka://` is the only difference. The defaults lead to a musterd, which speaks Kafka's protocol too.
+`kafka://` is the only difference. The default address is that of a musterd, which speaks Kafka's protocol too.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Every topic whose name matches: `python examples/pattern.py [HOST:PORT [PATTERN]]`, until Ctrl-C.
 
-Topics made later are found too. The listeners are called from `poll` and `close`, in the order of what happens: before
-partitions go to somebody else there is time to put things in order; partitions that were lost are somebody else's by
-then, and what was done for them does not count.
+Topics created later are found too. The listeners are called from `poll` and `close`, in the order of events. When
+partitions are revoked, work on them can still be finished and committed. When partitions are lost, other members may
+own them already, and uncommitted work on them is repeated there.
 """
 
 import sys

@@ -1,7 +1,8 @@
 """At least once: `python examples/poll_loop.py [HOST:PORT]`, until Ctrl-C.
 
-What was worked on is committed afterwards: whoever dies in the middle leaves the rest to others, so a record may be
-worked on twice, and none is left out. Start it several times: the members divide the partitions among them.
+Records are committed after they were processed. If a member dies before that, others process its records again: a
+record may be processed twice, and none is skipped. Start it several times: the members divide the partitions among
+them.
 """
 
 import sys

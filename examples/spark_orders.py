@@ -1,8 +1,8 @@
-"""Orders into a table, and visits made of them: `python examples/spark_orders.py [HOST:PORT [FOLDER]]`.
+"""Writes orders into a table, and derives visits from them: `python examples/spark_orders.py [HOST:PORT [FOLDER]]`.
 
-A run reads what is new and ends. The table has each order once, whatever dies, and whoever of the group has read it:
-`spark_orders_service.py` may share the group and the table. A visit is what a customer orders without a pause of half
-an hour; it is made of the whole table, because a query in a group keeps no state.
+A run reads the new orders and ends. The table has each order once, also after crashes, and whichever member of the
+group has read it: `spark_orders_service.py` may share the group and the table. A visit is a customer's orders without a
+pause of half an hour; it is derived from the whole table, because a query in a group keeps no state.
 """
 
 import sys

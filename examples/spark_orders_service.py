@@ -1,7 +1,8 @@
 """A service beside the query of `spark_orders.py`, without Spark: `python examples/spark_orders_service.py [HOST:PORT
 [FOLDER]]`, until Ctrl-C.
 
-It is a member of the same group and adds what it reads to the same table: whoever reads an order, it is there once.
+It is a member of the same group and adds the orders it reads to the same table, which has each order once, whichever
+member reads it.
 """
 
 import sys
@@ -43,6 +44,6 @@ with (
             ]
             rows = [dict(zip(COLUMNS, order, strict=True)) for order in orders]
             table.add(pa.Table.from_pylist(rows, schema=pa.schema(COLUMNS)))
-            with suppress(CommitRefused):  # others have the partitions by now: the table knows these rows
+            with suppress(CommitRefused):  # other members own the partitions now: the table has these rows
                 consumer.commit()
             print(len(records), "orders", flush=True)

@@ -1,5 +1,5 @@
-"""Effects of a shard in the cluster's log: requests to the brokers, each answered by the event of its number, and news
-for the shard's state."""
+"""Effects of a shard in the cluster's log: requests to the brokers, each answered by the event with its number, and
+changes of the shard's state."""
 
 import msgspec
 
@@ -58,15 +58,15 @@ class TransactionDecided(ShardEffect, frozen=True):
 
 
 class LogEndRead(ShardEffect, frozen=True):
-    """Go on with what waited for a read to the end of the log."""
+    """Continue the requests that waited for a read to the end of the log."""
 
 
 class StateDropped(ShardEffect, frozen=True):
-    """Drop the shard's state: it holds what may not be in the log, or the log begins anew."""
+    """Drop the shard's state: some of it may not be in the log, or the log is replayed from its start."""
 
 
 class ShardOwned(ShardEffect, frozen=True):
-    """Serve the shard: its state is that of the log. `before`: the node that had it, -1 where the log does not tell,
+    """Serve the shard: its state is that of the log. `before`: the previous owner, -1 if the log does not record it,
     and the offset of its claim."""
 
     tag: int
@@ -75,8 +75,8 @@ class ShardOwned(ShardEffect, frozen=True):
 
 
 class KeysToRepair(ShardEffect, frozen=True):
-    """Append the present value of each key again, or a tombstone: records of owners that had been superseded stand
-    behind it in the log, and the cleaner would keep them."""
+    """Append the present value of each key again, or a tombstone: records of superseded owners follow it in the log,
+    and the cleaner would keep those."""
 
     keys: tuple[bytes, ...]
 
@@ -88,13 +88,13 @@ class WritesDurable(ShardEffect, frozen=True):
 
 
 class ShardLost(ShardEffect, frozen=True):
-    """Stop serving at once: answer NOT_COORDINATOR, and nothing of what waits for a position."""
+    """Stop serving at once: answer NOT_COORDINATOR, and send no reply that waits for a position."""
 
     reason: str
 
 
 class ShardHandedOver(ShardEffect, frozen=True):
-    """Another node may claim the shard: nothing of this one's is under way. `tag`: the offset of the claim under which
-    it was served; -1 if it was not."""
+    """Another node may claim the shard: this node has no request in flight. `tag`: the offset of the claim under which
+    the shard was served; -1 if it was not."""
 
     tag: int = -1

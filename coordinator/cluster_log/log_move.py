@@ -1,7 +1,7 @@
 """Moving the records of a shard into the cluster's log, or reading them out of it, while no node serves it.
 
-Both claim the shard, so that a node that was forgotten is fenced (docs/spec/shared-log.md#Recommended.1). A move that
-ended halfway is no harm: each record of it is one of those to be moved, and the next move writes the others.
+Both claim the shard, so that a node that still runs is fenced (docs/spec/shared-log.md#Recommended.1). An incomplete
+move does no harm: all its records belong to the records to be moved, and the next move writes the others.
 """
 
 import enum
@@ -33,7 +33,7 @@ Request = AskProducerId | WriteBatch | ReadLog
 
 
 def apply(records: Records, pairs: Iterable[Pair]) -> None:
-    """Put the newer values of keys in the place of older ones, behind all others."""
+    """Replace older values of keys by newer ones, which come after all others."""
     for key, value in pairs:
         records.pop(key, None)
         if value is not None:
@@ -44,7 +44,7 @@ class LogSurvey:
     """Reads a shard's partition from its start to its end, and claims nothing."""
 
     def __init__(self, index: int, settings: ClusterLogSettings, at_least: int = 0) -> None:
-        """`at_least`: offset that the end must have reached; a leader that is new may show less for a moment."""
+        """`at_least`: offset that the end must have reached; a new leader may return a lower end for a moment."""
         self.records: Records = {}
         self.is_done = False
         self._settings = settings
@@ -59,7 +59,7 @@ class LogSurvey:
         return self._reader.tail.claim
 
     def happen(self, event: ShardEvent, now: BootMoment) -> None:
-        """Take an answer; answers to others change nothing. Raises `CorruptBatch`."""
+        """Handle an answer; answers to other requests change nothing. Raises `CorruptBatch`."""
         outcome = self._reader.answered(event, -1) if isinstance(event, LogRead) else None
         if outcome is None:
             return
@@ -98,7 +98,7 @@ class MovePhase(enum.Enum):
 
     CLAIMING = "claiming"
     CLAIMED = "claimed"
-    """Only of a move out of the cluster's log: its records are known, and `confirm` is waited for."""
+    """Only in a move out of the cluster's log: its records are known, and the move waits for `confirm`."""
     WRITING = "writing"
     READING_BACK = "reading back"
     DONE = "done"
@@ -106,7 +106,7 @@ class MovePhase(enum.Enum):
 
 
 class _NoNodes(Lease):
-    """A move answers no reads from memory, and whoever runs it has seen that the nodes' group has no members."""
+    """A move answers no reads from memory, and its operator has verified that the nodes' group has no members."""
 
     def holds(self, boot_ms: int) -> bool:
         return True
@@ -122,7 +122,7 @@ class ShardMove:
     def __init__(
         self, index: int, settings: ClusterLogSettings, now: BootMoment, wanted: Mapping[bytes, bytes] | None
     ) -> None:
-        """`wanted`: records that the log is to have; None: it is only read."""
+        """`wanted`: records that the log must contain in the end; None: it is only read."""
         self.index = index
         self.phase = MovePhase.CLAIMING
         self.reason = ""
@@ -142,11 +142,11 @@ class ShardMove:
 
     @property
     def is_settled(self) -> bool:
-        """True once nothing more comes by itself."""
+        """True once no further step follows without a call."""
         return self.phase in {MovePhase.CLAIMED, MovePhase.DONE, MovePhase.FAILED}
 
     def happen(self, event: ShardEvent, now: BootMoment) -> None:
-        """Take an answer to a request. Raises `CorruptBatch`."""
+        """Handle an answer to a request. Raises `CorruptBatch`."""
         if self._back is None:
             self._shard.happen(event, now)
             return
@@ -178,8 +178,8 @@ class ShardMove:
         return min(self._shard.next_deadline_ms, back_ms)
 
     def confirm(self, now: BootMoment) -> None:
-        """End a move out of the log by a write without a meaning: if it is taken, nobody has claimed the shard since,
-        and no node has written to it."""
+        """End a move out of the log by a no-op record: if it is accepted, no node has claimed the shard since, or
+        written to it."""
         assert self.phase is MovePhase.CLAIMED and self._shard.claim is not None
         self._append([no_op(self._shard.claim.producer_id)], now)
         self.phase = MovePhase.WRITING

@@ -1,4 +1,4 @@
-"""Requests of one shard to the brokers: numbered, one of the claim or the writer at a time, repeated a little later."""
+"""Requests of one shard to the brokers: numbered, one of the claim or the writer at a time, retried after a pause."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,14 @@ Continue = Callable[[BootMoment], None]
 
 
 class ShardRequests:
-    """Effects of the shard so far, in order, and what is awaited."""
+    """Effects of the shard so far, in order, and the request in flight."""
 
     def __init__(self, index: int, retry_ms: int, node_id: int) -> None:
         self.node_id = node_id
-        """The node that asks; -1 if claims are not to tell it."""
+        """The node that claims; -1 if claims do not record it."""
         self.effects: list[ShardEffect] = []
         self.due_ms: int | None = None
-        """Boot time of what was put off."""
+        """Boot time of the postponed step."""
         self._index = index
         self._retry_ms = retry_ms
         self._number = 0
@@ -49,28 +49,28 @@ class ShardRequests:
         self.write(self._batch, alone=alone)
 
     def read(self, offset: int) -> int:
-        """Read the log; return the number of the request, which is beside what is awaited."""
+        """Read the log; return the number of the request, which is independent of the request in flight."""
         number = self._next()
         self.effects.append(ReadLog(self._index, number, offset))
         return number
 
     def take_answer(self, number: int) -> bool:
-        """Return true if the answer is to what is awaited, which then is over."""
+        """Return true if the answer belongs to the request in flight, which is then complete."""
         if number != self._awaited:
             return False
         self._awaited = 0
         return True
 
     def later(self, now: BootMoment, go_on: Continue) -> None:
-        """Go on after a pause, in place of anything else that was put off."""
+        """Continue after a pause; this replaces any other postponed step."""
         self.due_ms, self._go_on = now.boot_ms + self._retry_ms, go_on
 
     def forget(self) -> None:
-        """Give up what is awaited or was put off."""
+        """Abandon the request in flight and the postponed step."""
         self._awaited, self.due_ms, self._go_on = 0, None, None
 
     def run_due(self, now: BootMoment) -> None:
-        """Run what was put off, if its time has come."""
+        """Run the postponed step, if it is due."""
         if self.due_ms is not None and self.due_ms <= now.boot_ms:
             go_on = self._go_on
             self.due_ms, self._go_on = None, None

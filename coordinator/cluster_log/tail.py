@@ -1,4 +1,4 @@
-"""Reading a shard's partition in order: which records count, by whose claim."""
+"""Reading a shard's partition in order: which records are valid, and under which claim."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from coordinator.cluster_log.entries import (
 from coordinator.cluster_log.transactions import ClientTransactions, PendingRecord, TransactionEnd
 
 Counting = Pair | PendingRecord | TransactionEnd
-"""A record that counts."""
+"""A valid record."""
 
 
 class ShardTail:
@@ -31,9 +31,9 @@ class ShardTail:
         self.claim: ClaimedEpoch | None = None
         """The newest claim."""
         self.earlier_claim: ClaimedEpoch | None = None
-        """The one before it."""
+        """The claim before it."""
         self.owner = self.earlier_owner = NOBODY
-        """Nodes that made them, where they tell."""
+        """Nodes of these claims, if they record one."""
         self._sequence = 0  # of the last record under the newest claim
         self.stale_keys: dict[bytes, None] = {}
         """Keys whose newest record is stale, in the order of the log."""
@@ -41,7 +41,7 @@ class ShardTail:
 
     @property
     def before(self) -> tuple[int, int]:
-        """The node that had the shard before the newest claim, and the offset of its claim; -1 where there is none."""
+        """The node that owned the shard before the newest claim, and the offset of its claim; -1 if there is none."""
         return self.earlier_owner, -1 if self.earlier_claim is None else self.earlier_claim.offset
 
     def take(self, data: bytes, own_tag: int = -1) -> tuple[Counting, ...]:
@@ -92,11 +92,11 @@ class ShardTail:
         return entry.tag == self.claim.offset and entry.producer == self.claim[1:] and is_later
 
     def skip_to(self, next_offset: int) -> None:
-        """Begin there."""
+        """Begin at this offset."""
         self.next_offset = max(self.next_offset, next_offset)
 
     def skip_own(self, next_offset: int, next_sequence: int) -> None:
-        """Go on behind the owner's own records, which it has written up to there."""
+        """Continue after the owner's own records, which it has written up to `next_offset`."""
         self.skip_to(next_offset)
         self._sequence = (next_sequence - 1) % SEQUENCES
 
