@@ -24,7 +24,7 @@ from coordinator.runtime.shard import Shard, ShardState, ShardTools
 
 Addresses = Mapping[int, tuple[str, int]]
 Share = Callable[[Addresses, Addresses], None]
-"""Told the listeners in front of brokers, by broker, and the coordinators by the ids that Kafka's clients know."""
+"""Called with the listeners in front of brokers, by broker, and the coordinators by their ids in Kafka's protocol."""
 
 _TASK = "shards"
 _NEVER = 2**62
@@ -62,8 +62,8 @@ class ClusterShards:
         return ShardService(Shard(index, log, own), log, outbox, groups, tools.slices, self._clock, self._tell_move)
 
     def take_part(self, node: Node, share: Share = lambda listeners, coordinators: None) -> None:
-        """Handle the events of the shards and of the nodes' group. `share` is told what all nodes tell their
-        clients."""
+        """Handle the events of the shards and of the nodes' group. `share` is called with the addresses that all nodes
+        return to their clients."""
         self._node = node
         placement = node.core.placement = NodesPlacement(node.core.placement, self._is_served)
 
@@ -90,7 +90,7 @@ class ClusterShards:
         return self.step_many((event,), moment)
 
     def step_many(self, events: Sequence[Event], moment: Moment) -> list[Effect]:
-        """See `Node`. What was appended in the step is written at its end: one batch a shard."""
+        """See `Node`. Records appended in the step are written at its end: one batch per shard."""
         self._clock.now = _boot(moment)
         effects = self._node.step_many(events, moment)
         if self._clock.changed:
@@ -122,7 +122,7 @@ class ClusterShards:
     # --- notes ---
 
     def _share_notes(self, notes: list[Note]) -> list[Note]:
-        """Tell the other nodes; return notes on this node itself, which concern no group."""
+        """Send notes to the other nodes; return notes on this node itself, which concern no group."""
         if shared := tuple(note for note in notes if note.group_id):
             self._node.effects.append(TellNodes(shared))
         return [note for note in notes if not note.group_id]
@@ -155,7 +155,7 @@ class ClusterShards:
         self._deadlines[protocol.index] = protocol.next_deadline_ms
 
     def _schedule(self, moment: Moment) -> None:
-        """Have the protocols looked at when the first of them must be."""
+        """Schedule the next step at the earliest deadline of the shards' protocols."""
         soonest_ms = min(self._deadlines, default=_NEVER)
         if soonest_ms < self._scheduled_ms:
             self._scheduled_ms = soonest_ms

@@ -14,13 +14,13 @@ class ShardRequest(Effect):
 
 
 class HandedOver(Effect):
-    """Tell the nodes' group that another node may have the shard: nothing of this one's is under way. Follows each
+    """Notify the nodes' group that another node may own the shard: this node has no request in flight. Follows each
     `OwnershipRevoked`."""
 
     shard: int
 
 
 class TellNodes(Effect):
-    """Tell the other nodes, and those that start later. Nobody waits for it."""
+    """Notify the other nodes, and those that start later. No reply waits for it."""
 
     news: tuple[Note | LetGo, ...]

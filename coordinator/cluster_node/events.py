@@ -7,26 +7,26 @@ from coordinator.records.records import Note
 
 
 class ShardChanged(Event):
-    """A broker answered a request of the shard, or the nodes' group gave the shard, or took it."""
+    """A broker answered a request of the shard, or the nodes' group assigned or revoked the shard."""
 
     shard: int
     event: ShardEvent
 
 
 class LeaseRenewed(Event):
-    """The coordinator of the nodes' group answered a heartbeat or a join without an error. It was sent at this reading
-    of CLOCK_BOOTTIME."""
+    """The coordinator of the nodes' group answered a heartbeat or a join without an error. The request was sent at this
+    reading of CLOCK_BOOTTIME."""
 
     sent_boot_ms: int
 
 
 class LeaseEnded(Event):
-    """The node has left its group, or heard that it is no member. `OwnershipLost` follows for each shard it had."""
+    """The node has left its group, or learnt that it is no member. `OwnershipLost` follows for each shard it owned."""
 
 
 class NodesFound(Event):
-    """Members of the nodes' group, this node among them. `owners`: the id of the node that has been given each shard;
-    -1 for none. `unsettled_boot_ms`: when this node heard that members come or go; -1 if it has only come itself."""
+    """Members of the nodes' group, including this node. `owners`: the id of the node to which each shard is assigned;
+    -1 for none. `unsettled_boot_ms`: when this node learnt that members join or leave; -1 if only this node joined."""
 
     nodes: tuple[NodeView, ...]
     owners: tuple[int, ...]
@@ -34,12 +34,12 @@ class NodesFound(Event):
 
 
 class NodesTold(Event):
-    """Other nodes, or this one before its start, told these, in order."""
+    """Notifications of other nodes, or of this one before its start, in order."""
 
     news: tuple[Note | LetGo, ...]
 
 
 class LogProblems(Event):
-    """All that is unsafe about the brokers and the topic of the log, for `/readyz`."""
+    """All unsafe settings of the brokers and the topic of the log, for `/readyz`."""
 
     problems: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Moves of shards from node to node: who had a shard, until when, and the note of that in each group with members."""
+"""Moves of shards from node to node: the previous owner, its end of service, and a note in each group with members."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,18 +14,18 @@ from coordinator.runtime.group import Group
 from coordinator.runtime.shard import Shard
 
 _GROUPS_A_PIECE, _WORK_A_GROUP = 100, 20
-"""Groups that are told in one piece of work, and microseconds for each."""
+"""Number of groups that get the note in one piece of work, and microseconds for each."""
 
 
 class _Lost(NamedTuple):
-    """The node that had a shard by the last table of owners, and when this node heard that it has gone."""
+    """The owner of a shard in the last table of owners, and the time when this node learnt that it has left."""
 
     node_id: int
     noticed_boot_ms: int
 
 
 class ShardMoves:
-    """Moves as this node hears of them. `session_ms`: the silence after which the nodes' group drops a member."""
+    """Moves that this node learns of. `session_ms`: the session timeout of the nodes' group."""
 
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms
@@ -34,7 +34,7 @@ class ShardMoves:
         self._let_go: dict[int, LetGo] = {}
 
     def found(self, event: NodesFound) -> None:
-        """Note whose shards are now another's because it has gone."""
+        """Note the nodes that have left and whose shards have another owner now."""
         present = {node.node_id for node in event.nodes}
         for shard, (before, now) in enumerate(zip(self._owners, event.owners, strict=False)):
             if before not in {now, NOBODY, *present} and event.unsettled_boot_ms >= 0:
@@ -46,7 +46,7 @@ class ShardMoves:
         self._let_go[news.shard] = news
 
     def tell(self, shard: Shard, owned: ShardOwned, node_id: int, moment: Moment) -> Iterator[int]:
-        """Append to each group with members that the node serves it now. Yields what it costs, in microseconds."""
+        """Append the note of the move to each group with members. Yields the cost in microseconds."""
         detail, took_ms = self._detail(shard.index, owned, node_id, moment)
         if not detail:
             return
@@ -57,8 +57,8 @@ class ShardMoves:
                 yield _GROUPS_A_PIECE * _WORK_A_GROUP
 
     def _detail(self, shard: int, owned: ShardOwned, node_id: int, moment: Moment) -> tuple[str, int]:
-        """Return the move in words, and for how long the groups had no coordinator; -1 where nobody can tell. Of a
-        shard that nobody had, nothing is to be told."""
+        """Return the description of the move, and the time that the groups had no coordinator; -1 if it is unknown. For
+        a shard without a previous owner the description is empty."""
         before = owned.before
         if before == NOBODY:
             return "", -1

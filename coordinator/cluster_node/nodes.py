@@ -1,4 +1,4 @@
-"""Nodes as they know each other."""
+"""Facts that nodes know about each other."""
 
 from typing import Final
 
@@ -11,8 +11,8 @@ NOBODY: Final = -1
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """A node. `addresses`: host and port for clients of each dialect, as they are told. `listeners`: those of its
-    listeners in front of brokers, by the broker's id."""
+    """A node. `addresses`: advertised host and port for clients of each dialect. `listeners`: those of its listeners in
+    front of brokers, by the broker's id."""
 
     node_id: int
     addresses: dict[str, tuple[str, int]] = {}
@@ -21,7 +21,7 @@ class NodeView(msgspec.Struct, frozen=True):
 
 
 class LetGo(msgspec.Struct, frozen=True):
-    """A node handed the shard over that it served under the claim at offset `tag`."""
+    """A node has handed over the shard that it served under the claim at offset `tag`."""
 
     shard: int
     tag: int

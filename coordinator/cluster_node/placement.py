@@ -9,14 +9,14 @@ from coordinator.placement import AdvertisedAddress, Placement
 
 
 class NodesPlacement(Placement):
-    """Placement by the nodes' group as it was last heard of; `own` has this node's share of everything else.
+    """Placement by the last known state of the nodes' group; `own` has this node's share of everything else.
 
-    Kafka's clients keep one address for an id, and brokers have ids of their own: so coordinators have others, whose
-    address is that of the node.
+    Kafka's clients keep one address per node id, and brokers use some ids: so coordinators have other ids, with the
+    address of the node.
     """
 
     def __init__(self, own: Placement, is_served: Callable[[int], bool]) -> None:
-        """`is_served` tells whether this node serves a shard now, which it may have been given a moment ago."""
+        """`is_served` returns true if this node serves a shard now, which may just have been assigned to it."""
         super().__init__(own.node_id, own.shards, own.addresses)
         self._is_served = is_served
         self._own = own
@@ -24,12 +24,12 @@ class NodesPlacement(Placement):
         self._owners: tuple[int, ...] = ()
 
     def found(self, event: NodesFound) -> None:
-        """Replace what is known."""
+        """Replace the known members and owners."""
         self._nodes = {node.node_id: node for node in event.nodes}
         self._owners = event.owners
 
     def owner_of(self, shard: int) -> int:
-        """Return the id of the node that has the shard; -1 if none has."""
+        """Return the id of the node that owns the shard; -1 if none does."""
         return self._owners[shard] if shard < len(self._owners) else NOBODY
 
     def is_mine(self, shard: int) -> bool:
@@ -37,7 +37,7 @@ class NodesPlacement(Placement):
         return not self._owners or self.owner_of(shard) == self.node_id
 
     def is_listed_by(self, shard: int, broker: int) -> bool:
-        """Tools ask every coordinator, and get what it has: at a listener of a broker, too."""
+        """Tools query every coordinator, also at listeners of brokers, and each lists the groups that it serves."""
         return self.is_mine(shard)
 
     def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
@@ -47,13 +47,13 @@ class NodesPlacement(Placement):
         return _address(owner, dialect)
 
     def coordinators(self) -> dict[int, tuple[str, int]]:
-        """Return the address of each node by the id that Kafka's clients know it by."""
+        """Return the address of each node by its id in Kafka's protocol."""
         found = [_address(node, "kafka") for node in self._nodes.values()]
         return {one.node_id: (one.host, one.port) for one in found if one is not None}
 
     def listeners(self) -> dict[int, tuple[str, int]]:
-        """Return the listener in front of each broker that all nodes tell their clients, so that no client is sent from
-        one to another: a choice that changes for few brokers when a node comes or goes."""
+        """Return the listener in front of each broker that all nodes return to their clients, so that no client is sent
+        from one to another. The choice changes for few brokers when a node joins or leaves."""
         brokers = {broker for node in self._nodes.values() for broker in node.listeners}
         return {broker: self._chosen(broker).listeners[broker] for broker in brokers}
 

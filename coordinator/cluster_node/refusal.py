@@ -1,4 +1,4 @@
-"""Refusals in place of replies whose shard was lost before what they say was durable."""
+"""Refusals in place of replies whose shard was lost before their records were durable."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Values that keys of a shard's log have now, to be written again behind records that do not count."""
+"""Present values of keys of a shard's log, to be written again after records that do not count."""
 
 from collections.abc import Iterable, Iterator
 

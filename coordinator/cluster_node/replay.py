@@ -1,4 +1,4 @@
-"""The state of a shard from its log: records are applied in slices, in their order, whoever serves the shard."""
+"""The state of a shard from its log: records are applied in slices, in order, also while another node serves it."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ class Replay:
     """Work on the shard: records still to be applied, and steps that follow them."""
 
     def __init__(self, shard: Shard, slices: SlicedRequests, failed: Callable[[str], None]) -> None:
-        """`failed` is told why the log cannot be read; nothing is applied then until `drop`."""
+        """`failed` is called with the reason if the log cannot be read; nothing is applied then until `drop`."""
         self.moment: Moment
         """Moment of the present slice."""
         self._failed = failed
@@ -38,7 +38,7 @@ class Replay:
         self.then(partial(self._apply, records))
 
     def then(self, steps: Steps) -> None:
-        """Do this after all before it."""
+        """Run the steps after all earlier work."""
         if self._shard.failure:
             return
         self._steps.append(steps)
@@ -47,7 +47,7 @@ class Replay:
             self._slices.add(self._run())
 
     def drop(self) -> None:
-        """Drop the state, and all that was to be applied to it."""
+        """Drop the state, and all records still to be applied."""
         self._steps.clear()
         self._drops += 1
         self._shard.drop_state()

@@ -1,5 +1,5 @@
-"""A shard's log in the cluster, as the runtime sees it, and what may not be seen of a shard before its log is served
-here."""
+"""The runtime's interface to a shard's log in the cluster, and the directory that hides a shard's groups while it is
+not served here."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
@@ -17,7 +17,7 @@ from protocol.record_batch import BatchHeader, decode_records, read_header, reco
 
 
 class LogClock:
-    """The moment of the present step, and the shards whose effects are to be taken at its end."""
+    """The moment of the present step, and the shards whose effects must be taken at its end."""
 
     def __init__(self, now: BootMoment) -> None:
         self.now = now
@@ -25,7 +25,7 @@ class LogClock:
 
 
 class Unwritten:
-    """Appends of all shards that are not durable: their bytes may be `most_bytes`."""
+    """Appends of all shards that are not durable yet, at most `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -52,8 +52,8 @@ class ClusterLog:
         self._sizes: deque[tuple[int, int]] = deque()
 
     def append(self, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
-        """See `ShardLog`. A batch of the runtime goes into one of the cluster's, whose brokers limit it, `must_fit` or
-        not."""
+        """See `ShardLog`. The batch becomes part of one batch of the cluster's, whose brokers limit its size regardless
+        of `must_fit`."""
         if len(batch) > self._max_batch_bytes:
             return AppendError.RECORD_TOO_LARGE
         if self._unwritten.bytes + len(batch) > self._unwritten.most_bytes:
@@ -82,7 +82,7 @@ class ClusterLog:
         return NEVER if position is None else position
 
     def written(self, position: int) -> None:
-        """Note that the log is durable up to the position; of a log that is lost, nothing is awaited any more."""
+        """Note that the log is durable up to the position; for a lost log, no position is awaited any more."""
         while self._sizes and self._sizes[0][0] <= position:
             self._unwritten.bytes -= self._sizes.popleft()[1]
 
@@ -103,7 +103,7 @@ class ClusterLog:
 
 
 class ServedGroups(MutableMapping[str, Group]):
-    """The node's directory, as one shard sees it: its groups stand there only while it is served here."""
+    """One shard's view of the node's directory: its groups are listed there only while the shard is served here."""
 
     def __init__(self, directory: MutableMapping[str, Group]) -> None:
         self._directory = directory
@@ -111,12 +111,12 @@ class ServedGroups(MutableMapping[str, Group]):
         """True between `serve` and `withdraw`."""
 
     def serve(self, groups: Mapping[str, Group]) -> None:
-        """List these groups, and those that come, until `withdraw`."""
+        """List these groups, and new ones, until `withdraw`."""
         self._directory.update(groups)
         self.is_served = True
 
     def withdraw(self, groups: Mapping[str, Group]) -> None:
-        """List none of these groups, nor those that come."""
+        """List neither these groups nor new ones."""
         if self.is_served:
             for group_id in groups:
                 self._directory.pop(group_id, None)

@@ -1,4 +1,4 @@
-"""One shard at one node: what its log says becomes state, and who owns it becomes service."""
+"""One shard at one node: its log is applied to the state, and its groups are served while this node owns it."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,7 +36,7 @@ from protocol.session import RequestRef
 
 
 class ShardService:
-    """The shard, its log, the replies that wait for that, and whether groups are served."""
+    """The shard, its log, the replies that wait for the log, and the state of the service."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class ShardService:
         shard.state = ShardState.UNLOADED
 
     def happen(self, event: ShardEvent, moment: Moment) -> None:
-        """Tell the protocol. Who is to hand the shard over takes nothing more at once."""
+        """Pass the event to the protocol. If the shard must be handed over, requests are refused at once."""
         if isinstance(event, OwnershipRevoked):
             self._stop(moment)
         self.log.protocol.happen(event, self._clock.now)
         self._clock.changed[self.shard.index] = None
 
     def take(self, news: ShardEffect, moment: Moment) -> None:
-        """Do what the protocol says about state and service."""
+        """Carry out an effect of the protocol on state and service."""
         match news:
             case LogReplayed(records=records):
                 self._replay.feed(records)
@@ -110,8 +110,8 @@ class ShardService:
         moment: Moment,
         try_again: Callable[[], None] | None = None,
     ) -> bool:
-        """Commit in a transaction; false if that is not known to be open. `try_again` is for one that had ended before:
-        it is called in place of a refusal."""
+        """Commit in a transaction; return false if the transaction is not known to be open. `try_again` is called in
+        place of a refusal if it had ended earlier."""
         handle = self.transactions.begin(message.producer_id, message.producer_epoch)
         if handle is None:
             return False
@@ -121,7 +121,7 @@ class ShardService:
         return True
 
     def at_log_end(self, go_on: Callable[[Moment], None]) -> None:
-        """Let it go on when the log was read to its present end, or the shard is lost."""
+        """Call `go_on` when the log was read to its present end, or when the shard is lost."""
         self._at_end.append(go_on)
         self.log.protocol.reader.read_to_end()
         self._clock.changed[self.shard.index] = None
@@ -132,7 +132,7 @@ class ShardService:
             go_on(moment)
 
     def _in_order(self, happen: Callable[[], None]) -> None:
-        """Let it happen after all records before it were applied, and settle what follows where the shard is served."""
+        """Call `happen` after all earlier records were applied, then settle transactions if the shard is served."""
 
         def steps() -> Iterator[int]:
             happen()
@@ -147,8 +147,8 @@ class ShardService:
         self._clock.changed[self.shard.index] = None
 
     def _begin(self, owned: ShardOwned) -> Iterator[int]:
-        """Serve: the state is that of the log. Until then clients are told to look again, by an error that all of them
-        repeat: many take COORDINATOR_LOAD_IN_PROGRESS for the end of a commit."""
+        """Serve: the state is that of the log. Until then clients get an error after which all of them retry: many
+        treat COORDINATOR_LOAD_IN_PROGRESS as the failure of a commit."""
         shard = self.shard
         self._groups.serve(shard.groups)
         shard.is_replaying = False
@@ -164,7 +164,7 @@ class ShardService:
         yield len(keys)
 
     def _fail(self, why: str) -> None:
-        """Serve nobody: half of a log must not be shown."""
+        """Stop serving: a partly applied log must not be served."""
         is_owned = self.log.protocol.claim is not None
         self._stop(self._replay.moment)
         self._replay.drop()
@@ -173,7 +173,7 @@ class ShardService:
             self.shard.state = ShardState.FAILED
 
     def _stop(self, moment: Moment) -> None:
-        """Answer all that waits in groups, and take nothing more."""
+        """Answer all requests that wait in groups, and accept no more."""
         if self._groups.is_served:
             unload_shard(self.shard, moment)
             self._groups.withdraw(self.shard.groups)

@@ -63,7 +63,7 @@ class ShardTransactions:
         self._open[transaction.producer_id] = transaction
 
     def begin(self, producer_id: int, producer_epoch: int) -> int | None:
-        """Return a handle for a commit in the producer's transaction; None if that is not known to be open."""
+        """Return a handle for a commit in the producer's transaction; None if that transaction is not known as open."""
         known = self._open.get(producer_id)
         if known is None or known.producer_epoch != producer_epoch:
             return None
@@ -103,8 +103,8 @@ class ShardTransactions:
         return bool(self._awaited)
 
     def release(self, durable: int) -> None:
-        """Answer the commits up to this position. One that does not count is dropped: its transaction has ended, or the
-        marker of the one before came late. A client that is told so waits for long, so it is tried again first."""
+        """Answer the commits up to this position. A commit that does not count is dropped: its transaction has ended,
+        or the previous one's marker was late. Clients wait long after an error, so the commit is retried first."""
         while self._awaited and self._awaited[0].position <= durable:
             done = self._awaited.popleft()
             if self._unread.pop(done.handle, None) is None:
@@ -117,7 +117,7 @@ class ShardTransactions:
                 self._shard.outbox.send(done.ref, refusal_of(done.reply))
 
     def lose(self) -> None:
-        """Refuse what waits: nobody knows what of it is in the log."""
+        """Refuse the waiting commits: it is unknown which of them are in the log."""
         for lost in self._awaited:
             self._shard.outbox.send(lost.ref, refusal_of(lost.reply))
         self._awaited.clear()
@@ -145,14 +145,14 @@ class ShardTransactions:
             self._decided[record.key] = None
 
     def drop(self) -> None:
-        """Forget what was read: the state is dropped."""
+        """Drop the offsets that were read, together with the state."""
         self._handles.clear()
         self._decided.clear()
 
     def settle(self, now: BootMoment) -> None:
-        """Write what follows from decided transactions: present values under the offsets' own keys, and tombstones for
-        what was pending. An offset for which another transaction is pending must wait: a value behind that one would
-        count as newer."""
+        """Write the results of decided transactions: present values under the offsets' own keys, and tombstones of the
+        pending records. An offset for which another transaction is pending must wait: a value after the pending one
+        would count as newer."""
         unsettled = self._protocol.reader.tail.transactions.unsettled
         for key in list(self._decided):
             offsets = unsettled.get(key)
