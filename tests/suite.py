@@ -35,9 +35,8 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
 LEFT_OUT = ("interop", "simulation", "spark")
 """Folders besides the edges that a quick run has no time for."""
-EDGES = [*PYTEST, "--no-loadscope-reorder", "tests/edges"]  # its conftest puts slow ones first
-ALL_EDGES = [*EDGES, "-n", str(2 * CORES)]
-SHORT_EDGES = [*EDGES, "-n", str(3 * CORES), "-m", "not long"]
+ALL_EDGES = [*PYTEST, "--no-loadscope-reorder", "tests/edges", "-n", str(2 * CORES)]  # conftest.py has the order
+SHORT_EDGES = [*ALL_EDGES, "-m", "not long"]
 """Clusters of Spark, which want processors, are long; what is left mostly waits."""
 FOLDERS = [
     "cluster_node",

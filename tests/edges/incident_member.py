@@ -16,6 +16,18 @@ def _read(lines: "Queue[str]") -> None:
         lines.put(line.strip())
 
 
+def _commit(consumer: Consumer, offset: int) -> None:
+    """Commit the offset of all assigned partitions; on a busy machine a rebalance may refuse it for a while."""
+    while True:
+        parts = [TopicPartition(one.topic, one.partition, offset) for one in consumer.assignment()]
+        try:
+            consumer.commit(offsets=parts, asynchronous=False)
+        except KafkaException:
+            consumer.poll(0.05)
+        else:
+            return
+
+
 def main() -> None:
     settings, topic = json.loads(sys.argv[1]), sys.argv[2]
     lines = Queue[str]()
@@ -36,8 +48,7 @@ def main() -> None:
         if command in ("stop", "go"):
             is_polling = command == "go"
         if command == "commit":
-            parts = [TopicPartition(one.topic, one.partition, int(argument)) for one in consumer.assignment()]
-            consumer.commit(offsets=parts, asynchronous=False)
+            _commit(consumer, int(argument))
         if command:
             print("done", command, flush=True)
         if is_polling:
