@@ -32,6 +32,8 @@ SETTINGS = (
     "wal.checkpoint.bytes=1048576",
 )
 METADATA = "m" * 2_000
+PAUSE_S = 0.01
+"""Time between commits: a backup has to keep pace with what is written, on a busy machine too."""
 PARTITIONS = 20
 NO_ROOM_YET = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 """Refusals while a slow disk has no room prepared: these segments are small."""
@@ -54,7 +56,7 @@ class Committer:
     def _run(self, bootstrap: str) -> None:
         offset = 0
         with ClusterClient(bootstrap) as connection:
-            while not self._is_over.is_set():
+            while not self._is_over.wait(PAUSE_S):
                 parts = tuple(OffsetCommitPartition(n, offset, committed_metadata=METADATA) for n in range(PARTITIONS))
                 commit = OffsetCommit(self._group_id, (OffsetCommitTopic("orders", parts),))
                 reply = connection.ask(commit, 60)
