@@ -63,7 +63,6 @@ _KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
 _REST_AT: Final = 12
 _NAME_AT: Final = 14
-"""Makes a `Request` as its constructor does, without a Python call."""
 _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
 
 
