@@ -52,9 +52,16 @@ def _is_known_commit(known: _Known, commit: OffsetCommit) -> bool:
 
 
 def permits_again(connection: Connection, commit: OffsetCommit) -> bool:
-    """Return true if the cached decisions permit a commit like this one."""
-    access = connection.access
-    return access is not None and _is_known_commit(access.known, commit)
+    """Return true if the cached decisions permit a commit like this one. The look at each topic is repeated when the
+    principal or the access rules have changed."""
+    access, plan = connection.access, connection.commit_plan
+    if access is None or plan is None:
+        return False
+    if plan.permitted[0] is not access or plan.permitted[1] != access.epoch:
+        if not _is_known_commit(access.known, commit):
+            return False
+        plan.permitted = access, access.epoch
+    return True
 
 
 def _is_known_fetch(known: _Known, fetch: OffsetFetch) -> bool:

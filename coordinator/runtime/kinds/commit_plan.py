@@ -12,15 +12,16 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, OffsetCom
 
 class CommitPlan:
     """Sender, reply and records of commits like `message`, and their cost. `topics`: those of the message, in its
-    order."""
+    order. `permitted`: the access decisions that permitted all of it, with their epoch then."""
 
-    __slots__ = ("committer", "cost", "message", "reply", "template", "topics")
+    __slots__ = ("committer", "cost", "message", "permitted", "reply", "template", "topics")
 
     def __init__(self, message: OffsetCommit, committer: Committer, cost: int, topics: Sequence[TopicCommit]) -> None:
         self.message = message
         self.committer = committer
         self.cost = cost
         self.topics = tuple(topics)
+        self.permitted: tuple[object, int] = None, 0
         self.template = CommitTemplate(
             [
                 CommittedOffset(message.group_id, topic.name, index, 0, epoch, "", 0, topic_id=topic.recorded_id)
