@@ -194,11 +194,14 @@ class BalancedGroup:
 
     @property
     def is_balanced(self) -> bool:
-        """Return whether all are at one epoch, newer than before the last came, and own all partitions, as many each
-        but for one."""
+        """Return whether all own their shares and are at one epoch, newer than before the last came."""
         epochs = {member.epoch for member in self.members}
-        if len(epochs) != 1 or epochs.pop() <= self._epoch_before:
-            return False
+        return len(epochs) == 1 and epochs.pop() > self._epoch_before and self.owns_all
+
+    @property
+    def owns_all(self) -> bool:
+        """Return whether the members own all partitions, as many each but for one. Members whose shares stay as they
+        are may learn the newest epoch later."""
         counts = [member.count for member in self.members]
         return sum(counts) == self._partitions and max(counts) - min(counts) <= 1
 
@@ -215,10 +218,11 @@ class BalancedGroup:
         self.members += [BalancedMember(self.group_id, self._topics, self._changed) for _ in range(count)]
         return self.members[-1]
 
-    async def until_balanced(self) -> None:
-        """Returns once everybody owns its share; members live by themselves. Raises TimeoutError."""
+    async def until_owned(self) -> None:
+        """Returns once everybody owns its share; members live by themselves. There are more partitions than members,
+        so a new member changes others' shares. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE_S):
-            while not self.is_balanced:
+            while not self.owns_all:
                 self._changed.clear()
                 await self._changed.wait()
                 await asyncio.sleep(_LOOKS_S)

@@ -287,7 +287,7 @@ async def _paced_ms(
             newest = group.make(1)
             await newest.beat(connection)
             living.append(asyncio.create_task(newest.live(connection, newest.interval_s)))
-            await group.until_balanced()
+            await group.until_owned()
             took.append((time.perf_counter() - began) * 1e3)
     finally:
         for task in living:

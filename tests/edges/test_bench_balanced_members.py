@@ -52,7 +52,7 @@ def test_natively_a_push_and_no_heartbeats_turn_brings_the_share(server: Peer) -
         newest = group.make(1)
         await newest.beat(own[2])
         living.append(asyncio.create_task(newest.live(own[2], NEVER_S)))
-        await group.until_balanced()
+        await group.until_owned()
         assert sorted(member.count for member in group.members) == [3, 3, 4]
         for task in living:
             task.cancel()
