@@ -13,7 +13,7 @@ from coordinator.runtime.slices import Served, Work
 from protocol.messages.groups import ListSuspects, ListSuspectsReply
 from protocol.session import RequestRef
 
-_GROUPS_A_PIECE = 200
+_GROUPS_A_PIECE = 50
 _WORK_A_GROUP, _WORK_A_MEMBER = 1, 1
 """In microseconds."""
 

@@ -81,7 +81,8 @@ Ask = Callable[[Message], Awaitable[Message]]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-GROUPS_A_REQUEST = 100
+GROUPS_A_REQUEST = 20
+"""A description of them is one step, a millisecond with ten members each."""
 PARTITIONS_A_REQUEST = 1_000
 ENDS_MAX_AGE_MS = 1_000
 _EARLIEST, _LATEST = -2, -1

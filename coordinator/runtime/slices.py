@@ -15,8 +15,8 @@ from coordinator.runtime.outbox import Awaited, Outbox
 from protocol.messages import Message
 from protocol.session import RequestRef
 
-SLICE_US = 2_000
-"""Work of one step on all waiting requests. With 5 ms the pages of the console doubled heartbeats' p99."""
+SLICE_US = 1_000
+"""Work of one step on all waiting requests: heartbeats wait behind it."""
 BLOCKED = -1
 """Yielded in place of a cost by a request that must wait for the disk."""
 

@@ -12,8 +12,9 @@ def test_totals_are_the_sums_of_the_lines() -> None:
     chance = random.Random(7)
     unknown = 0
     for _ in range(500):
+        share = chance.choice((0.6, 1.0))
         topics = {
-            topic: {index: chance.randrange(90) for index in range(6) if chance.random() < 0.6}
+            topic: {index: chance.randrange(90) for index in range(6) if chance.random() < share}
             for topic in ("orders", "payments")[: chance.randrange(3)]
         }
         of_topics = {topic: _ends(chance) for topic in topics}
@@ -35,10 +36,14 @@ def test_totals_are_the_sums_of_the_lines() -> None:
 
 
 def _ends(chance: random.Random) -> TopicEnds:
-    """Make the ends of six partitions; those that the topic does not have may have commits of other groups."""
-    ends = {index: _end(chance) for index in range(6)}
+    """Make the ends of six partitions; those that the topic does not have may have commits of other groups. In each
+    second topic all ends are known and current."""
     begins = {index: _end(chance) for index in range(6) if chance.random() < 0.7}
-    return TopicEnds(chance.randrange(7), ends, begins)
+    found = TopicEnds(chance.randrange(7), {}, begins, {})
+    is_current = chance.random() < 0.5
+    for index in range(6):
+        found.learn(index, PartitionEnd(60) if is_current else _end(chance))
+    return found
 
 
 def _end(chance: random.Random) -> PartitionEnd | None:
