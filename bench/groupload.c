@@ -1,7 +1,7 @@
 /*
  * groupload - load generator for group coordinators that speak the Kafka
- * wire protocol (classic consumer group protocol), and for the produce and
- * fetch of large record batches.
+ * wire protocol (classic consumer group protocol; heartbeats of KIP-848 too),
+ * and for the produce and fetch of large record batches.
  *
  *   cc -O2 -o groupload groupload.c -lm
  *   ./groupload SCENARIO --port P [options]        (./groupload --help)
@@ -43,7 +43,7 @@
 #define SEC 1000000000ull
 
 enum { API_PRODUCE = 0, API_RECORDS = 1, API_COMMIT = 8, API_FETCH = 9, API_FINDCOORD = 10, API_JOIN = 11,
-       API_HB = 12, API_LEAVE = 13, API_SYNC = 14, API_VERSIONS = 18 };
+       API_HB = 12, API_LEAVE = 13, API_SYNC = 14, API_VERSIONS = 18, API_CONSUMER_HB = 68 };
 
 /* ------------------------------------------------------------ small things */
 
@@ -179,7 +179,7 @@ static struct {
     int port, conns, mpc, groups, depth, members, partitions, topics;
     double seconds, warmup, deadline;
     int session_ms, rebalance_ms, hb_ms, known_delay_ms, leader_sync_delay_ms, backoff_ms, prompt_ms, gap_ms, init_window_ms;
-    int raw, simple, shared, is_static, ignore_host, no_verify, no_handshake, skip_kill, conn_window;
+    int raw, consumer, simple, shared, is_static, ignore_host, no_verify, no_handshake, skip_kill, conn_window;
     int meta_bytes, assign_bytes, parts_per_member, batch_bytes, record_bytes;
     int v_join, v_sync, v_hb, v_commit, v_fetch, v_leave, v_produce, v_records;
     int pids[16], npids;
@@ -192,10 +192,11 @@ static struct {
 
 static const char USAGE[] =
 "groupload SCENARIO --port P [options]\n"
-"scenarios: heartbeat commit fetch_offsets produce fetch rebalance idle churn probe\n"
+"scenarios: heartbeat consumer_heartbeat commit fetch_offsets produce fetch rebalance idle churn probe\n"
 "  --host H             loopback only (127.0.0.1)\n"
 "  --conns M            connections (1)          --members-per-conn K  members on each (1)\n"
-"  --groups G           groups (1); member i of a connection joins a different group each\n"
+"  --groups G           groups (1); member i of a connection joins a different group each;\n"
+"                       consumer_heartbeat: as many as members, so that each owns all partitions at once\n"
 "  --members N          rebalance/churn/idle: members per group (conns is set from it)\n"
 "  --depth D            requests in flight per connection, closed loop (1)\n"
 "  --seconds T          measured time (3)        --warmup S (0.5)      --deadline-s S whole run (180)\n"
@@ -371,27 +372,45 @@ static void send_apiversions(int ci, int ver, uint64_t t) {
 }
 static void member_reset_timer_hb(int m, uint64_t t) { t_set(m, T_HB, t + (uint64_t)O.hb_ms * MS); }
 
+/* ConsumerGroupHeartbeat 1: the first says what the member is, those after it only that it lives */
+static void consumer_hb(Buf *b, const Member *m, int is_first) {
+    b_i8(b, 0);                                  /* the header's tags */
+    b_cstr(b, G[m->group].name);
+    b_cstr(b, m->id);
+    b_i32(b, is_first ? 0 : m->gen);
+    b_i8(b, 0); b_i8(b, 0);                      /* instance, rack */
+    b_i32(b, is_first ? O.rebalance_ms : -1);
+    if (is_first) { b_i8(b, 2); b_cstr(b, O.topic); } else b_i8(b, 0);
+    b_i8(b, 0); b_i8(b, 0);                      /* pattern, assignor */
+    b_i8(b, is_first ? 1 : 0);                   /* owns: nothing; as before */
+    b_i8(b, 0);
+}
 static void send_join(int mi, uint64_t t) {
     Member *m = &Mb[mi];
     Conn *c = &C[m->conn];
     Group *g = &G[m->group];
     if (c->state != C_READY) return;
     Buf *b = &c->out;
-    size_t a = q_begin(c, API_JOIN, O.v_join);
-    b_str(b, g->name);
-    b_i32(b, O.session_ms);
-    if (O.v_join >= 1) b_i32(b, O.rebalance_ms);
-    b_str(b, m->id);
-    if (O.v_join >= 5) b_str(b, O.is_static ? m->inst : NULL);
-    b_str(b, "consumer");
-    b_i32(b, 1);
-    b_str(b, "range");
-    size_t tl = strlen(O.topic);
-    b_i32(b, (int32_t)(2 + 4 + 2 + tl + 4 + (size_t)O.meta_bytes));
-    b_i16(b, 0); b_i32(b, 1); b_str(b, O.topic);
-    b_i32(b, O.meta_bytes); b_zero(b, (size_t)O.meta_bytes);
+    size_t a = q_begin(c, O.consumer ? API_CONSUMER_HB : API_JOIN, O.consumer ? 1 : O.v_join);
+    if (O.consumer) {
+        snprintf(m->id, sizeof m->id, "%s-member-%d", O.group_prefix, mi);
+        consumer_hb(b, m, 1);
+    } else {
+        b_str(b, g->name);
+        b_i32(b, O.session_ms);
+        if (O.v_join >= 1) b_i32(b, O.rebalance_ms);
+        b_str(b, m->id);
+        if (O.v_join >= 5) b_str(b, O.is_static ? m->inst : NULL);
+        b_str(b, "consumer");
+        b_i32(b, 1);
+        b_str(b, "range");
+        size_t tl = strlen(O.topic);
+        b_i32(b, (int32_t)(2 + 4 + 2 + tl + 4 + (size_t)O.meta_bytes));
+        b_i16(b, 0); b_i32(b, 1); b_str(b, O.topic);
+        b_i32(b, O.meta_bytes); b_zero(b, (size_t)O.meta_bytes);
+    }
     f_end(b, a);
-    fly_push(c, API_JOIN, mi, m->gen, t);
+    fly_push(c, O.consumer ? API_CONSUMER_HB : API_JOIN, mi, m->gen, t);
     if (m->state == M_STABLE && m->gen == g->gen) {
         g->stable--;
         if (g->done) { g->done = 0; groups_done--; }
@@ -444,12 +463,15 @@ static void hb_frame(int mi) {
     Member *m = &Mb[mi];
     Buf *b = &m->frame;
     b->len = b->off = 0;
-    size_t a = f_begin(b, API_HB, O.v_hb, 0);
+    size_t a = f_begin(b, O.consumer ? API_CONSUMER_HB : API_HB, O.consumer ? 1 : O.v_hb, 0);
     m->frame_corr = 8;
-    b_str(b, G[m->group].name);
-    b_i32(b, m->gen);
-    b_str(b, m->id);
-    if (O.v_hb >= 3) b_str(b, O.is_static ? m->inst : NULL);
+    if (O.consumer) consumer_hb(b, m, 0);
+    else {
+        b_str(b, G[m->group].name);
+        b_i32(b, m->gen);
+        b_str(b, m->id);
+        if (O.v_hb >= 3) b_str(b, O.is_static ? m->inst : NULL);
+    }
     f_end(b, a);
     m->frame_gen = m->gen;
 }
@@ -463,7 +485,7 @@ static void send_hb(int mi, uint64_t t) {
     b_raw(&c->out, m->frame.p, m->frame.len);
     c->corr++;
     put32(c->out.p + at + m->frame_corr, (uint32_t)c->corr);
-    fly_push(c, API_HB, mi, m->gen, t);
+    fly_push(c, O.consumer ? API_CONSUMER_HB : API_HB, mi, m->gen, t);
 }
 static int part_base(const Member *m) { return O.shared ? 0 : m->idx * O.partitions; }
 static void topic_name(char *o, size_t n, int i) { if (O.topics == 1) snprintf(o, n, "%s", O.topic); else snprintf(o, n, "%s-%d", O.topic, i); }
@@ -750,6 +772,30 @@ static void on_response(int ci, Fly *f, Rd *r, uint64_t t) {
             if (cur) member_error(mi, e, t, sig);
             else if (!sig && !(f->gen != m->gen || m->state != M_STABLE)) err_count(e);
             else if (O.raw) err_count(e);
+        }
+        return;
+    }
+    case API_CONSUMER_HB: {
+        Member *m = &Mb[f->m];
+        r_uvar(r);                               /* the header's tags */
+        r_i32(r);
+        int e = r_i16(r);
+        for (int i = 0; i < 2; i++) { uint32_t n = r_uvar(r); if (n > 1) r_take(r, n - 1); } /* message, member id */
+        int32_t epoch = r_i32(r);
+        if (r->bad) { e_proto++; fail("short ConsumerGroupHeartbeat response"); return; }
+        if (m->state == M_JOINING) {
+            if (e == 14 || e == 15 || e == 16) { err_count(e); backoff_join(f->m, t, O.backoff_ms); return; }
+            if (e) { err_count(e); fail("ConsumerGroupHeartbeat refused a member: %d", e); return; }
+            m->gen = epoch;
+            n_join_ok++;
+            member_stable(f->m, t);
+            return;
+        }
+        if (e || epoch != m->gen) { err_count(e); fail("ConsumerGroupHeartbeat gave error %d and epoch %d, expected %d", e, epoch, m->gen); return; }
+        n_hb_ok++;
+        if (load_api == API_HB && f->phase == 1) {
+            if (C[m->conn].load_inflight > 0) C[m->conn].load_inflight--;
+            count_op(f, t);
         }
         return;
     }
@@ -1092,6 +1138,7 @@ static void bootstrap(void) {
     O.v_commit = cap_version(API_COMMIT, O.v_commit, "OffsetCommit");
     O.v_fetch = cap_version(API_FETCH, O.v_fetch, "OffsetFetch");
     O.v_leave = cap_version(API_LEAVE, O.v_leave, "LeaveGroup");
+    if (O.consumer && api_range[API_CONSUMER_HB].max < 1) die("server supports no ConsumerGroupHeartbeat version 1");
     if (!batch.len) return;
     if (cap_version(API_PRODUCE, O.v_produce, "Produce") != O.v_produce) die("server supports no Produce version %d", O.v_produce);
     if (cap_version(API_RECORDS, O.v_records, "Fetch") != O.v_records) die("server supports no Fetch version %d", O.v_records);
@@ -1638,6 +1685,7 @@ int main(int argc, char **argv) {
     if (!strcmp(O.host, "localhost")) O.host = "127.0.0.1";
     struct in_addr la;
     if (inet_pton(AF_INET, O.host, &la) != 1 || !is_loopback(&la)) die("--host must be a loopback address");
+    if (!strcmp(O.scenario, "consumer_heartbeat")) { O.consumer = 1; O.groups = O.conns * O.mpc; }
     int reb = !strcmp(O.scenario, "rebalance");
     int produce = !strcmp(O.scenario, "produce"), records = !strcmp(O.scenario, "fetch");
     if (produce || records) {
@@ -1663,7 +1711,7 @@ int main(int argc, char **argv) {
     if ((rlim_t)(nC + 16) > rl.rlim_cur) die("needs %d file descriptors, limit is %ld", nC + 16, (long)rl.rlim_cur);
     for (int i = 0; i < O.npids; i++) if (proc_cpu(O.pids[i]) < 0) die("no process %d", O.pids[i]);
     setup_coords();
-    if (!strcmp(O.scenario, "heartbeat")) return sc_load(API_HB);
+    if (!strcmp(O.scenario, "heartbeat") || O.consumer) return sc_load(API_HB);
     if (!strcmp(O.scenario, "commit")) return sc_load(API_COMMIT);
     if (!strcmp(O.scenario, "fetch_offsets")) return sc_load(API_FETCH);
     if (produce) return sc_load(API_PRODUCE);

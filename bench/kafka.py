@@ -47,6 +47,8 @@ _RECORDS = ("--topic", RECORDS_TOPIC, "--partitions", str(TOPICS[RECORDS_TOPIC])
 REQUESTS = (
     Test("heartbeat", "Heartbeat", 50, _OFFSETS, 0.45, 0.4),
     Test("heartbeat", "Heartbeat", 500, _OFFSETS, 0.6, 0.5),
+    Test("consumer_heartbeat", "ConsumerGroupHeartbeat", 50, ("--topic", OFFSETS_TOPIC), 0.5, 0.5),
+    Test("consumer_heartbeat", "ConsumerGroupHeartbeat", 500, ("--topic", OFFSETS_TOPIC), 0.5, 0.5),
     Test("commit", "OffsetCommit, 1 partition", 50, _OFFSETS, 0.65, 0.5),
     Test("commit", "OffsetCommit, 1 partition", 500, _OFFSETS, 0.8, 0.6),
     Test("commit", "OffsetCommit, 10 partitions", 50, (*_OFFSETS, "--partitions", "10"), 0.6, 0.5),
