@@ -46,6 +46,7 @@ from coordinator.topics.topics import Topics
 from partition_log.compaction.cleaner import Cleaner
 from partition_log.log.partition_log import PartitionLog
 from partition_log.store.log_store import LogStore
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit
 from protocol.session import RequestRef, Session
@@ -85,7 +86,7 @@ class Connection:
     principal: str = ANONYMOUS
     access: Decisions | None = None
     """Decisions on its principal; None where nobody is held to access rules."""
-    permitted: tuple[Heartbeat, int] | None = None
+    permitted: tuple[Heartbeat | ConsumerGroupHeartbeat, int] | None = None
     """Last heartbeat that was permitted, and the epoch of the decisions by which it was."""
     session_ends_ms: int = NEVER_MS
     """Time at which its login expires."""
@@ -116,7 +117,7 @@ class Connection:
             self.client = client
         return client
 
-    def may_heartbeat(self, message: Heartbeat, now_ms: int) -> bool:
+    def may_heartbeat(self, message: Heartbeat | ConsumerGroupHeartbeat, now_ms: int) -> bool:
         """Return whether this heartbeat was permitted before, and nothing has changed since. Sessions hand out the same
         object for the same bytes."""
         access = self.access
@@ -128,7 +129,7 @@ class Connection:
             and now_ms < self.session_ends_ms
         )
 
-    def permit(self, message: Heartbeat) -> None:
+    def permit(self, message: Heartbeat | ConsumerGroupHeartbeat) -> None:
         """Remember that the heartbeat is permitted."""
         if self.access is not None:
             self.permitted = message, self.access.epoch

@@ -1,14 +1,14 @@
 """Answer ConsumerGroupHeartbeat (docs/spec/consumer-group-protocol.md#2): validate the request, find or create the
 group, hand it the event."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from coordinator.accounts.permission import TOPIC
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
-from coordinator.core.core import Core
+from coordinator.core.core import Connection, Core
 from coordinator.groups.consumer.events import (
     ConsumerAway,
     ConsumerBeat,
@@ -19,16 +19,48 @@ from coordinator.groups.consumer.events import (
     sees_all,
 )
 from coordinator.groups.consumer.guards import refuse_invalid
+from coordinator.groups.consumer.heartbeats import answer_idle
 from coordinator.groups.table import Refusal
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_consumer
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.acls import AclOperation
-from protocol.messages.consumer_groups import JOINING, LEAVING, LEAVING_FOR_NOW, ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_NOW,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+)
 from protocol.session import RequestRef
 
+_ACTIVE: Final = ShardState.ACTIVE
+_CONSUMER: Final = GroupKind.CONSUMER
 _KINDS = {JOINING: ConsumerJoin, LEAVING: ConsumerLeave, LEAVING_FOR_NOW: ConsumerAway}
+
+
+def idle_heartbeat(
+    core: Core, connection: Connection, message: ConsumerGroupHeartbeat, now_ms: int
+) -> ConsumerGroupHeartbeatReply | None:
+    """Answer a heartbeat that only extends its member's session on the spot, without an event and its outcome. Return
+    None, with nothing done, for any other, and where a reply must wait for the log."""
+    found = core.directory.get(message.group_id)
+    if found is None or found.kind is not _CONSUMER or (group := found.consumer) is None:
+        return None
+    shard, group_id = found.shard, message.group_id
+    if (
+        shard.state is not _ACTIVE
+        or shard.deleting
+        or group.settings is not core.group_configs.consumer_settings(group_id)
+        or "consumer" not in core.config.group_coordinator_rebalance_protocols.all
+        or admit_write(core)
+        or shard.outbox.position_of(group_id)
+    ):
+        return None
+    client = connection.present_client()
+    return answer_idle(group, message, connection.number, client.client_id, client.client_host, now_ms)
 
 
 def admit_heartbeat(core: Core, message: ConsumerGroupHeartbeat) -> Found | Message:

@@ -72,7 +72,7 @@ class MemberOwnership:
                 core.outbox.send(ref, ErrorReply(code))
             else:
                 # This is the last check: the next heartbeat with the same bytes may skip all of them.
-                if type(message) is Heartbeat and connection is not None:
+                if connection is not None and isinstance(message, Heartbeat | ConsumerGroupHeartbeat):
                     connection.permit(message)
                 handler(core, ref, message, moment)
 

@@ -13,8 +13,7 @@ from coordinator.clock import Moment
 from coordinator.core.budget import COST_A_STEP
 from coordinator.core.core import INTERNAL, Connection, Core
 from coordinator.core.request_cost import ONE
-from coordinator.handlers.heartbeat import HEARTBEAT_OK, heartbeat
-from coordinator.handlers.list_refusals import note_fenced
+from coordinator.handlers.heartbeat import HEARTBEATS, answer_at_once
 from coordinator.handlers.repeated_commit import RepeatedCommits
 from coordinator.handlers.table import COSTS, HANDLERS, INTERNAL_HANDLERS, Handler
 from coordinator.node.effects import Close, Effect, Pause, Resume, Return, Send
@@ -23,7 +22,6 @@ from coordinator.node.receive_backlog import largest_backlogs
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
-from protocol.messages.groups import Heartbeat
 from protocol.messages.node import ErrorReply
 from protocol.session import RepeatedCommit, Request, RequestRef, Session
 
@@ -168,16 +166,12 @@ class Serving:
                 if (request := session.next_request()) is None:
                     break
                 number, message = request
-                if type(message) is Heartbeat and (
-                    not connection.is_guarded or connection.may_heartbeat(message, now_ms)
+                if (
+                    isinstance(message, HEARTBEATS)
+                    and (not connection.is_guarded or connection.may_heartbeat(message, now_ms))
+                    and (reply := answer_at_once(core, connection, message, moment)) is not None
                 ):
                     budget.cost -= 1
-                    reply = heartbeat(core, message, now_ms)
-                    if reply is None:
-                        self._serve_request(connection, request, moment)
-                        continue
-                    if reply is not HEARTBEAT_OK and reply.error_code is ErrorCode.FENCED_INSTANCE_ID:
-                        note_fenced(core, connection.number, message, moment)
                     connection.say(session.encode_reply(number, reply))
                 elif type(message) is RepeatedCommit:
                     if not self.repeated.serve(connection, number, message, moment):

@@ -22,7 +22,7 @@ from protocol.kafka.repeats import CommitLayout, layout_of
 from protocol.kafka.varint import read_tags
 from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS, API_VERSIONS, VersionCodec, reply_head
 from protocol.messages import Message
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.messages.data import Produce
 from protocol.messages.node import (
     ApiVersion,
@@ -140,8 +140,8 @@ class KafkaDialect:
 
 
 class _KeptReply:
-    """Last reply to a commit, kept since the next one is mostly the same. `tail`: its bytes behind the correlation
-    id."""
+    """Last reply to a commit or a heartbeat, kept since the next one is mostly the same. `tail`: its bytes behind the
+    correlation id."""
 
     __slots__ = ("codec", "reply", "size", "tail")
 
@@ -154,15 +154,17 @@ class _KeptReply:
 
 class _KeptRequest:
     """Last heartbeat or OffsetFetch of a connection: key and version, bytes behind the correlation id, and the decoded
-    message. Members and monitoring tools repeat the same request."""
+    message. Members and monitoring tools repeat the same request. `reply`: the last one, if the node may give the same
+    object again."""
 
-    __slots__ = ("codec", "kind", "message", "rest")
+    __slots__ = ("codec", "kind", "message", "reply", "rest")
 
     def __init__(self, kind: int, rest: bytes, codec: VersionCodec, message: Message) -> None:
         self.kind = kind
         self.rest = rest
         self.codec = codec
         self.message = message
+        self.reply: _KeptReply | None = None
 
 
 class _KeptCommit:
@@ -395,7 +397,9 @@ class KafkaSession:
         assert codec is not None and request is not None, "a reply to nothing"
         self._codec = self._request = None
         kind = type(reply)
-        if kind is codec.plain:
+        if kind is ConsumerGroupHeartbeatReply:
+            data = self._heartbeat_reply(codec, number, reply)
+        elif kind is codec.plain:
             data = codec.frame(number, reply)
         elif codec.is_heartbeat and (ready := codec.ready.get(reply.error_code)) is not None:  # type: ignore[attr-defined]
             data = reply_head(codec.ready_size, number) + ready
@@ -416,6 +420,18 @@ class KafkaSession:
         if codec is None or codec.encode_slowly is None or type(reply) is not codec.plain:
             return reply
         return Encoded((yield from codec.encode_slowly(reply)))
+
+    def _heartbeat_reply(self, codec: VersionCodec, number: int, reply: Message) -> bytes:
+        """Return the frame of a reply, which is encoded once as long as the member's heartbeats change nothing."""
+        request = self._kept_request
+        if request is None or request.codec is not codec:
+            return codec.frame(number, reply)
+        kept = request.reply
+        if kept is None or kept.reply is not reply:
+            data = codec.frame(number, reply)
+            request.reply = _KeptReply(codec, reply, data) if len(data) <= _MAX_KEPT_REPLY_BYTES else None
+            return data
+        return reply_head(kept.size, number) + kept.tail
 
     def _commit_reply(self, codec: VersionCodec, number: int, reply: Message) -> bytes:
         kept = self._kept_reply

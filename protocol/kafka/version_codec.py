@@ -10,6 +10,7 @@ from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
 from protocol.kafka.writing import Writer, pausing_writer, pieces_writer, writer
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import FetchReply, Produce
 from protocol.messages.groups import HeartbeatReply, ListGroupsReply
 from protocol.messages.node import ApiVersions, SaslAuthenticate, SaslHandshake
@@ -71,7 +72,7 @@ class VersionCodec:
         self._pieces = pieces_writer(api.reply, version) if reply is FetchReply else None
         self.encode_slowly = pausing_writer(api.reply, version) if reply is ListGroupsReply else None
         self.is_heartbeat = reply is HeartbeatReply
-        self.is_repeated = self.is_heartbeat or request is OffsetFetch
+        self.is_repeated = self.is_heartbeat or request in {OffsetFetch, ConsumerGroupHeartbeat}
         self.ready = {error: self._ready(error) for error in _USUAL} if self.is_heartbeat else {}
         self.ready_size = 4 + max(map(len, self.ready.values()), default=0)
         looked_at = self.is_heartbeat or request is Produce or reply is OffsetCommitReply or self.adapt is not None

@@ -1,7 +1,7 @@
 """Actions of heartbeats: joining and staying (docs/spec/consumer-group-protocol.md#2.4)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -10,11 +10,11 @@ from coordinator.groups.consumer.events import ConsumerBeat, ConsumerJoin, Membe
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.groups.consumer.members import known_member, new_member, replacement, update
 from coordinator.groups.consumer.reconciliation import Owned
-from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
+from coordinator.groups.consumer.state import Assigned, ConsumerGroup
 from coordinator.groups.consumer.subscriptions import Change
 from coordinator.groups.consumer.target import note_came
 from coordinator.groups.outcome import Outcome
-from coordinator.records.consumer_records import ConsumerMemberRecord
+from coordinator.records.consumer_records import ConsumerMemberRecord, ReconciliationState
 from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatReply,
@@ -23,6 +23,7 @@ from protocol.messages.consumer_groups import (
 )
 
 _UNCHANGED_MS = -1
+_STABLE: Final = ReconciliationState.STABLE
 
 
 def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
@@ -40,36 +41,58 @@ def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
 
 def stay(group: ConsumerGroup, event: ConsumerBeat, out: Outcome) -> None:
     """Extend the member's session, apply the changes in its request, and let it take its next step."""
-    member = group.members[event.member_id]
-    if _is_idle(group, member, event):
-        restart_session(group, member, out)
-        reply = ConsumerGroupHeartbeatReply(
-            member_id=member.member_id,
-            member_epoch=member.current.epoch,
-            heartbeat_interval_ms=group.settings.heartbeat_interval_ms,
-        )
-        out.reply(event.ref, reply)
+    sender = event.ref.connection, event.client_id, event.client_host
+    if (idle := answer_idle(group, event.request, *sender, now_ms=out.moment.monotonic_ms)) is not None:
+        out.reply(event.ref, idle)
         return
+    member = group.members[event.member_id]
     _beat(group, event, known_member(group, member, _line(event, member.subscription)), out)
 
 
-def _is_idle(group: ConsumerGroup, member: ConsumerMember, event: ConsumerBeat) -> bool:
-    """Return true if the heartbeat only extends the session, as nearly all do: no step would change anything."""
-    request, line = event.request, member.subscription
-    return (
-        group.epoch == group.target_epoch
-        and group.is_reconciled(member)
-        and request.subscribed_topic_names is None
-        and request.rebalance_timeout_ms == _UNCHANGED_MS
-        and request.subscribed_topic_regex is request.server_assignor is request.rack_id is None
-        and (request.instance_id is None or request.instance_id == line.instance_id)
-        and not group.regexes
-        and group.topics_version == group.topics.version
-        and event.client_id == line.client_id
-        and event.client_host == line.client_host
-        and member.connection == event.ref.connection
-        and line.classic is None
-    )
+def answer_idle(
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeat,
+    connection: int,
+    client_id: str,
+    client_host: str,
+    now_ms: int,
+) -> ConsumerGroupHeartbeatReply | None:
+    """Extend the session and return the reply if the heartbeat says no more than that its member lives, and no step
+    would change anything, as nearly always. Else return None, with nothing done."""
+    member = group.members.get(request.member_id)
+    if member is None or member.session is None:
+        return None
+    current, line, epoch = member.current, member.subscription, group.target_epoch
+    deadline_ms = now_ms + group.settings.session_timeout_ms
+    if (
+        request.member_epoch != epoch
+        or current.epoch != epoch
+        or current.state is not _STABLE
+        or group.epoch != epoch
+        or request.topic_partitions is not None
+        or request.subscribed_topic_names is not None
+        or request.rebalance_timeout_ms != _UNCHANGED_MS
+        or request.subscribed_topic_regex is not None
+        or request.server_assignor is not None
+        or request.rack_id is not None
+        or (request.instance_id is not None and request.instance_id != line.instance_id)
+        or group.regexes
+        or group.topics_version != group.topics.version
+        or not group.topics.is_known
+        or connection != member.connection
+        or client_id != line.client_id
+        or client_host != line.client_host
+        or line.classic is not None
+        or deadline_ms < member.deadline_ms
+    ):
+        return None
+    member.deadline_ms = deadline_ms
+    reply, interval_ms = member.idle_reply, group.settings.heartbeat_interval_ms
+    if reply is None or reply.member_epoch != epoch or reply.heartbeat_interval_ms != interval_ms:
+        reply = member.idle_reply = ConsumerGroupHeartbeatReply(
+            member_id=member.member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
+        )
+    return reply
 
 
 def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outcome) -> None:

@@ -18,7 +18,7 @@ from coordinator.groups.consumer.delayed import DelayedSession
 from coordinator.groups.consumer.topics import TopicImage
 from coordinator.groups.hold import Hold
 from coordinator.records.consumer_records import ConsumerMemberRecord, ReconciliationState, RegexRecord
-from protocol.messages.consumer_groups import JOINING, LEAVING_FOR_NOW
+from protocol.messages.consumer_groups import JOINING, LEAVING_FOR_NOW, ConsumerGroupHeartbeatReply
 
 Assigned = Mapping[bytes, Mapping[int, int]]
 """Partitions by topic id, each with its assignment epoch: the target epoch at which the member received it."""
@@ -105,6 +105,8 @@ class ConsumerMember:
     sync_until_ms: int = -1
     committed_ms: int = -1
     """Time of its last commit; -1: none since a load."""
+    idle_reply: ConsumerGroupHeartbeatReply | None = None
+    """Reply to its last heartbeat that changed nothing."""
 
     @property
     def is_classic(self) -> bool:
