@@ -233,8 +233,8 @@ _RULES = (
         "A heartbeat that says nothing new begins no new session",
         Edit(
             _HEARTBEATS,
-            "        restart_session(group, member, out)\n        reply = ConsumerGroupHeartbeatReply(\n",
-            "        reply = ConsumerGroupHeartbeatReply(\n",
+            "    member.deadline_ms = deadline_ms\n",
+            "",
         ),
         _WORLDS,
     ),
