@@ -1,8 +1,9 @@
 """The console, the doctor and the API of a daemon that serves 1,000 groups of 10 members with 100,000 offsets, and what
 heartbeats notice of somebody who looks: `python -m bench console`.
 
-Each round has a daemon of its own, first without and then with the console open: events are gathered for two minutes
-after the last page is closed, so nobody is without it soon after.
+Each round has a daemon of its own, first without the console, then with one open elsewhere, and then with its own
+open: events are gathered for two minutes after the last page is closed, so nobody is without it soon after. The console
+of another daemon with the same groups keeps the processors as busy.
 """
 
 import gc
@@ -13,10 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import NamedTuple
 
 from bench.console_load import GROUPS, MEMBERS_A_GROUP, OFFSETS_A_MEMBER, Load, fill, form
+from bench.crowd import Crowd
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.report import Options, Sheet, Value, median
 from bench.wire import Wire, WireMember
@@ -26,16 +28,16 @@ _GOAL_RATIO = 1.5
 _SETTINGS = {**QUICK_GROUPS, "max.connections": "12000"}
 _LOOKED_AT = "group-7"
 _END_S = 60.0
+_WITHOUT, _ELSEWHERE, _OPEN = "without", "elsewhere", "open"
 
 
 class Round(NamedTuple):
     """Measurements at one daemon: latencies in ms."""
 
-    without: list[float]
-    with_console: list[float]
+    beats: dict[str, list[float]]
+    """Heartbeats by where a console is open."""
+    cpu: dict[str, float]
     pages: dict[str, list[float]]
-    cpu_without: float
-    cpu_with: float
     pages_a_second: float
 
 
@@ -46,36 +48,39 @@ def measure(options: Options) -> list[Sheet]:
 
 
 def _round(seconds: float, samples: int) -> Round:
-    with scratch() as folder, Daemon(folder / "data", _SETTINGS) as daemon:
-        fill(daemon)
-        crowd = form(daemon)
-        try:
-            load = Load(crowd)
-            with _restarts(daemon.native), _quiet():
-                load.run(_lasting(seconds / 2))  # to warm up
-                return _measured(daemon, load, seconds, samples)
-        finally:
-            crowd.close()
+    with scratch() as folder, ExitStack() as stack:
+        daemon, other = (stack.enter_context(Daemon(folder / name, _SETTINGS)) for name in ("data", "other"))
+        crowds: list[Crowd] = []
+        for one in (other, daemon):
+            fill(one)
+            crowds.append(form(one))
+            stack.callback(crowds[-1].close)
+        load = Load(crowds[-1])
+        with _restarts(daemon.native), _quiet():
+            load.run(_lasting(seconds / 2))  # to warm up
+            return _measured(daemon, other, load, seconds, samples)
 
 
-def _measured(daemon: Daemon, load: Load, seconds: float, samples: int) -> Round:
-    cpu, began = daemon.cpu_s(), time.perf_counter()
-    without = load.run(_lasting(seconds))
-    cpu_without = (daemon.cpu_s() - cpu) / (time.perf_counter() - began)
-    with _viewer(daemon, "open", _LOOKED_AT) as viewer:
-        load.run(_lasting(2.0))  # until its pages are there
-        cpu, began = daemon.cpu_s(), time.perf_counter()
-        with_console = load.run(_lasting(seconds))
-        took = time.perf_counter() - began
-        cpu_with = (daemon.cpu_s() - cpu) / took
-        shown, _ = viewer.communicate(timeout=_END_S)
-    seen = json.loads(shown)
-    if not seen["pages"] or not seen["events"]:
-        raise RuntimeError(f"the console was not open: {seen}")
+def _measured(daemon: Daemon, other: Daemon, load: Load, seconds: float, samples: int) -> Round:
+    beats: dict[str, list[float]] = {}
+    cpu: dict[str, float] = {}
+    pages_a_second = 0.0
+    for where, looked_at in ((_WITHOUT, None), (_ELSEWHERE, other), (_OPEN, daemon)):
+        with nullcontext() if looked_at is None else _viewer(looked_at, "open", _LOOKED_AT) as viewer:
+            load.run(_lasting(2.0))  # until its pages are there
+            cpu_s, began = daemon.cpu_s(), time.perf_counter()
+            beats[where] = load.run(_lasting(seconds))
+            took = time.perf_counter() - began
+            cpu[where] = (daemon.cpu_s() - cpu_s) / took
+            if viewer is not None:
+                seen = json.loads(viewer.communicate(timeout=_END_S)[0])
+                if not seen["pages"] or (where == _OPEN and not seen["events"]):
+                    raise RuntimeError(f"the console was not open: {seen}")
+                pages_a_second = seen["pages"] / (took + 2.0)
     with _viewer(daemon, "time", _LOOKED_AT, str(samples)) as viewer:
         load.run(lambda: viewer.poll() is None)
         timed, _ = viewer.communicate(timeout=_END_S)
-    return Round(without, with_console, json.loads(timed), cpu_without, cpu_with, seen["pages"] / (took + 2.0))
+    return Round(beats, cpu, json.loads(timed), pages_a_second)
 
 
 def _lasting(seconds: float) -> Callable[[], bool]:
@@ -146,25 +151,35 @@ def _pages(rounds: list[Round]) -> Sheet:
 
 
 def _heartbeats(rounds: list[Round]) -> Sheet:
-    ratio = median([_p99(one.with_console) / _p99(one.without) for one in rounds])
-    rows: list[tuple[Value, ...]] = [
-        _row("without", [one.without for one in rounds], [one.cpu_without for one in rounds], None, None),
-        _row("open", [one.with_console for one in rounds], [one.cpu_with for one in rounds], ratio, _GOAL_RATIO),
-    ]
+    rows = [_row(rounds, where) for where in (_WITHOUT, _ELSEWHERE, _OPEN)]
     shown = median([one.pages_a_second for one in rounds])
     return Sheet(
         "Heartbeats with the console open: the list and a group's page, each with its stream of events",
-        ("console", "p50 ms", "p99 ms", "longest ms", "CPU %", "p99 / without", "goal"),
+        ("console", "p50 ms", "p99 ms", "longest ms", "CPU %", "p99 / without", "p99 / elsewhere", "goal"),
         rows,
-        (f"The open pages were asked for {shown:.1f} times a second; a member came and went each second.",),
+        (
+            f"The open pages were asked for {shown:.1f} times a second; a member came and went each second.",
+            "elsewhere: the same pages of another daemon with the same groups. The processors are as busy.",
+        ),
     )
 
 
-def _row(
-    name: str, found: list[list[float]], cpu: list[float], ratio: float | None, goal: float | None
-) -> tuple[Value, ...]:
+def _row(rounds: list[Round], where: str) -> tuple[Value, ...]:
+    found = [one.beats[where] for one in rounds]
     p50, p99 = median([median(some) for some in found]), median([_p99(some) for some in found])
-    return (name, p50, p99, median([max(some) for some in found]), median(cpu) * 100, ratio, goal)
+    bases = {_WITHOUT: (), _ELSEWHERE: (_WITHOUT,), _OPEN: (_WITHOUT, _ELSEWHERE)}[where]
+    ratios: list[Value] = [median([_p99(one.beats[where]) / _p99(one.beats[base]) for one in rounds]) for base in bases]
+    ratios += [None] * (2 - len(ratios))
+    cpu = median([one.cpu[where] for one in rounds]) * 100
+    return (
+        where,
+        p50,
+        p99,
+        median([max(some) for some in found]),
+        cpu,
+        *ratios,
+        _GOAL_RATIO if where == _OPEN else None,
+    )
 
 
 def _p99(values: list[float]) -> float:
