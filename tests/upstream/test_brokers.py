@@ -6,7 +6,7 @@ from coordinator.gateway.brokers import Broker, Brokers
 from coordinator.gateway.session.session import ProxySession
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.messages.groups import HeartbeatReply
-from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, SaslHandshake
+from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, SaslHandshake, SaslHandshakeReply
 from protocol.messages.topics import Metadata, MetadataReply
 from tests.upstream.session.frames import (
     BEAT,
@@ -14,7 +14,6 @@ from tests.upstream.session.frames import (
     FRAME_BYTES,
     METADATA,
     TOPOLOGY,
-    answer,
     forwarded,
     number_of,
     requests_of,
@@ -75,7 +74,7 @@ def test_whom_a_broker_let_in_it_is_asked_about_again_in_the_next_minute_in_whic
     session = brokers.open(1)
     session.receive_data(encode_request(SaslHandshake("PLAIN"), 1, 1, "c"))
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(told(17, 1, 1, SaslHandshakeReply()))
     forwarded(session)
     for now_ms, asks in ((0, True), (59_999, False), (60_000, True), (119_999, False), (125_000, True)):
         found(brokers, 1, now_ms=now_ms)

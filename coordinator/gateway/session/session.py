@@ -49,15 +49,32 @@ _REPLY_HEADER: Final = Struct(">ii").unpack_from
 class _InFlight(NamedTuple):
     """A pending reply of the broker.
 
-    `is_internal`: the gateway sent the request, and the client gets no reply. `query_reader` decodes the reply to a
+    `is_internal`: the gateway sent the request, and the client gets no reply. `reader` decodes the reply to a
     query of `ProxySession.send_query`, or, if it `is_probe`, to the query whether the broker serves the client.
+    `login`: it answers a request of the client's login, in which it had `claimed` to be a user.
     """
 
     correlation_id: int
     rewriter: ReplyRewriter | None = None
     is_internal: bool = False
-    query_reader: ReplyRewriter | None = None
+    reader: ReplyRewriter | None = None
     is_probe: bool = False
+    login: ClaimedUser | None = None
+    claimed: str = ""
+
+
+def _reply_to_login(
+    user: ClaimedUser, router: Router, key: int, version: int, correlation_id: int, frame: bytes
+) -> _InFlight:
+    """Read a request of a login, which may not be whole; return its pending reply."""
+    user.read(router, key, version, frame)
+    return _InFlight(correlation_id, reader=reply_rewriter(key, version), login=user, claimed=user.claimed)
+
+
+def _probe(version: int) -> tuple[bytes, _InFlight]:
+    """Ask whether the broker serves the client: else it does not answer Metadata."""
+    reply = _InFlight(_PROBE_CORRELATION_ID, None, True, reply_rewriter(METADATA, version), is_probe=True)
+    return encode_request(Metadata(()), version, _PROBE_CORRELATION_ID, "muster"), reply
 
 
 class ProxySession:
@@ -162,12 +179,14 @@ class ProxySession:
                 self._sent_unacknowledged = True
                 self._forward(4 + size)
                 return True
+        expected = _InFlight(correlation_id, route.rewriter)
         if key in SASL_KEYS:
             if size < LONGEST_LOGIN_BYTES and not self._has_bytes(4 + size):
                 return False
             self.user = self.user or ClaimedUser()
-            self.user.read(self._router, key, version, self._received.peek(min(4 + size, self._received.size)))
-        self._expect_reply(_InFlight(correlation_id, route.rewriter))
+            frame = self._received.peek(min(4 + size, self._received.size))
+            expected = _reply_to_login(self.user, self._router, key, version, correlation_id, frame)
+        self._expect_reply(expected)
         self._forward(4 + size)
         return True
 
@@ -185,11 +204,9 @@ class ProxySession:
         if self._router.requires_sasl and self.user is None and key != API_VERSIONS:
             raise ProtocolViolation("a group request before SASL authentication, which the broker requires")
         if self.user is not None and self.user.is_unsure(self._router.reachability.minute) and key != API_VERSIONS:
-            # Only the broker knows if the client is still authenticated: else it does not answer Metadata.
-            version = self._router.probe_version
-            self._to_forward.append(encode_request(Metadata(()), version, _PROBE_CORRELATION_ID, "muster"))
-            reader = reply_rewriter(METADATA, version)
-            self._expect_reply(_InFlight(_PROBE_CORRELATION_ID, None, True, reader, is_probe=True))
+            probe, expected = _probe(self._router.probe_version)  # only the broker knows if it is still logged in
+            self._to_forward.append(probe)
+            self._expect_reply(expected)
             self._is_blocked = True
             return False
         self._needed_bytes = 4
@@ -217,9 +234,7 @@ class ProxySession:
         except IndexError:
             if have == length or have >= ACKS_WITHIN_BYTES:
                 raise ProtocolViolation("a Produce without acks") from None
-            self._needed_bytes = min(
-                length, max(2 * have, _FIRST_ACKS_BYTES)
-            )  # doubled: few attempts, however small the fragments
+            self._needed_bytes = min(length, max(2 * have, _FIRST_ACKS_BYTES))  # doubled: few attempts
             return None
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
@@ -277,7 +292,7 @@ class ProxySession:
         assert self._is_serving and not self._frame_left
         self._to_forward.append(encode_request(message, version, _QUERY_CORRELATION_ID, "muster"))
         reader = reply_rewriter(BY_MESSAGE[type(message)].key, version)
-        self._expect_reply(_InFlight(_QUERY_CORRELATION_ID, is_internal=True, query_reader=reader))
+        self._expect_reply(_InFlight(_QUERY_CORRELATION_ID, None, True, reader))
         return True
 
     def take_query_replies(self) -> list[Message]:
@@ -307,10 +322,9 @@ class ProxySession:
             raise ProtocolViolation("the broker sent a reply without a request")
         expected = self._in_flight[0]
         if correlation_id != expected.correlation_id:
-            raise ProtocolViolation(
-                f"the broker answered request {correlation_id}, but {expected.correlation_id} is next"
-            )
-        is_decoded = expected.rewriter is not None or expected.query_reader is not None
+            wanted = expected.correlation_id
+            raise ProtocolViolation(f"the broker answered request {correlation_id}, but {wanted} is next")
+        is_decoded = expected.rewriter is not None or expected.reader is not None
         if size < 4 or (is_decoded and size > self._router.max_frame_bytes):
             raise ProtocolViolation(f"the broker's answer has a length of {size} bytes")
         if not is_decoded:
@@ -321,9 +335,12 @@ class ProxySession:
             return False
         self._needed_reply_bytes = _REPLY_HEADER_BYTES
         frame = self._upstream_received.take_whole(4 + size)
-        if expected.query_reader is not None:
-            answered = expected.query_reader.decode(frame)
-            if not expected.is_probe:
+        if expected.reader is not None:
+            answered = expected.reader.decode(frame)
+            if expected.login is not None:
+                out.append(frame)
+                expected.login.answered(expected.claimed, answered)
+            elif not expected.is_probe:
                 self._query_replies.append(answered)
             elif self.user is not None:
                 self.user.served(answered, self._router.reachability.minute)
@@ -361,7 +378,7 @@ class ProxySession:
     @property
     def _awaits_only_queries(self) -> bool:
         """Return true if no reply to the client is pending at the broker."""
-        return all(one.query_reader is not None and not one.is_probe for one in self._in_flight or ())
+        return all(one.is_internal and not one.is_probe for one in self._in_flight or ())
 
     @property
     def awaits_broker(self) -> bool:

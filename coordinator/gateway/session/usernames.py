@@ -14,7 +14,12 @@ from coordinator.gateway.session.apis import SASL_HANDSHAKE
 from coordinator.gateway.session.router import Router
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
-from protocol.messages.node import Login, SaslAuthenticate, SaslHandshake
+from protocol.messages.node import (
+    Login,
+    SaslAuthenticate,
+    SaslAuthenticateReply,
+    SaslHandshake,
+)
 from protocol.messages.topics import MetadataReply
 
 LONGEST_LOGIN_BYTES: Final = 1 << 17
@@ -57,12 +62,12 @@ def _claim(mechanism: str, message: SaslAuthenticate) -> str:
 
 class ClaimedUser:
     """Login of one connection. Its user is the one that the first message after the last handshake named, once the
-    broker has served the client after it."""
+    broker has accepted that message, and has served the client after it. `claimed`: who was named last."""
 
-    __slots__ = ("_claimed", "_confirmed", "_is_authenticating", "_mechanism", "_minute")
+    __slots__ = ("_accepted", "_confirmed", "_is_authenticating", "_mechanism", "_minute", "claimed")
 
     def __init__(self) -> None:
-        self._mechanism = self._claimed = self._confirmed = ""
+        self._mechanism = self.claimed = self._accepted = self._confirmed = ""
         self._is_authenticating = True
         """True from a handshake until the broker is seen to serve the client."""
         self._minute = -1
@@ -73,10 +78,17 @@ class ClaimedUser:
         message = router.decode(key, version, frame)
         mechanism, self._mechanism = self._mechanism, ""
         if key == SASL_HANDSHAKE:
-            self._is_authenticating, self._claimed = True, ""
+            self._is_authenticating, self.claimed = True, ""
             self._mechanism = message.mechanism if isinstance(message, SaslHandshake) else ""
         elif mechanism:  # the first message, even if it is unreadable
-            self._claimed = _claim(mechanism, message) if isinstance(message, SaslAuthenticate) else ""
+            self.claimed = _claim(mechanism, message) if isinstance(message, SaslAuthenticate) else ""
+
+    def answered(self, claimed: str, reply: Message) -> None:
+        """Read the broker's reply to a request of a login, by which time the user was `claimed`. A refused one changes
+        nothing: Apache Kafka goes on serving a client whose second login it does not want (ILLEGAL_SASL_STATE), as the
+        user that logged in first."""
+        if isinstance(reply, SaslAuthenticateReply) and not reply.error_code:
+            self._accepted = claimed
 
     def is_unsure(self, minute: int) -> bool:
         """Return true if a query to the broker must succeed before the client is served."""
@@ -87,7 +99,7 @@ class ClaimedUser:
         the middle of a login Apache Kafka answers Metadata with an error, which names no broker, and disconnects."""
         if not (isinstance(reply, MetadataReply) and reply.brokers):
             raise ProtocolViolation("a group request in the middle of a login, of which the broker wants more")
-        self._is_authenticating, self._minute, self._confirmed = False, minute, self._claimed
+        self._is_authenticating, self._minute, self._confirmed = False, minute, self._accepted
 
     @property
     def principal(self) -> str | None:

@@ -22,7 +22,9 @@ from protocol.messages.node import (
     FindCoordinatorReply,
     FoundCoordinator,
     SaslAuthenticate,
+    SaslAuthenticateReply,
     SaslHandshake,
+    SaslHandshakeReply,
 )
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
 from tests.upstream.session.frames import (
@@ -157,7 +159,7 @@ def test_what_is_not_worth_it_or_not_the_clients_does_not_pass_by_itself() -> No
     session = opened()
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     assert requests_of(session) == []
     probe, _ = frames_in(forwarded(session)[len(HANDSHAKE) :])
     assert session.receive_upstream(pack(">ii", 4 + SPLICE_MIN_BYTES, number_of(probe))) == []
@@ -364,6 +366,8 @@ def test_the_coordinator_of_a_group_is_asked_here(version: int) -> None:
 
 HANDSHAKE = encode_request(SaslHandshake("PLAIN"), 1, 1, "c")
 AUTHENTICATE = encode_request(SaslAuthenticate(b"\0u\0p"), 2, 2, "c")
+ACCEPTED = told(17, 1, 1, SaslHandshakeReply(mechanisms=("PLAIN",)))
+"""The broker's answer to `HANDSHAKE`."""
 
 
 def test_an_exchange_is_the_brokers_and_group_requests_wait_until_it_answers_whom_it_knows() -> None:
@@ -371,11 +375,11 @@ def test_an_exchange_is_the_brokers_and_group_requests_wait_until_it_answers_who
     session.receive_data(HANDSHAKE)
     requests_of(session)
     assert forwarded(session) == HANDSHAKE
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     session.receive_data(AUTHENTICATE + encode_request(BEAT, 4, 3, "c"))
     assert requests_of(session) == []
     assert forwarded(session) == AUTHENTICATE
-    session.receive_upstream(answer(2, b"ok"))
+    session.receive_upstream(told(36, 2, 2, SaslAuthenticateReply()))
     assert requests_of(session) == []
     probe, rest = frames_in(forwarded(session))
     assert rest == b""
@@ -398,7 +402,8 @@ def logged_in(session: ProxySession, mechanism: str, *tokens: bytes) -> None:
             session.receive_data(bytes([byte]))
             requests_of(session)
         forwarded(session)
-        session.receive_upstream(answer(number, b"ok"))
+        reply = told(36, 1, number, SaslAuthenticateReply()) if number else told(17, 1, number, SaslHandshakeReply())
+        assert b"".join(session.receive_upstream(reply)) == reply
     before = principal_of(session)
     session.receive_data(encode_request(BEAT, 4, 9, "c"))
     requests_of(session)
@@ -434,7 +439,7 @@ def test_who_is_in_the_middle_of_a_login_is_not_served_although_the_broker_answe
     session = opened()
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     requests_of(session)
     (number,) = (number_of(frame) for frame in [forwarded(session).removeprefix(HANDSHAKE)])
     with pytest.raises(ProtocolViolation, match="in the middle of a login"):
@@ -448,10 +453,43 @@ def test_a_name_that_comes_without_a_handshake_or_after_the_first_message_is_nob
     session.receive_data(encode_request(SaslAuthenticate(b"\0alice\0guessed"), 1, 5, "c"))
     requests_of(session)
     forwarded(session)
-    session.receive_upstream(answer(5, b"illegal state"))
+    session.receive_upstream(told(36, 1, 5, SaslAuthenticateReply(ErrorCode.ILLEGAL_SASL_STATE)))
     session.receive_data(encode_request(BEAT, 4, 6, "c"))
     requests_of(session)
     assert principal_of(session) == "User:bob"
+
+
+@pytest.mark.parametrize("is_pipelined", [False, True])
+@pytest.mark.parametrize("who", ["User:bob", None])
+def test_a_login_that_the_broker_refuses_names_nobody_though_it_goes_on_serving_the_client(
+    who: str | None, is_pipelined: bool
+) -> None:
+    """Apache Kafka refuses a second login within a second, or without `connections.max.reauth.ms`, and one at a
+    listener that wants none, with ILLEGAL_SASL_STATE, and leaves the connection as it was."""
+    session = opened()
+    if who:
+        logged_in(session, "PLAIN", b"\0bob\0secret")
+    handshake = encode_request(SaslHandshake("PLAIN"), 1, 10, "c")
+    named = encode_request(SaslAuthenticate(b"\0alice\0guessed"), 2, 11, "c")
+    refused = [
+        told(17, 1, 10, SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE)),
+        told(36, 2, 11, SaslAuthenticateReply(ErrorCode.ILLEGAL_SASL_STATE, "it is not expected")),
+    ]
+    if is_pipelined:
+        session.receive_data(handshake + named)
+        requests_of(session)
+        assert session.receive_upstream(b"".join(refused)) == refused
+    else:
+        for request, reply in zip((handshake, named), refused, strict=True):
+            session.receive_data(request)
+            requests_of(session)
+            assert session.receive_upstream(reply) == [reply], "the client hears it"
+    forwarded(session)
+    session.receive_data(encode_request(BEAT, 4, 12, "c"))
+    requests_of(session)
+    session.receive_upstream(served(number_of(forwarded(session))))
+    assert requests_of(session) == [(12, BEAT)]
+    assert principal_of(session) == who
 
 
 def test_a_broker_owes_no_answer_to_what_the_client_is_still_saying() -> None:
@@ -475,7 +513,7 @@ def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_l
     session = ProxySession(Router(BROKER, {}, FRAME_BYTES, reachability=reachability))
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     requests_of(session)
     for minute in (1, 2):
         (number,) = (number_of(frame) for frame in [forwarded(session).removeprefix(HANDSHAKE)])
@@ -496,7 +534,7 @@ def test_group_requests_of_whom_the_broker_does_not_know_end_with_the_connection
     session = opened()
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     assert requests_of(session) == []
     with pytest.raises(ProtocolViolation, match="gone"):
         session.upstream_lost("closed by the broker")
@@ -516,7 +554,7 @@ def test_the_versions_are_told_before_anybody_is_known() -> None:
     session = opened()
     session.receive_data(HANDSHAKE)
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     session.receive_data(encode_request(ApiVersions("c", "1"), 3, 2, "c"))
     assert requests_of(session) == []
     assert session.take_data()[4:8] == pack(">i", 2)
@@ -581,7 +619,7 @@ def test_who_has_begun_to_log_in_is_told_of_topics_when_the_broker_has_said_who_
     session, _ = away(requires_sasl=True)
     session.receive_data(HANDSHAKE)
     requests_of(session)
-    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_upstream(ACCEPTED)
     session.receive_data(encode_request(Metadata(None), 9, 2, "c"))
     assert requests_of(session) == []
     with pytest.raises(ProtocolViolation, match="gone"):
