@@ -27,20 +27,20 @@ from protocol.messages.balanced import (
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import ErrorReply
-from protocol.messages.offsets import OffsetCommit
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
 from protocol.messages.reports import ReportMember
 from protocol.session import RequestRef
 
 _ID_FIELDS: Final[Mapping[type[Message], str]] = {
-    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit), "member_id"),
+    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, TxnOffsetCommit), "member_id"),
     **dict.fromkeys((ClaimPartitions, ReleasePartitions, ConsumerGroupHeartbeat, ReportMember), "member_id"),
     **dict.fromkeys((StartMember, MemberHeartbeat, PartitionMeta, RegisterPartitions), "consumer_id"),
     **dict.fromkeys((UnregisterPartitions, FetchRegistered, ConfirmConsumed, LeaveMember), "consumer_id"),
 }
 """Requests of members, each with the name of its member id field."""
 _INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
-    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit), "group_instance_id"),
+    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit, TxnOffsetCommit), "group_instance_id"),
     **dict.fromkeys((ConsumerGroupHeartbeat, StartMember), "instance_id"),
 }
 
@@ -71,8 +71,10 @@ class MemberOwnership:
                 tell_foreign(core, ref, message, code, moment)
                 core.outbox.send(ref, ErrorReply(code))
             else:
-                # This is the last check: the next heartbeat with the same bytes may skip all of them.
-                if connection is not None and isinstance(message, Heartbeat | ConsumerGroupHeartbeat):
+                # This is the last check: the next heartbeat with the same bytes may skip all of them, if its member has
+                # this owner: one without an owner may get another.
+                is_heartbeat = isinstance(message, Heartbeat | ConsumerGroupHeartbeat)
+                if is_heartbeat and connection is not None and self._is_owner(connection, message):
                     connection.permit(message)
                 handler(core, ref, message, moment)
 
@@ -91,6 +93,10 @@ class MemberOwnership:
                 guarded(core, ref, message, moment)
 
         return serve
+
+    def _is_owner(self, connection: Connection, message: Heartbeat | ConsumerGroupHeartbeat) -> bool:
+        group = self._core.directory.get(message.group_id)
+        return group is not None and _principal(group, message.member_id) == connection.shown_principal
 
     def _refusal(self, connection: Connection, message: Any) -> ErrorCode:
         group = self._core.directory.get(message.group_id)

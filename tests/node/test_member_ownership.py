@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from coordinator.accounts.records import AclRecord
+from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS
+from coordinator.node.member_ownership import MemberOwnership
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -28,8 +30,18 @@ from protocol.messages.groups import (
     ListRefusals,
     SyncGroup,
 )
-from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.node import ErrorReply
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    TxnOffsetCommit,
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitTopic,
+)
 from protocol.messages.topics import CreatableTopic, CreateTopics
+from protocol.session import RequestRef
 from tests.accounts.rig import NOW
 from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
 from tests.node.test_audit_log import ROOT, AuditedDesk
@@ -95,6 +107,44 @@ def test_another_principal_cannot_use_a_member_and_its_owner_can(
     classic = None if group is None else group.classic
     assert classic is not None and stage.member.member_id in classic.members
     assert code_of(stage.ask(ALICE_TOO, message, version)) not in (UNKNOWN, FENCED)
+
+
+@pytest.mark.parametrize(("instance_id", "code"), [("one", FENCED), (None, UNKNOWN)])
+def test_another_principal_cannot_commit_for_a_member_in_a_transaction(
+    instance_id: str | None, code: ErrorCode
+) -> None:
+    """Nodes in front of a cluster serve the request; who sends it is a producer, of the member's own principal."""
+    stage = Stage()
+    stage.desk.make_topic("orders")
+    core, moment = stage.desk.node.core, stage.desk._moment()
+    handlers = MemberOwnership(core).guarded({**HANDLERS, **INTERNAL_HANDLERS})
+    topics = (TxnOffsetCommitTopic("orders", (TxnOffsetCommitPartition(0, 1),)),)
+    member_id, generation = stage.member.member_id, stage.member.generation_id
+    commit = TxnOffsetCommit("x", "g", 7, 0, topics, generation, member_id, instance_id)
+
+    def answered(who: int) -> Message:
+        handlers[TxnOffsetCommit](core, RequestRef(who, 99, TxnOffsetCommit), commit, moment)
+        return core.outbox.ready.popleft()[1] if core.outbox.ready else TxnOffsetCommitReply(())
+
+    assert answered(BOB) == ErrorReply(code)
+    assert not isinstance(answered(ALICE_TOO), ErrorReply)
+
+
+def test_a_heartbeat_for_a_member_that_had_no_owner_is_refused_once_it_has_one() -> None:
+    """After a start members have no owners, and any principal with the right is answered, again and again."""
+    stage = Stage()
+    sync, version = stage.requests(None)[1]
+    assert not code_of(stage.ask(ALICE, sync, version))
+    stage.desk.disk.crash()
+    stage.desk = LoginDesk(disk=stage.desk.disk)
+    stage.peers = {number: Peer(stage.desk, number) for number in (ALICE, BOB)}
+    for number, peer in stage.peers.items():
+        log_in(stage.desk, peer, user="bob" if number == BOB else "alice")
+    beat = stage.requests(None)[0]
+    for _ in range(3):
+        assert code_of(stage.ask(BOB, *beat)) is ErrorCode.NONE
+    assert not stage.ask(ALICE, join(stage.member.member_id, "one"), 5).error_code
+    assert code_of(stage.ask(BOB, *beat)) is UNKNOWN
 
 
 def test_another_principal_cannot_take_over_an_instance_id() -> None:
