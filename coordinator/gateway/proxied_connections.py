@@ -54,6 +54,7 @@ class ProxiedConnections:
         guarded = dict.fromkeys(ACCESS.keys() & handlers.keys() - REJECTED.keys(), self._when_permitted)
         self._guarded: dict[type[Message], Handler] = {**handlers, **guarded}
         self._is_guarding = False
+        self._has_owners = node.core.config.upstream_sasl_username is not None
         node.handlers |= {Forwarded: self._on_upstream, UpstreamLost: self._on_upstream, Spliced: self._on_spliced}
         node.serving.handlers = handlers
         node.serving.guards = self.guards
@@ -74,8 +75,9 @@ class ProxiedConnections:
         self.logins.require(is_required=has_authorizer)
 
     def guards(self, broker: int | None) -> bool:
-        """Return whether requests of connections to this broker are authorized."""
-        return self._is_guarding and broker is not None
+        """Return whether heartbeats of connections to this broker are checked: authorized, or the member's owner asked
+        for, which is known where clients log in."""
+        return self._has_owners or (self._is_guarding and broker is not None)
 
     def _when_permitted(self, core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve the request once the client's broker permits it. Listeners without a broker are open or closed as a

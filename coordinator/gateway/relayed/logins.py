@@ -92,7 +92,7 @@ class RelayedLogins:
 
     def _guard(self, state: _State) -> None:
         is_required = self.is_required or state.connection.dialect == HTTP
-        state.connection.is_guarded = is_required
+        state.connection.is_guarded = is_required or self._serving.guards(state.connection.broker)
         if not state.is_known:
             state.connection.session_ends_ms = -NEVER_MS if is_required else NEVER_MS
 
