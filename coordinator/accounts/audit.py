@@ -74,6 +74,7 @@ class AuditTrail:
         """Tell of a login or a refusal, now or in a line that counts repetitions."""
         if not self.is_on:
             return
+        fields = {name: _clean(value) for name, value in fields.items()}  # before they are kept: clients choose them
         key: _Key = (("event", event), *((name, value) for name, value in fields.items() if name not in _OF_ONE))
         known = self._folded.get(key)
         if known is not None:

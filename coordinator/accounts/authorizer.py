@@ -16,6 +16,8 @@ from protocol.messages.acls import AclOperation
 
 ANY_USER: Final = "User:*"
 _MAX_DECISIONS: Final = 100_000
+_MAX_TEXT: Final = 4 << 20
+"""Characters of the names in the decisions that are kept: clients choose names of any length."""
 _TYPES: Final = {
     CLUSTER: AclResourceType.CLUSTER,
     GROUP: AclResourceType.GROUP,
@@ -43,7 +45,7 @@ _IMPLYING: Final = {
 class Decisions:
     """Decisions of one principal at one host."""
 
-    __slots__ = ("__weakref__", "_authorizer", "epoch", "host", "known", "principal")
+    __slots__ = ("__weakref__", "_authorizer", "_text", "epoch", "host", "known", "principal")
 
     def __init__(self, authorizer: "Authorizer", principal: str, host: str) -> None:
         self._authorizer = authorizer
@@ -51,6 +53,7 @@ class Decisions:
         self.host = host
         self.known: dict[tuple[str, str | bytes, AclOperation], bool] = {}
         """Decisions made since the last change; keys are as `Permission`."""
+        self._text = 0
         self.epoch = 0
         """Number of changes."""
 
@@ -59,8 +62,9 @@ class Decisions:
         key = (kind, name, operation)
         known = self.known.get(key)
         if known is None:
-            if len(self.known) >= _MAX_DECISIONS:
+            if len(self.known) >= _MAX_DECISIONS or self._text > _MAX_TEXT:
                 self.forget()
+            self._text += len(name)
             known = self.known[key] = self._authorizer.decide(self.principal, self.host, kind, name, operation)
         return known
 
@@ -71,6 +75,7 @@ class Decisions:
     def forget(self) -> None:
         """Drop all decisions: bindings have changed, or clients have chosen too many names."""
         self.known.clear()
+        self._text = 0
         self.epoch += 1
 
 

@@ -33,6 +33,8 @@ VALID_MS: Final = 60_000
 """Validity of an answer, counted from its query."""
 
 _MAX_CACHED: Final = 10_000
+_MAX_TEXT: Final = 1 << 20
+"""Characters, or bytes, of the names in the answers that are cached."""
 _PROBE_MEMBER_ID: Final = "muster"
 """A member id that no group of the cluster has: Kafka's end with a UUID."""
 
@@ -58,6 +60,7 @@ class PermissionCache:
 
     def __init__(self) -> None:
         self._known: dict[Permission, tuple[ErrorCode, int]] = {}
+        self._text = 0
         self.seen_topics: frozenset[str] | None = None
         """All topics that the principal may describe, while a request that needs them is served."""
 
@@ -87,6 +90,8 @@ class PermissionCache:
         for permission, code in decisions.items():
             if code is not None:
                 since_ms = asked_ms - VALID_MS if code is ErrorCode.UNKNOWN_TOPIC_ID else asked_ms
+                if permission not in self._known:
+                    self._text += len(permission.name)
                 self._known[permission] = code, since_ms
 
     def learn_topics(self, reply: MetadataReply) -> None:
@@ -95,8 +100,9 @@ class PermissionCache:
 
     def trim(self) -> None:
         """Clear a cache that grew too large: clients choose the names of groups and topics."""
-        if len(self._known) > _MAX_CACHED:
+        if len(self._known) > _MAX_CACHED or self._text > _MAX_TEXT:
             self._known.clear()
+            self._text = 0
 
 
 def topics_query() -> PermissionQuery:

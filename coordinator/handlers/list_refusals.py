@@ -66,7 +66,8 @@ def note_limited(core: Core, connection: int, message: Any, error: ErrorCode, li
 
 def _add(core: Core, connection: int, group_id: str, api: str, error: ErrorCode, detail: str, moment: Moment) -> None:
     client = core.client(connection)
-    core.journal.tallies.of(group_id).refusals += 1
+    if group_id in core.directory:  # others are not shown, and clients choose their names
+        core.journal.tallies.of(group_id).refusals += 1
     core.refusals.add(
         RefusedRequest(
             group_id=group_id,

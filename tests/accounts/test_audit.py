@@ -67,6 +67,16 @@ def test_texts_of_clients_are_one_line_of_json_whatever_they_have() -> None:
     assert json.loads(line)["user"].startswith('a\n{"event": "login"}?xxx') and "empty" not in json.loads(line)
 
 
+def test_what_is_kept_of_the_last_minute_is_as_short_as_its_lines() -> None:
+    trail = AuditTrail(is_on=True)
+    for number in range(10):
+        trail.tell(AuditEvent.REFUSED, at(0), {"lacked": f"READ on group {number}" + "x" * 1_000_000})
+    kept = [text for key in trail._folded for _, text in key] + [
+        text for one in trail._folded.values() for text in one.fields.values()
+    ]
+    assert len(trail.take()) == 10 and sum(map(len, kept)) < 30_000
+
+
 def test_a_trail_that_is_off_keeps_nothing() -> None:
     trail = AuditTrail()
     trail.tell(AuditEvent.LOGIN, at(0), {"principal": "User:bob"})

@@ -125,6 +125,14 @@ def test_connections_of_a_principal_at_a_host_share_their_decisions() -> None:
     assert made.of(ALICE, "10.0.0.2") is not view
 
 
+def test_names_that_clients_choose_fill_no_memory() -> None:
+    view = authorizer(acl(READ)).of(ALICE, HERE)
+    for number in range(1_000):
+        assert not view.permits(GROUP, f"{number}" + "x" * 100_000, READ)
+    assert sum(len(name) for _, name, _ in view.known) < 5 << 20
+    assert view.permits(GROUP, "pay", READ)
+
+
 def test_the_index_decides_as_a_search_through_all_bindings_does() -> None:
     names, patterns = ("pay", "p", "*", "payment"), (LITERAL, PREFIXED)
     acls = [

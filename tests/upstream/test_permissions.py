@@ -39,6 +39,19 @@ def verdict(need: Permission, reply: Message) -> ErrorCode | None:
     return query.read(query.permissions, reply)[need]
 
 
+def test_names_that_clients_choose_fill_no_memory() -> None:
+    cache = PermissionCache()
+    for number in range(200):
+        cache.learn({Permission(GROUP, f"{number}" + "x" * 30_000, READ): ErrorCode.NONE}, 0)
+        cache.trim()
+    assert sum(len(one.name) for one in cache._known) <= 1 << 20
+    kept = Permission(GROUP, "pay", READ)
+    for now_ms in range(1_000):
+        cache.learn({kept: ErrorCode.NONE}, now_ms)
+        cache.trim()
+        assert cache.knows([kept])
+
+
 def test_every_request_about_groups_that_is_answered_here_is_guarded() -> None:
     assert {*LOCAL_APIS, *SERVER_DRIVEN_APIS, *TRANSACTION_APIS, *CONFIG_APIS} == GROUP_REQUESTS
 
