@@ -27,6 +27,8 @@ _CONFIGURED_AN_ENTRY = 4
 _OFFSETS_AN_ENTRY = 8
 """Offsets that cost one entry if they are only looked at."""
 _LISTED_AN_ENTRY = 3
+_DECIDED_AN_ENTRY = 8
+"""Decisions on a permission that cost one entry: most are look-ups."""
 _MOST_A_SLICE = SLICE_US // 3
 """Cost that one step serves of a long request (see `slices`)."""
 _CHARACTERS_AN_ENTRY = 32
@@ -187,7 +189,12 @@ METADATA = Cost(
     lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
 )
 DESCRIBE_TOPIC_PARTITIONS = Cost(
-    "topics", lambda m: _names(topic.name for topic in m.topics) + min(m.response_partition_limit, _MOST_DESCRIBED)
+    "topics",
+    lambda m: _names(topic.name for topic in m.topics) + min(m.response_partition_limit, _MOST_DESCRIBED),
+    # a page of all topics looks for those that may be described
+    lambda core, message: (
+        0 if message.topics or not core.accounts.authorizer.is_on else core.topics.topic_count // _DECIDED_AN_ENTRY
+    ),
 )
 CREATE_ACLS = Cost("creations", lambda m: _ENTRIES_AN_ACL * len(m.creations))
 DELETE_ACLS = Cost("filters", lambda m: _ENTRIES_A_FILTER * len(m.filters))

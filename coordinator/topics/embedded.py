@@ -15,7 +15,7 @@ from coordinator.topics.append_time import with_append_time
 from coordinator.topics.configs import TopicConfigs
 from coordinator.topics.fetch import DelayedFetch, FetchReady, Room, epoch_error, read
 from coordinator.topics.find_offset import EFFORT_US, Effort, end_of_epoch, find_offset
-from coordinator.topics.metadata import describe_partitions, metadata
+from coordinator.topics.metadata import Sees, describe_partitions, metadata
 from coordinator.topics.produce import (
     PARTITION_US,
     Allowance,
@@ -167,9 +167,9 @@ class EmbeddedTopics:
         """Describe topics for a Metadata; the reply waits for `position`."""
         return metadata(self._topics, self._settings, message, moment)
 
-    def describe_partitions(self, message: DescribeTopicPartitions) -> DescribeTopicPartitionsReply:
-        """Describe topics in pages; the reply waits for `position`."""
-        return describe_partitions(self._topics, message)
+    def describe_partitions(self, message: DescribeTopicPartitions, sees: Sees = None) -> DescribeTopicPartitionsReply:
+        """Describe topics in pages, all of them if `sees` is None; the reply waits for `position`."""
+        return describe_partitions(self._topics, message, sees)
 
     def create(self, message: CreateTopics, moment: Moment) -> tuple[CreateTopicsReply, int]:
         """Create topics, each by itself; return the reply and the position it waits for."""

@@ -1,6 +1,6 @@
 """Descriptions of topics: Metadata, and DescribeTopicPartitions in pages (KIP-966)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -22,6 +22,8 @@ from protocol.messages.topics import (
     TopicCursor,
 )
 
+Sees = Callable[[str], bool] | None
+"""Says whether who asks may describe a topic; None: all of them."""
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 3576, 8096
 """Operations that are allowed to all clients without an authorizer, as Kafka's bit fields: read, write, create, delete,
 alter, describe, describe and alter configs of a topic; of the cluster create, alter, describe, cluster action, configs,
@@ -76,9 +78,11 @@ def _describe(topics: TopicList, wanted: MetadataTopic, moment: Moment, *, may_c
 # ---------------------------------------------------------------------------------------------------------- in pages
 
 
-def describe_partitions(topics: TopicList, message: DescribeTopicPartitions) -> DescribeTopicPartitionsReply:
+def describe_partitions(
+    topics: TopicList, message: DescribeTopicPartitions, sees: Sees = None
+) -> DescribeTopicPartitionsReply:
     """Describe topics by name, sorted, from the cursor on, with as many partitions as one page may have. Unknown topics
-    take no space in it."""
+    take no space in it, nor do those that a request for all topics may not see; None: it may see all."""
     asked = [topic.name for topic in message.topics]
     cursor = message.cursor
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
@@ -86,7 +90,9 @@ def describe_partitions(topics: TopicList, message: DescribeTopicPartitions) -> 
             tuple(DescribedTopic(name, error_code=ErrorCode.INVALID_REQUEST) for name in asked)
         )
     first = "" if cursor is None else cursor.topic_name
-    names = sorted(name for name in set(asked) if name >= first) if asked else topics.names_from(first)
+    names: Iterable[str] = topics.names_from(first) if sees is None else filter(sees, topics.names_from(first))
+    if asked:
+        names = sorted(name for name in set(asked) if name >= first)
     room = max(min(message.response_partition_limit, MOST_PARTITIONS), 1)
     described: list[DescribedTopic] = []
     for name in names:
