@@ -165,7 +165,11 @@ class Throttling:
 
     def _passed(self, connection: Connection, message: Any) -> _Passed | None:
         """Return the limit that the join would exceed; if there is none, count the join and return None."""
-        if isinstance(message, ConsumerGroupHeartbeat) and message.subscribed_topic_names is None:
+        if (
+            isinstance(message, ConsumerGroupHeartbeat)
+            and message.subscribed_topic_names is None
+            and message.subscribed_topic_regex is None
+        ):
             return None  # it neither joins nor changes its metadata, or it leaves
         user, client_id = connection.principal.removeprefix(_USER), connection.session.client_id
         added, who = self._holdings.added(message), connection.shown_principal

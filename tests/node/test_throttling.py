@@ -343,16 +343,15 @@ def test_a_limit_of_metadata_bytes_counts_what_members_offer(desk: LimitedDesk) 
     assert joined(peer, "c").error_code == 0
 
 
-def test_a_member_of_a_server_driven_group_counts_and_leaves_room() -> None:
+@pytest.mark.parametrize("subscription", [{"subscribed_topic_names": ("orders",)}, {"subscribed_topic_regex": "o.*"}])
+def test_a_member_of_a_server_driven_group_counts_and_leaves_room(subscription: dict[str, Any]) -> None:
     desk = LimitedDesk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
     desk.limit("member_count", 1)
     peer = Peer(desk, 1)
 
     def beat(member_id: str, epoch: int) -> Any:
-        topics = ("orders",) if epoch == 0 else None
-        wanted = ConsumerGroupHeartbeat(
-            "s", member_id, epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=topics, topic_partitions=()
-        )
+        own = subscription if epoch == 0 else {}
+        wanted = ConsumerGroupHeartbeat("s", member_id, epoch, rebalance_timeout_ms=60_000, topic_partitions=(), **own)
         (reply,) = peer.ask((wanted, 1))
         desk.wait(1_000)
         return reply
