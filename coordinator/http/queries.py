@@ -68,6 +68,8 @@ from protocol.messages.offsets import (
     ListOffsetsPartitionReply,
     ListOffsetsReply,
     ListOffsetsTopic,
+    OffsetDelete,
+    OffsetDeleteReply,
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchGroupReply,
@@ -80,6 +82,8 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, Met
 Ask = Callable[[Message], Awaitable[Message]]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
+_PERMITTED = {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP}
+"""Errors of a deletion that are told only to who may delete."""
 
 GROUPS_A_REQUEST = 20
 """A description of them is one step, a millisecond with ten members each."""
@@ -338,6 +342,12 @@ class Queries:
         reply = await self._answer(message, LeaveGroupReply)
         _refuse(reply.error_code)
         return reply.members
+
+    async def check_deletion(self, group_id: str) -> None:
+        """Raise Problem if the caller has no DELETE on the group: asked by a deletion of no offsets."""
+        reply = await self._answer(OffsetDelete(group_id, ()), OffsetDeleteReply)
+        if reply.error_code not in _PERMITTED:
+            _refuse(reply.error_code)
 
     async def drain(self, message: DrainMembers) -> tuple[DrainedMember, ...]:
         """Have members of a group drain. Raises Problem if the request as a whole is refused."""

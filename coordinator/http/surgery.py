@@ -116,9 +116,11 @@ class SurgeryPages:
         return await self._apply(group_id, reversed_changes(notes[0].changes), "undo", host)
 
     async def evict(self, names: Names, body: bytes, host: str) -> Json:
-        """Remove members at once, as if they had left. One that is alive joins again."""
+        """Remove members at once, as if they had left. One that is alive joins again. They may be another principal's,
+        so who has READ alone may not."""
         wanted = _decode(body, EvictRequest)
         group_id = names["group"]
+        await self._ask.check_deletion(group_id)
         reason = f"{wanted.reason}, over HTTP by {host}"
         leaving = [
             LeavingMember(one.member_id, one.group_instance_id, reason)

@@ -234,6 +234,11 @@ def test_a_member_of_a_client_of_kafkas_protocol_is_its_principals(brokers: Daem
         assert code_of(bob, Heartbeat("theirs", 1, member_id)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert "User:alice" in fetch(front, "/v1/groups/theirs/notes", ALICE)[1]
     consumer.commit(offsets=[TopicPartition("wages", 0, 2)], asynchronous=False)
+    evicting = {"member_ids": [member_id]}
+    assert fetch(front, "/v1/groups/theirs/evict", BOB, evicting)[0] == 403
+    consumer.commit(offsets=[TopicPartition("wages", 0, 3)], asynchronous=False)
+    grant(brokers, "alice", (GROUP, "theirs", AclOperation.DELETE))
+    assert within(90, lambda: fetch(front, "/v1/groups/theirs/evict", ALICE, evicting)[0] == 200)
     consumer.close()
 
 

@@ -8,7 +8,11 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from coordinator.http.app import make_app
-from protocol.messages.groups import ListAudit, ReportedFact
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import LeaveGroup, ListAudit, ReportedFact
+from protocol.messages.node import ErrorReply
+from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
 from protocol.messages.reports import ReportMember
 from tests.node.operated import Clinic
 from tests.node.test_apply_offsets import OPERATOR, offsets
@@ -119,6 +123,42 @@ async def test_members_are_drained_that_report_themselves(client: TestClient[Any
     assert "query sums" in await (await client.get("/console/group?id=live")).text()
     assert "no such member" in (await post(client, "/v1/groups/live/drain", {"member_ids": ["?"]}, 404))["message"]
     await post(client, "/v1/groups/live/drain", {"instance_ids": ["?"]}, 400)
+
+
+@pytest.mark.parametrize(
+    ("denial", "status"),
+    [
+        (ErrorReply(ErrorCode.GROUP_AUTHORIZATION_FAILED), 403),
+        (OffsetDeleteReply(ErrorCode.GROUP_AUTHORIZATION_FAILED), 403),
+        (OffsetDeleteReply(ErrorCode.COORDINATOR_NOT_AVAILABLE), 503),
+    ],
+)
+async def test_who_may_delete_nothing_of_a_group_evicts_none_of_its_members(
+    clinic: Clinic, denial: Message, status: int
+) -> None:
+    clinic.member("live", "app", "10.0.0.1")
+    clinic.run(8_000)
+
+    async def ask(message: Message) -> Message:
+        if isinstance(message, OffsetDelete):
+            assert message == OffsetDelete("live", ())
+            return denial
+        assert not isinstance(message, LeaveGroup)
+        return await clinic.ask_doctor(message)
+
+    async with TestClient(TestServer(make_app(ask))) as client:
+        refused = await post(client, "/v1/groups/live/evict", {"client_ids": ["app"]}, status)
+    assert refused["error_code"] == (40301 if status == 403 else status)
+
+
+async def test_an_eviction_deletes_no_offsets_and_notes_none(client: TestClient[Any, Any], clinic: Clinic) -> None:
+    before = offsets(clinic)
+    clinic.member("g", "app", "10.0.0.1")
+    clinic.run(8_000)
+    await post(client, "/v1/groups/g/evict", {"client_ids": ["app"]})
+    assert offsets(clinic) == before
+    (audit,) = clinic.ask(OPERATOR, ListAudit())
+    assert [one.note.act for one in audit.notes] == ["evict"]  # type: ignore[attr-defined]
 
 
 async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, Any], clinic: Clinic) -> None:

@@ -18,7 +18,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListRefusals,
 )
-from protocol.messages.offsets import DescribeExpiry, ListGroupOffsets, OffsetFetch
+from protocol.messages.offsets import DescribeExpiry, ListGroupOffsets, OffsetDelete, OffsetFetch
 from protocol.messages.ownership import DescribeOwnership
 from protocol.messages.reports import DrainMembers
 
@@ -30,6 +30,7 @@ _OF_ONE_GROUP: Final = (
     HoldGroup,
     LeaveGroup,
     ListNotes,
+    OffsetDelete,
 )
 _OF_GROUPS: Final = (ConsumeFromMax, DescribeBalanced, DescribeGroups, ListGroupOffsets, ListRefusals, OffsetFetch)
 SHARED_REQUESTS: Final[tuple[type[Message], ...]] = (*_OF_ONE_GROUP, *_OF_GROUPS, ListGroups)
