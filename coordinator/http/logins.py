@@ -110,10 +110,18 @@ class Entrance:
             await self._show(session, request.remote or "", is_end=True)
         self._set_cookie(request, answer, "", 0)
 
-    async def is_still_in(self) -> bool:
-        """Return whether the session of the request that is being served goes on."""
+    async def is_still_in(self, *, again: bool) -> bool:
+        """Return whether the login of the request that is being served goes on. A session is looked up each time; a
+        password or a token is checked `again` where that is due."""
         caller = _caller.get()
-        return caller is None or not caller.session or bool((await self._show(caller.session, caller.host)).principal)
+        if caller is not None and caller.session:
+            return bool((await self._show(caller.session, caller.host)).principal)
+        if caller is None or not again:
+            return True
+        username, secret = _read(_credentials.get())
+        reply = await self._in_time(self._authenticator.log_in(username, secret, caller.host))
+        assert isinstance(reply, HttpLoginReply)
+        return reply.error_code is not ErrorCode.SASL_AUTHENTICATION_FAILED  # others say nothing about the login
 
     async def _show(self, session: str, host: str, *, is_end: bool = False) -> HttpLoginReply:
         reply = await self._in_time(self._authenticator.show_session(session, host, is_end=is_end))

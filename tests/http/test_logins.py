@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from http.cookies import SimpleCookie
 from typing import Any
@@ -14,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from coordinator.http.app import make_app
 from coordinator.http.live.event_pages import EventPages
 from coordinator.http.live.feed import Feed
-from coordinator.http.logins import Caller, Entrance, of_caller
+from coordinator.http.logins import Caller, Entrance, logged_in, of_caller
 from coordinator.http.queries import Problem, Queries, problem_of
 from coordinator.http.watch import ProblemWatch
 from coordinator.io.calls import Calls
@@ -38,11 +39,12 @@ class Door:
         self.callers: list[Caller | None] = []
         self.answer = HttpLoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
         self.sessions: dict[str, str] = {}
+        self.is_closed = False
 
     async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
         known = {(None, "a.good.token"): "User:robot", ("alice", "se:cret"): "User:alice"}
         principal = known.get((username, password))
-        if principal is None:
+        if principal is None or self.is_closed:
             return self.answer
         if not opens_session:
             return HttpLoginReply(principal)
@@ -88,6 +90,23 @@ async def test_without_a_login_there_is_nothing(browser: Browser, door: Door, pa
     assert (status, json.loads(text)["error_code"]) == (401, 401)
     assert answered["WWW-Authenticate"] == 'Basic realm="musterd", charset="UTF-8"'
     assert door.callers == []
+
+
+async def test_no_route_and_no_method_is_served_without_a_login_but_those_of_the_list(door: Door) -> None:
+    app = make_app(of_caller(door.ask), authenticator=door)
+    served = set()
+    methods = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
+    paths = {resource.canonical for resource in app.router.resources()}
+    async with TestClient(TestServer(app)) as client:
+        for path in paths:
+            for method in methods:
+                async with client.request(method, re.sub(r"\{.*?\}", "x", path)) as answer:
+                    if answer.status not in (401, 405):
+                        served.add((method, path))
+    open_paths = {(method, path) for method in ("GET", "HEAD") for path in ("/healthz", "/readyz")}
+    of_form = {("POST", "/console/login"), *((one, "/console/assets/{name}") for one in ("GET", "HEAD"))}
+    assert served == open_paths | of_form and len(paths) > 40
+    assert set(door.callers) <= {None}, "probes ask for the node's health"
 
 
 async def test_a_change_needs_a_login_as_well(browser: Browser, door: Door) -> None:
@@ -362,23 +381,52 @@ async def test_a_login_in_the_header_comes_before_a_cookie(visitor: Visitor, doo
     assert {one.principal for one in door.callers if one} == {"User:robot"}
 
 
-async def test_events_end_with_the_session(coordinator: ScriptedCoordinator) -> None:
+@pytest.mark.parametrize(("check_again_s", "expected"), [(60.0, [False] * 3), (0.0, [True] * 3)])
+async def test_events_end_with_the_login(
+    coordinator: ScriptedCoordinator, check_again_s: float, expected: list[bool]
+) -> None:
     queries = Queries(coordinator.ask)
+    checked: list[bool] = []
 
     async def rest() -> None:
         pass
 
-    async def is_still_in() -> bool:
+    async def is_still_in(*, again: bool) -> bool:
+        checked.append(again)
         return next(answers)
 
     answers = iter((True, True, False))
     feed = Feed(queries, ProblemWatch(queries, rest, asyncio.Lock(), lambda _problem, _is_open: None), 1, every_s=0.01)
     app = web.Application()
-    app.router.add_get("/events", EventPages(queries, feed, is_still_in=is_still_in, heartbeat_s=0.01).stream)
+    pages = EventPages(queries, feed, is_still_in=is_still_in, heartbeat_s=0.01, check_again_s=check_again_s)
+    app.router.add_get("/events", pages.stream)
     app.cleanup_ctx.append(feed.running)
     async with TestClient(TestServer(app)) as client, asyncio.timeout(60):
         told = await (await client.get("/events")).text()
     assert told.startswith("retry") and told.count(": still here") == 2
+    assert checked == expected
+
+
+@pytest.mark.parametrize("header", [basic("alice", "se:cret"), "Bearer a.good.token"])
+async def test_a_login_is_over_when_its_user_or_its_token_is_gone(door: Door, header: str) -> None:
+    async def in_time(answer: Any) -> Any:
+        return await answer
+
+    async def show(_request: web.Request) -> web.Response:
+        looks = [await entrance.is_still_in(again=True)]
+        for code in (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.SASL_AUTHENTICATION_FAILED):
+            door.is_closed, door.answer = True, HttpLoginReply(error_code=code)
+            looks += [await entrance.is_still_in(again=again) for again in (False, True)]
+        return web.json_response(looks)
+
+    def no_form(_request: web.Request, problem: Problem) -> web.Response:
+        raise problem
+
+    entrance = Entrance(door, in_time)
+    app = web.Application(middlewares=[logged_in(entrance, no_form, frozenset())])
+    app.router.add_get("/events", show)
+    async with TestClient(TestServer(app)) as client:
+        assert await (await client.get("/events", headers={"Authorization": header})).json() == [True] * 4 + [False]
 
 
 @pytest.mark.parametrize("is_answered", [True, False])

@@ -1,8 +1,7 @@
 """EDGE: `/v1/events`, server-sent events with a replay cursor."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -16,6 +15,8 @@ from coordinator.http.shapes import Json
 MEDIA: Final = "text/event-stream"
 HEARTBEAT_S: Final = 15.0
 """Interval of comments on a stream without events: proxies close what is silent, and gone clients are found."""
+CHECK_AGAIN_S: Final = 60.0
+"""Interval at which the password or the token of a stream is checked again: users are deleted, and tokens end."""
 TYPES: Final = ("note", "problem.opened", "problem.closed")
 EVENTS: Final = HttpRoute(
     "/v1/events",
@@ -31,8 +32,14 @@ EVENTS: Final = HttpRoute(
 )
 
 
+class IsStillIn(Protocol):
+    """Says whether a follower's login goes on; `again`: its password or token is to be checked again."""
+
+    async def __call__(self, *, again: bool) -> bool: ...
+
+
 class EventPages:
-    """The stream of events. With `is_still_in`, which says whether a follower's session goes on, it is told of groups
+    """The stream of events. With `is_still_in`, which says whether a follower's login goes on, it is told of groups
     that it may describe alone."""
 
     def __init__(
@@ -40,14 +47,18 @@ class EventPages:
         queries: Queries,
         feed: Feed,
         *,
-        is_still_in: Callable[[], Awaitable[bool]] | None = None,
+        is_still_in: IsStillIn | None = None,
         heartbeat_s: float = HEARTBEAT_S,
+        check_again_s: float = CHECK_AGAIN_S,
     ) -> None:
         self._ask, self._feed, self._is_still_in, self._heartbeat_s = queries, feed, is_still_in, heartbeat_s
+        self._check_again_s = check_again_s
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Answer with a stream that ends when the client, its session or the daemon goes."""
+        """Answer with a stream that ends when the client, its login or the daemon goes."""
         after = self._begin(request)
+        clock_s = asyncio.get_running_loop().time
+        checked_s = clock_s()
         with self._feed.followed():
             await self._feed.begun()
             answer = web.StreamResponse(headers={"Content-Type": MEDIA, "Cache-Control": "no-store"})
@@ -55,7 +66,11 @@ class EventPages:
             await answer.prepare(request)
             await answer.write(f"retry: 2000\nid: {cursor}\n\n".encode())
             try:
-                while not self._feed.is_closed and (self._is_still_in is None or await self._is_still_in()):
+                while not self._feed.is_closed:
+                    if again := clock_s() - checked_s >= self._check_again_s:
+                        checked_s = clock_s()
+                    if self._is_still_in is not None and not await self._is_still_in(again=again):
+                        break
                     cursor = await self._tell(request, answer, cursor)
                     if self._feed.events.cursor() == cursor:  # none came while these were written
                         await self._wait(answer)
