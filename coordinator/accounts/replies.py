@@ -217,9 +217,9 @@ def finish_consumer_groups(
 
 
 def topics_of(group: DescribedConsumerGroup) -> Iterator[str]:
-    """Yield the names of the topics that the description tells, some of them more than once."""
+    """Yield the names of the members' topics, some of them more than once. As in Kafka a topic that a member subscribes
+    to counts once it is assigned."""
     for member in group.members:
-        yield from member.subscribed_topic_names
         for assignment in (member.assignment, member.target_assignment):
             yield from (one.topic_name for one in assignment.topic_partitions)
 

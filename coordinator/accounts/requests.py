@@ -258,7 +258,7 @@ ACCESS: Final[dict[type[Message], Access]] = {
     ),
     ConsumerGroupHeartbeat: Access("READ on the group, DESCRIBE on each topic it subscribes to", _subscribed),
     ConsumerGroupDescribe: Access(
-        "DESCRIBE on each group, and on each topic of its members",
+        "DESCRIBE on each group, and on each topic that its members have or get",
         parts=PartFields("group_ids", "groups", _on_group(_DESCRIBE)),
         finish=finish_consumer_groups,
     ),

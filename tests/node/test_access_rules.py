@@ -40,8 +40,10 @@ from protocol.messages.consumer_groups import (
     ConsumerGroupDescribe,
     ConsumerGroupDescribeReply,
     ConsumerGroupHeartbeat,
+    DescribedAssignment,
     DescribedConsumer,
     DescribedConsumerGroup,
+    DescribedTopicPartitions,
 )
 from protocol.messages.data import (
     EpochPartition,
@@ -99,6 +101,7 @@ from protocol.messages.topics import (
     Metadata,
     MetadataTopic,
     NamedTopic,
+    TopicCursor,
 )
 from protocol.messages.transactions import AddOffsetsToTxn
 from protocol.record_batch import encode_batch
@@ -331,6 +334,20 @@ def test_who_may_describe_some_topics_is_shown_those_alone() -> None:
     assert both.brokers
 
 
+def test_pages_of_all_topics_name_no_hidden_one_not_even_as_a_cursor() -> None:
+    desk = RuledDesk(*(rule(TOPIC, OP.DESCRIBE, name) for name in ("orders", "zebra")))
+    desk.rule(rule(CLUSTER, OP.CREATE))
+    for name in ("a-hidden", "p-hidden", "zebra", "zz-hidden"):
+        desk.make_topic(name, 1)
+    pages = []
+    cursor: TopicCursor | None = TopicCursor("", 0)
+    while cursor is not None:
+        reply = desk.tell(DescribeTopicPartitions((), 2, cursor))
+        cursor = reply.next_cursor
+        pages.append(([one.name for one in reply.topics], cursor and cursor.topic_name))
+    assert pages == [(["orders"], "zebra"), (["zebra"], None)]
+
+
 def test_who_may_describe_no_topic_is_still_told_the_brokers() -> None:
     reply = RuledDesk().tell(Metadata((MetadataTopic("orders"),)))
     assert reply.brokers and [one.error_code for one in reply.topics] == [TOPIC_DENIED]
@@ -512,7 +529,8 @@ def test_groups_of_the_newer_protocol_are_held_to_kafkas_rules() -> None:
         assert denied is not None and denial(denied) is code
     assert divide(beat, denying()).permitted == beat
     ask = ConsumerGroupDescribe(("pay",), include_authorized_operations=True)
-    member = DescribedConsumer("m", subscribed_topic_names=("orders",))
+    given = DescribedAssignment((DescribedTopicPartitions(b"", "orders", (0,)),))
+    member = DescribedConsumer("m", subscribed_topic_names=("orders", "wages"), target_assignment=given)
     reply = ConsumerGroupDescribeReply((DescribedConsumerGroup("pay", members=(member,)),))
     merged: Any = merge_reply(ask, reply, None, denying(("topic", "orders")))
     assert merged.groups[0].error_code is TOPIC_DENIED and merged.groups[0].members == ()
