@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interop.access.questions import questions
+from interop.access.living import ask_living
+from interop.access.questions import questions, transactional_questions
 from interop.access.states import STATES, Names
 from interop.access.told import told
 from interop.differential.connections import Connections
@@ -37,7 +39,8 @@ def ask_kafka(folder: Path) -> Answers:
         topic_ids = asyncio.run(_prepare(kafka))
         found: dict[str, dict[str, str]] = {}
         for user, state, names in _users():
-            for title, answer in asyncio.run(_asked(kafka, user, names, topic_ids)).items():
+            answers = asyncio.run(_asked_living(kafka, user, names, topic_ids))
+            for title, answer in (answers | asyncio.run(_asked(kafka, user, names, topic_ids))).items():
                 found.setdefault(title, {})[state] = answer
         return found
 
@@ -53,7 +56,7 @@ async def _asked(kafka: SecureKafka, user: str, names: Names, topic_ids: Mapping
     try:
         await _log_in(connections, user)
         answers = {}
-        for question in questions(names, topic_ids):
+        for question in (*transactional_questions(names), *questions(names, topic_ids)):
             asked = connections.call(_CLIENT, question.message, question.version)
             try:
                 answer = await asyncio.wait_for(asked, _ANSWER_S)
@@ -63,6 +66,25 @@ async def _asked(kafka: SecureKafka, user: str, names: Names, topic_ids: Mapping
         return answers
     finally:
         connections.close()
+
+
+async def _asked_living(kafka: SecureKafka, user: str, names: Names, topic_ids: Mapping[str, bytes]) -> dict[str, str]:
+    """Ask about a group with a member, and leave the group with its offsets as it was."""
+    connections, admin = Connections((HERE, kafka.port)), Connections((HERE, kafka.admin_port))
+    try:
+        await _log_in(connections, user)
+        answers = await ask_living(
+            partial(admin.call, _CLIENT),
+            partial(connections.call, _CLIENT),
+            partial(asyncio.sleep, 0.1),
+            names,
+            topic_ids,
+        )
+        await _until(admin, _committed(names.group, names), "offsets are committed")
+        return answers
+    finally:
+        connections.close()
+        admin.close()
 
 
 async def _log_in(connections: Connections, user: str) -> None:

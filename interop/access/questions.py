@@ -65,6 +65,9 @@ from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchTopic,
+    TxnOffsetCommit,
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitTopic,
 )
 from protocol.messages.quotas import AlterClientQuotas, AlteringQuota, DescribeClientQuotas, QuotaChange, QuotaEntity
 from protocol.messages.topics import (
@@ -79,6 +82,7 @@ from protocol.messages.topics import (
     MetadataTopic,
     NamedTopic,
 )
+from protocol.messages.transactions import AddOffsetsToTxn
 from protocol.record_batch import encode_batch
 
 NEWEST: Final = 1 << 15
@@ -109,6 +113,18 @@ def questions(names: Names, topic_ids: Mapping[str, bytes]) -> list[Question]:
         *_configs(names),
         *_administration(names),
         *_removals(names, topic_ids),
+    ]
+
+
+def transactional_questions(names: Names) -> list[Question]:
+    """Return the requests of transactions about groups, which nodes serve in front of a cluster alone. They change
+    nothing: nobody has the producer id, and the group has no such member."""
+    parts = (TxnOffsetCommitPartition(0, 7),)
+    topics = tuple(TxnOffsetCommitTopic(topic, parts) for topic in (names.topic, names.other_topic))
+    commit = TxnOffsetCommit(names.transactional_id, names.group, 7, 0, topics, 5, "m")
+    return [
+        Question("AddOffsetsToTxn", AddOffsetsToTxn(names.transactional_id, 7, 0, names.group), 3),
+        Question("TxnOffsetCommit, two topics", commit, 4),
     ]
 
 

@@ -17,7 +17,12 @@ _KEYS: Final = (
 _OF_SERVERS: Final = "__"
 """Prefix of the topics that servers make for themselves."""
 _OPERATIONS: Final = "authorized_operations"
-_LEFT_OUT: Final = frozenset({"brokers", "configs", "synonyms", "credential_infos", "matching_acls", "entries"})
+_LEFT_OUT: Final = frozenset(
+    {
+        *("brokers", "configs", "synonyms", "credential_infos", "matching_acls", "entries"),
+        *("assignment", "target_assignment"),
+    }
+)
 """Fields whose content depends on the server, not on the principal."""
 
 

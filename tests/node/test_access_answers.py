@@ -1,28 +1,39 @@
 """Authorization by the node, request by request and state by state, beside what a running Apache Kafka 4.3.1 answered
 (`python -m interop.access --write`)."""
 
+import asyncio
 import functools
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from coordinator.accounts.acls import Acl
+from coordinator.accounts.division import divide, merge_reply
+from coordinator.accounts.permission import Permission
 from coordinator.accounts.records import AclRecord
-from coordinator.config.accounts import AuthorizerClass
+from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.config.keys import RebalanceProtocols
 from interop.access import goldens
-from interop.access.questions import questions
+from interop.access.living import TITLES, ask_living
+from interop.access.questions import questions, transactional_questions
 from interop.access.states import STATES, Names
 from interop.access.told import told
 from protocol.apis import WIRE_APIS
+from protocol.errors import ErrorCode
 from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS
+from protocol.messages import Message
+from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.refusals import REFUSE
 from tests.accounts.rig import NOW
 from tests.node.test_kafka import KafkaDesk, Peer
 
 NAMES = Names()
 TOPICS = NAMES.topic, NAMES.other_topic
 PRINCIPAL, HERE = "User:ANONYMOUS", "10.0.0.1"
+ADMINISTRATOR = "User:administrator"
 REFUSED = "CLUSTER_AUTHORIZATION_FAILED"
 MEANT = {
     ("FindCoordinator of a transactional id", "transfer"): "transfer TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -45,6 +56,7 @@ def prepared(state: str) -> KafkaDesk:
     """A desk with the state's ACLs, and what they are about."""
     desk = KafkaDesk(
         authorizer_class_name=AuthorizerClass.STANDARD,
+        super_users=Principals(frozenset({ADMINISTRATOR})),
         auto_create_topics_enable=True,
         group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")),
     )
@@ -64,21 +76,73 @@ def prepared(state: str) -> KafkaDesk:
     return desk
 
 
+def topic_ids_of(desk: KafkaDesk) -> dict[str, bytes]:
+    return {topic: desk.node.core.topics.id_of(topic) or b"" for topic in TOPICS}
+
+
+def differences(answers: Mapping[str, str], state: str) -> str:
+    """Return the answers of Kafka in this state that are not ours."""
+    found = []
+    for title, ours in answers.items():
+        kafkas = kafka_answers()[title][state]
+        if ours != MEANT.get((title, kafkas), kafkas):
+            found.append(f"{title}\n  Kafka: {kafkas}\n  ours:  {ours}")
+    return "\n".join(found)
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_a_principal_is_answered_as_by_kafka(state: str) -> None:
     desk = prepared(state)
-    topic_ids = {topic: desk.node.core.topics.id_of(topic) or b"" for topic in TOPICS}
+    topic_ids = topic_ids_of(desk)
     peer = Peer(desk, 1)
-    differences = []
+    answers = {}
     for question in questions(NAMES, topic_ids):
         peer.send((question.message, question.version))
         desk.wait(0)
         (reply,) = peer.heard()
-        ours = told(reply, NAMES, topic_ids)
-        kafkas = kafka_answers()[question.title][state]
-        if ours != MEANT.get((question.title, kafkas), kafkas):
-            differences.append(f"{question.title}\n  Kafka: {kafkas}\n  ours:  {ours}")
-    assert not differences, "\n".join(differences)
+        answers[question.title] = told(reply, NAMES, topic_ids)
+    assert not differences(answers, state)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_principal_is_answered_as_by_kafka_about_a_group_with_a_member(state: str) -> None:
+    desk = prepared(state)
+    principal, administrator = Peer(desk, 1), Peer(desk, 2)
+    desk.node.core.connections[2].access = desk.node.core.accounts.authorizer.of(ADMINISTRATOR, HERE)
+
+    async def asked(peer: Peer, message: Message, version: int) -> Any:
+        peer.send((message, version))
+        desk.wait(0)
+        (reply,) = peer.heard()
+        return reply
+
+    async def rest() -> None:
+        desk.wait(100)
+
+    living = ask_living(partial(asked, administrator), partial(asked, principal), rest, NAMES, topic_ids_of(desk))
+    assert not differences(asyncio.run(living), state)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_principal_is_answered_as_by_kafka_about_offsets_in_transactions(state: str) -> None:
+    """Nodes in front of a cluster ask brokers for the same permissions."""
+    desk = prepared(state)
+    decisions = desk.node.core.accounts.authorizer.of(PRINCIPAL, HERE)
+
+    def code_of(one: Permission) -> ErrorCode:
+        return ErrorCode.NONE if decisions.permits(one.kind, str(one.name), one.operation) else one.denial
+
+    answers = {}
+    for question in transactional_questions(NAMES):
+        permitted, denied = divide(question.message, code_of)
+        reply: Any = denied
+        if permitted is not None:  # the coordinator of transactions does not know the producer
+            reply = REFUSE[type(permitted)](permitted, ErrorCode.INVALID_PRODUCER_ID_MAPPING, None)
+            reply = merge_reply(question.message, reply, denied, code_of)
+        if isinstance(reply, ErrorReply):
+            reply = REFUSE[type(question.message)](question.message, reply.error_code, None)
+        answers[question.title] = told(reply, NAMES, topic_ids_of(desk))
+    assert not differences(answers, state)
 
 
 def test_a_difference_that_is_meant_stands_in_the_file() -> None:
@@ -88,7 +152,8 @@ def test_a_difference_that_is_meant_stands_in_the_file() -> None:
 
 def test_the_file_has_an_answer_for_each_question_and_state_and_reads_as_it_was_written() -> None:
     answers = kafka_answers()
-    assert set(answers) == {one.title for one in questions(NAMES, dict.fromkeys(TOPICS, b""))}
+    asked = *transactional_questions(NAMES), *questions(NAMES, dict.fromkeys(TOPICS, b""))
+    assert set(answers) == {*TITLES, *(one.title for one in asked)}
     assert all(set(by_state) == set(STATES) for by_state in answers.values())
     in_order = {title: {state: by_state[state] for state in STATES} for title, by_state in answers.items()}
     assert goldens.text(in_order) == goldens.FILE.read_text()
