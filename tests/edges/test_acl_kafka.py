@@ -1,6 +1,7 @@
 """In front of an Apache Kafka with ACLs: what its brokers refuse a principal, Muster refuses too. Skipped where its
 jars have not been fetched (`python -m bench kafka` does) or there is no Java."""
 
+import asyncio
 import json
 import re
 import socket
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -27,12 +29,26 @@ from confluent_kafka.cimpl import NewTopic
 import muster
 from bench import builds
 from bench.processes import free_ports
+from interop.differential.connections import Connections
 from interop.secure_kafka import SecureKafka, secure_kafka
 from muster import AuthenticationFailed, Refused
 from muster.blocking.cluster import ClusterClient
 from protocol.errors import ErrorCode
+from protocol.kafka.login import HANDSHAKE_VERSION, SaslClient
 from protocol.messages import Message
-from protocol.messages.groups import DeleteGroups, DescribeGroups, Heartbeat, JoinGroup, JoinProtocol
+from protocol.messages.groups import (
+    DeleteGroups,
+    DescribeGroups,
+    Heartbeat,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
+    SyncGroupAssignment,
+)
+from protocol.messages.node import FindCoordinator, SaslAuthenticate, SaslHandshake
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -45,7 +61,7 @@ from tests.edges.logins import security
 from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.test_http_logins import fetch
 from tests.edges.test_tls_beside import readiness
-from tests.node.test_access_rules import DENIALS, denial
+from tests.node.test_access_rules import DENIALS, codes, denial
 
 pytestmark = pytest.mark.xdist_group("kafka with acls")  # one broker for all
 _SCRAM = "SCRAM-SHA-256=[name=alice,password=wunder]"
@@ -296,6 +312,103 @@ def test_kafkas_audit_names_clients_and_nothing_of_theirs_as_musters_own(kafka: 
     assert {one for one in told() if one[4] == "audited"} == wanted
     own = {(verdict, operation) for who, verdict, operation, _, _ in told() if who == "muster"}
     assert own <= {("Allowed", "DESCRIBE")}, "Muster lists brokers and topics in its own name, and nothing else"
+
+
+# ---------------------------------------------------------------------------------------- members and their principals
+
+
+class Asking:
+    """Clients that log in over one connection each, at a broker or in front of it."""
+
+    def __init__(self, port: int) -> None:
+        self._connections = Connections(("127.0.0.1", port))
+
+    async def enter(self, who: str) -> None:
+        """Log in as the user, with its password. Later requests of `who` go over the same connection."""
+        login = SaslClient("PLAIN", who, PASSWORDS[who], "")
+        following: Any = login.begin()
+        while following is not None:
+            following = login.hear(await self.ask(who, following))
+
+    async def ask(self, who: str, message: Message) -> Any:
+        version = {SaslHandshake: HANDSHAKE_VERSION, SaslAuthenticate: 2, JoinGroup: 9, SyncGroup: 5, Heartbeat: 4,
+                   OffsetCommit: 8, LeaveGroup: 5, FindCoordinator: 4}[type(message)]  # fmt: skip
+        return await self._connections.call(who, message, version)
+
+    async def member(self, who: str, group: str) -> JoinGroupReply:
+        """Let the user be a static member, and leader, once the server has a coordinator."""
+        joining = JoinGroup(group, 60_000, "", "consumer", (JoinProtocol("range", b"x"),), 60_000, "one")
+        async with asyncio.timeout(90):
+            await self.ask(who, FindCoordinator((group,)))  # makes Kafka's topic of offsets
+            while (joined := await self.ask(who, joining)).error_code:
+                assert joined.error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR), joined
+                await asyncio.sleep(0.1)
+        given = (SyncGroupAssignment(joined.member_id, b"x"),)
+        sync = SyncGroup(group, joined.generation_id, joined.member_id, "one", "consumer", "range", given)
+        synced = await self.ask(who, sync)
+        assert isinstance(joined, JoinGroupReply) and not synced.error_code
+        return joined
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+def stolen(group: str, member: JoinGroupReply) -> tuple[Message, ...]:
+    """Requests of somebody who has the member's id, the last of which removes it."""
+    commit = (OffsetCommitTopic("wages", (OffsetCommitPartition(0, 3),)),)
+    return (
+        Heartbeat(group, member.generation_id, member.member_id),
+        OffsetCommit(group, commit, member.generation_id, member.member_id),
+        LeaveGroup(group, (LeavingMember(member.member_id),)),
+    )
+
+
+def error_in(reply: Any) -> ErrorCode:
+    """The error of a reply, of the whole or of its one part."""
+    return next((code for code in codes(reply) if code), ErrorCode.NONE)
+
+
+async def thieves_answers(port: int) -> list[ErrorCode]:
+    """Let Bob use the id of Alice's member, both with a right to the group; return what he is told."""
+    asking = Asking(port)
+    try:
+        await asking.enter("alice")
+        await asking.enter("bob")
+        member = await asking.member("alice", "lent")
+        return [error_in(await asking.ask("bob", one)) for one in stolen("lent", member)]
+    finally:
+        asking.close()
+
+
+def test_who_has_stolen_a_member_id_is_served_by_kafka_and_refused_by_muster(kafka: SecureKafka, front: Daemon) -> None:
+    for who in ("alice", "bob"):
+        kafka.grant(who, GROUP, "lent", READ)
+    assert asyncio.run(thieves_answers(kafka.port)) == [ErrorCode.NONE] * 3
+    delete(kafka.admin, "lent")
+    assert asyncio.run(thieves_answers(front.kafka_port)) == [ErrorCode.UNKNOWN_MEMBER_ID] * 3
+
+
+def test_who_names_another_user_in_a_login_that_kafka_refuses_is_still_itself(
+    kafka: SecureKafka, front: Daemon
+) -> None:
+    """Kafka refuses a second login, and goes on serving the connection as the user that logged in first."""
+    for who in ("alice", "bob"):
+        kafka.grant(who, GROUP, "lent twice", READ)
+
+    async def told() -> list[ErrorCode]:
+        asking = Asking(front.kafka_port)
+        try:
+            await asking.enter("alice")
+            await asking.enter("bob")
+            member = await asking.member("alice", "lent twice")
+            again = SaslHandshake("PLAIN"), SaslAuthenticate(b"\0alice\0guessed")
+            requests = *again, *stolen("lent twice", member)
+            return [error_in(await asking.ask("bob", one)) for one in requests]
+        finally:
+            asking.close()
+
+    illegal, unknown = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNKNOWN_MEMBER_ID
+    assert asyncio.run(told()) == [illegal, illegal, unknown, unknown, unknown]
 
 
 # ------------------------------------------------------------------------------------------- over the native protocol
