@@ -129,9 +129,11 @@ class SurgeryPages:
         return _changed(group_id, await self._ask.leave(LeaveGroup(group_id, tuple(leaving))))
 
     async def drain(self, names: Names, body: bytes, host: str) -> Json:
-        """Have members read no more, commit what they have read, and leave. Those that do not report cannot."""
+        """Have members read no more, commit what they have read, and leave. Those that do not report cannot. It needs
+        the same permission as an eviction."""
         wanted = _decode(body, DrainRequest)
         group_id = names["group"]
+        await self._ask.check_deletion(group_id)
         draining = await self._named(group_id, wanted.member_ids, wanted.client_ids)
         return _changed(
             group_id, await self._ask.drain(DrainMembers(group_id, tuple(one.member_id for one in draining)))

@@ -1,7 +1,7 @@
 """Members belong to principals: a request with a member id or instance id of another principal is refused, as if the
 member did not exist, or had been fenced."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from coordinator.accounts.permission import GROUP
@@ -29,7 +29,7 @@ from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
-from protocol.messages.reports import ReportMember
+from protocol.messages.reports import DrainMembers, ReportMember
 from protocol.session import RequestRef
 
 _ID_FIELDS: Final[Mapping[type[Message], str]] = {
@@ -37,8 +37,9 @@ _ID_FIELDS: Final[Mapping[type[Message], str]] = {
     **dict.fromkeys((ClaimPartitions, ReleasePartitions, ConsumerGroupHeartbeat, ReportMember), "member_id"),
     **dict.fromkeys((StartMember, MemberHeartbeat, PartitionMeta, RegisterPartitions), "consumer_id"),
     **dict.fromkeys((UnregisterPartitions, FetchRegistered, ConfirmConsumed, LeaveMember), "consumer_id"),
+    DrainMembers: "member_ids",
 }
-"""Requests of members, each with the name of its member id field."""
+"""Requests that name members, each with the name of its member id field."""
 _INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
     **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit, TxnOffsetCommit), "group_instance_id"),
     **dict.fromkeys((ConsumerGroupHeartbeat, StartMember), "instance_id"),
@@ -102,16 +103,23 @@ class MemberOwnership:
         group = self._core.directory.get(message.group_id)
         if group is None:
             return ErrorCode.NONE
-        if not isinstance(message, LeaveGroup):
+        if not isinstance(message, LeaveGroup | DrainMembers):
             instance_id = getattr(message, _INSTANCE_FIELDS.get(type(message), ""), None)
             return _code(group, connection, getattr(message, _ID_FIELDS[type(message)]), instance_id)
         access = connection.access if self._core.accounts.authorizer.is_on else None
         if access is not None and access.permits(GROUP, message.group_id, AclOperation.DELETE):
-            return ErrorCode.NONE  # an administrator of the group removes members
-        # Other clients may remove static members by their instance ids alone, as in Kafka.
-        named = (one for one in message.members if one.member_id)
-        codes = (_code(group, connection, one.member_id, one.group_instance_id) for one in named)
+            return ErrorCode.NONE  # an administrator of the group removes and drains members
+        codes = (_code(group, connection, *named) for named in _named(message))
         return next((code for code in codes if code), ErrorCode.NONE)
+
+
+def _named(message: LeaveGroup | DrainMembers) -> Iterator[tuple[str, str | None]]:
+    """Yield member ids, each with its instance id. Clients may remove static members by their instance ids alone, as in
+    Kafka."""
+    if isinstance(message, DrainMembers):
+        yield from ((member_id, None) for member_id in message.member_ids)
+    else:
+        yield from ((one.member_id, one.group_instance_id) for one in message.members if one.member_id)
 
 
 def has_joined(core: Core, connection: Connection, commit: OffsetCommit) -> bool:

@@ -13,7 +13,7 @@ from protocol.messages import Message
 from protocol.messages.groups import LeaveGroup, ListAudit, ReportedFact
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
-from protocol.messages.reports import ReportMember
+from protocol.messages.reports import DrainMembers, ReportMember
 from tests.node.operated import Clinic
 from tests.node.test_apply_offsets import OPERATOR, offsets
 from tests.node.test_audit import commit
@@ -133,8 +133,9 @@ async def test_members_are_drained_that_report_themselves(client: TestClient[Any
         (OffsetDeleteReply(ErrorCode.COORDINATOR_NOT_AVAILABLE), 503),
     ],
 )
-async def test_who_may_delete_nothing_of_a_group_evicts_none_of_its_members(
-    clinic: Clinic, denial: Message, status: int
+@pytest.mark.parametrize("act", ["evict", "drain"])
+async def test_who_may_delete_nothing_of_a_group_evicts_and_drains_none_of_its_members(
+    clinic: Clinic, denial: Message, status: int, act: str
 ) -> None:
     clinic.member("live", "app", "10.0.0.1")
     clinic.run(8_000)
@@ -143,11 +144,11 @@ async def test_who_may_delete_nothing_of_a_group_evicts_none_of_its_members(
         if isinstance(message, OffsetDelete):
             assert message == OffsetDelete("live", ())
             return denial
-        assert not isinstance(message, LeaveGroup)
+        assert not isinstance(message, LeaveGroup | DrainMembers)
         return await clinic.ask_doctor(message)
 
     async with TestClient(TestServer(make_app(ask))) as client:
-        refused = await post(client, "/v1/groups/live/evict", {"client_ids": ["app"]}, status)
+        refused = await post(client, f"/v1/groups/live/{act}", {"client_ids": ["app"]}, status)
     assert refused["error_code"] == (40301 if status == 403 else status)
 
 

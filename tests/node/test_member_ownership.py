@@ -40,6 +40,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitTopic,
 )
+from protocol.messages.reports import DrainedMember, DrainMembers, DrainMembersReply
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.session import RequestRef
 from tests.accounts.rig import NOW
@@ -153,6 +154,17 @@ def test_another_principal_cannot_take_over_an_instance_id() -> None:
     assert not stage.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
 
 
+def test_another_principal_cannot_drain_a_member() -> None:
+    stage = Stage()
+    drain = DrainMembers("g", (stage.member.member_id,))
+    for number, user in ((8, "bob"), (9, "alice")):
+        stage.desk.connect(number)
+        log_in_natively(stage.desk, number, user=user)
+    (refused,), (served,) = stage.desk.ask(8, drain), stage.desk.ask(9, drain)
+    assert code_of(refused) is UNKNOWN
+    assert served == DrainMembersReply(members=(DrainedMember(drain.member_ids[0], ErrorCode.UNSUPPORTED_VERSION),))
+
+
 def test_who_may_delete_a_group_removes_members_of_others() -> None:
     desk = AuditedDesk(group_initial_rebalance_delay_ms=0)
     everybody = [
@@ -170,6 +182,10 @@ def test_who_may_delete_a_group_removes_members_of_others() -> None:
     beat = Heartbeat("g", member.generation_id, member.member_id), 4
     (refused,) = peers["bob"].ask(beat)
     assert code_of(refused) is UNKNOWN, "it does not become the member"
+    desk.connect(9)
+    log_in_natively(desk, 9, user="bob")
+    (drained,) = desk.ask(9, DrainMembers("g", (member.member_id,)))
+    assert not code_of(drained)
     (left,) = peers["bob"].ask(leave)
     assert not code_of(left) and not left.members[0].error_code  # type: ignore[attr-defined]
 
