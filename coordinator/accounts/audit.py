@@ -92,6 +92,10 @@ class AuditTrail:
         self._folded[key] = _Folded(fields, moment.monotonic_ms)
         self._write(event, moment.wall_ms, fields)
 
+    def leave_out(self, count: int) -> None:
+        """Count events that are not told."""
+        self._left_out += count
+
     def tick(self, moment: Moment, *, is_end: bool = False) -> None:
         """Tell of repetitions whose minute is over, or of all; to be called every second."""
         for key in list(self._folded):

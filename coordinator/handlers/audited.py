@@ -4,6 +4,7 @@ Changes of groups are logged from the groups' notes, which have both values.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
@@ -34,6 +35,8 @@ from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopic
 from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
+_MOST_OF_ONE: Final = 100
+"""Refusals of one request that are told; others are counted: clients name as many topics as they like."""
 
 
 class Fact(NamedTuple):
@@ -67,11 +70,13 @@ def tell_refused(core: Core, ref: RequestRef, message: Message, missing: list[Pe
     """Tell what a principal lacked for a request."""
     if not core.audit.is_on:
         return
-    for one in dict.fromkeys(missing):
+    who, unlike = sender(core, ref), dict.fromkeys(missing)
+    core.audit.leave_out(max(0, len(unlike) - _MOST_OF_ONE))
+    for one in islice(unlike, _MOST_OF_ONE):
         name = one.name if isinstance(one.name, str) else core.topics.name_of(one.name) or one.name.hex()
         lacked = f"{one.operation.name} on {one.kind}" + (f" {name}" if name else "")
         fields = {"request": type(message).__name__, "lacked": lacked, "code": one.denial.name}
-        core.audit.tell(AuditEvent.REFUSED, moment, {**sender(core, ref), **fields})
+        core.audit.tell(AuditEvent.REFUSED, moment, {**who, **fields})
 
 
 def tell_foreign(core: Core, ref: RequestRef, message: Any, code: ErrorCode, moment: Moment) -> None:

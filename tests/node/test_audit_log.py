@@ -35,6 +35,8 @@ from protocol.messages.topics import (
     DeletableTopic,
     DeleteTopics,
     GrowingTopic,
+    Metadata,
+    MetadataTopic,
 )
 from tests.accounts.rig import NOW
 from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
@@ -136,6 +138,14 @@ def changes(desk: AuditedDesk, message: Message) -> list[tuple[Any, ...]]:
         who = of(line, "event", "principal", "host", "listener", "request")
         assert who == ("administration", ROOT, "10.9.9.9", "http", type(message).__name__)
     return [of(one, "what", "before", "after") for line in lines for one in line["changes"]]
+
+
+def test_of_a_request_that_names_many_topics_some_refusals_are_told_and_the_others_counted() -> None:
+    desk = AuditedDesk()
+    desk.ask_as("User:bob", Metadata(tuple(MetadataTopic(f"t{number}") for number in range(5_000))))
+    assert len(desk.told()) == 100
+    desk.wait(1_000)
+    assert [(one["event"], one["times"]) for one in desk.told()] == [("left out", 4_900)]
 
 
 def test_administration_is_told_with_the_values_before_and_after(desk: AuditedDesk) -> None:
