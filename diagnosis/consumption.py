@@ -5,6 +5,7 @@ from typing import Final
 
 from diagnosis import people
 from diagnosis.assignments import Key, assigned_partitions, subscribed_topics
+from diagnosis.commands import command
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
@@ -39,7 +40,7 @@ def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
                 + _unread(own),
                 partitions=len(own),
                 records=sum(one.lag for one in own),
-                command=f"muster groups describe {evidence.group.group_id} --verbose",
+                command=command("groups describe", evidence.group.group_id, "--verbose"),
             )
             yield blame(problem, member)
 
@@ -85,7 +86,7 @@ def _stopped(evidence: Evidence, member: DescribedMember, own: list[Progress]) -
         since_ms=last_ms,
         partitions=len(own),
         records=sum(one.lag for one in own),
-        command=f"muster groups describe {group.group_id} --verbose",
+        command=command("groups describe", group.group_id, "--verbose"),
     )
     return blame(problem, member)
 
@@ -104,9 +105,9 @@ def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
                 since_ms=note.wall_ms,
                 partitions=len(back),
                 records=sum(one.previous_offset - one.offset for one in back),
-                command=f"muster undo {group_id}:{note.number}"
+                command=command("undo", f"{group_id}:{note.number}")
                 if note.act == "reset" and not _is_read_past(back, committed)
-                else f"muster explain {group_id}",
+                else command("explain", group_id),
             )
             yield blame_client(problem, note.origin)
 
@@ -133,7 +134,7 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
             f"deleted unread: {counted(records, 'record')}",
             partitions=len(lost),
             records=records,
-            command=f"muster groups reset {group_id} --to-earliest {_options(lost)}",
+            command=command("groups reset", group_id, "--to-earliest", *_options(lost)),
         )
 
 
@@ -151,7 +152,7 @@ def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
             since_ms=evidence.group.state_since_ms,
             partitions=len(missing),
             records=sum(lags.get(key, 0) for key in missing),
-            command=f"muster groups describe {evidence.group.group_id} --verbose",
+            command=command("groups describe", evidence.group.group_id, "--verbose"),
         )
 
 
@@ -168,7 +169,7 @@ def idle(evidence: Evidence) -> Iterator[GroupProblem]:
             f"{counted(len(group.members), 'member')} share {counted(len(wanted), 'partition')}: "
             f"{len(without)} {people.have(len(without))} none, {people.client_of(without[0])} among them",
             since_ms=group.state_since_ms,
-            command=f"muster groups describe {group.group_id}",
+            command=command("groups describe", group.group_id),
         )
         yield blame(problem, without[0])
 
@@ -185,7 +186,7 @@ def expires(evidence: Evidence) -> Iterator[GroupProblem]:
             group_id,
             f"committed offsets expire {when}: the group then reads from where `auto.offset.reset` says",
             partitions=len(committed),
-            command=f"muster offsets expiring {group_id}",
+            command=command("offsets expiring", group_id),
         )
 
 
@@ -211,12 +212,12 @@ def _owned(evidence: Evidence) -> set[Key]:
     return {key for member in group.members for key in assigned_partitions(group, member)}
 
 
-def _options(lines: list[Progress]) -> str:
+def _options(lines: list[Progress]) -> list[str]:
     """Name the partitions as `muster groups reset` takes them."""
     by_topic: dict[str, list[str]] = {}
     for one in lines:
         by_topic.setdefault(one.topic, []).append(str(one.partition))
-    return " ".join(f"--topic {topic}:{','.join(partitions)}" for topic, partitions in by_topic.items())
+    return [word for topic, parts in by_topic.items() for word in ("--topic", f"{topic}:{','.join(parts)}")]
 
 
 def _names(keys: list[Key]) -> str:

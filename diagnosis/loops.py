@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from diagnosis import people
+from diagnosis.commands import command
 from diagnosis.problem import Evidence, GroupProblem, Kind, blame_client, cost
 from protocol.client_text import client_text
 from protocol.errors import ErrorCode
@@ -75,7 +76,7 @@ def _loop(evidence: Evidence, notes: list[ListedNote], sentence: str) -> GroupPr
         sentence,
         member_id=notes[-1].initiator,
         since_ms=notes[0].wall_ms,
-        command=f"muster explain {group_id}",
+        command=command("explain", group_id),
     )
     return cost(blame_client(problem, notes[-1].origin), evidence.progress)
 
@@ -89,13 +90,13 @@ def fights(evidence: Evidence) -> Iterator[GroupProblem]:
         if note.cause == "static member replaced" and evidence.now_ms - note.wall_ms <= RECENT_MS
     ]
     group_id = evidence.group.group_id
-    command = f"muster explain {group_id}"
+    help_with = command("explain", group_id)
     if fenced:
         one = fenced[-1]
         holder = "" if not taken else f"; {_name(taken[-1])} has it now"
         sentence = f"{_client(one)} was fenced and still runs: {one.detail}{holder}"
         yield blame_client(
-            GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=one.since_ms, command=command), one
+            GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=one.since_ms, command=help_with), one
         )
         return
     again = [note for note in taken if note.times >= _FIGHTS and _gap_ms(note) <= _FIGHT_GAP_MS]
@@ -103,7 +104,7 @@ def fights(evidence: Evidence) -> Iterator[GroupProblem]:
         before = note.previous
         rival = "" if before is None else f"; it was {client_text(before.client_id, before.client_host)} before"
         sentence = f"{_name(note)} took its instance id over {note.times} times{rival}"
-        problem = GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=note.since_ms, command=command)
+        problem = GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=note.since_ms, command=help_with)
         yield blame_client(problem, note.origin)
 
 
@@ -125,7 +126,7 @@ def refused_join(one: RefusedRequest) -> GroupProblem:
         one.group_id,
         f"{_client(one)} may not join ({one.error_code.name}): {one.detail}",
         since_ms=one.since_ms,
-        command=f"muster groups describe {one.group_id} --verbose",
+        command=command("groups describe", one.group_id, "--verbose"),
     )
     return blame_client(problem, one)
 

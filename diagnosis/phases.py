@@ -5,6 +5,7 @@ from typing import Final
 
 from diagnosis import people
 from diagnosis.assignments import assigned_partitions, partitions_of
+from diagnosis.commands import command
 from diagnosis.problem import Evidence, GroupProblem, Kind, blame, cost
 from protocol.messages.groups import DescribedMember
 
@@ -92,5 +93,5 @@ def is_gone(member: DescribedMember) -> bool:
 def _command(evidence: Evidence, member: DescribedMember | None) -> str:
     group = evidence.group.group_id
     if member is not None and member.is_connected is False:
-        return f"muster groups evict {group} --member {member.member_id}"
-    return f"muster groups describe {group} --verbose"
+        return command("groups evict", group, "--member", member.member_id)
+    return command("groups describe", group, "--verbose")

@@ -1,5 +1,7 @@
 """`muster doctor`."""
 
+import shlex
+
 import msgspec
 import pytest
 
@@ -52,10 +54,24 @@ def test_the_command_for_offsets_below_the_logs_start_sets_those_alone(shell: Sh
     (problem,) = shell.json("doctor", code=6)["problems"]
 
     assert (problem["kind"], problem["partitions"], problem["records"]) == ("offsets_out_of_range", 2, 9)
-    program, *arguments = problem["command"].split()
+    program, *arguments = shlex.split(problem["command"])
     assert program == "muster"
     plan = shell.json(*arguments)["plan"]
     assert [(one["partition"], one["offset"]) for one in plan] == [(0, 5), (2, 7)]
+
+
+@pytest.mark.parametrize("name", ["it's $(halt)", "a; halt #", "-x", "--bootstrap=elsewhere:9390", "two words"])
+def test_a_command_for_a_group_of_any_name_is_run_as_it_stands(shell: Shell, node: FakeNode, name: str) -> None:
+    gone = msgspec.structs.replace(GONE, member_id=name)
+    node.groups = {name: msgspec.structs.replace(ORDERS, group_id=name, members=(gone,))}
+
+    last = shell.lines("doctor", code=ExitCode.PROBLEM)[-1]
+
+    program, *arguments = shlex.split(last)
+    assert (program, arguments[:2]) == ("muster", ["groups", "evict"])
+    assert sorted(arguments[2:]) == sorted([name, "--member", name, *(["--"] if name.startswith("-") else [])])
+    shell.run(*arguments)
+    assert [one.member_id for one in node.left] == [name]
 
 
 def test_a_refused_member_of_a_group_that_is_not_there_is_a_problem(shell: Shell, node: FakeNode) -> None:

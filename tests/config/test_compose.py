@@ -10,6 +10,7 @@ import yaml
 
 from coordinator.config.cluster import OffsetsLog
 from coordinator.config.config import Config, load_config
+from coordinator.config.keys import ConfigError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NODES, BROKERS = ("muster-1", "muster-2", "muster-3"), ("kafka-1", "kafka-2", "kafka-3")
@@ -41,6 +42,14 @@ def published(name: str) -> dict[int, int]:
         (first, last), (first_inside, last_inside) = pairs
         found |= dict(zip(range(first, last + 1), range(first_inside, last_inside + 1), strict=True))
     return found
+
+
+def test_the_image_is_closed_unless_it_is_told() -> None:
+    with pytest.raises(ConfigError, match="--open-to-network"):
+        load_config(image_flags(), {}, lambda path: b"")
+    logins = b'sasl.enabled.mechanisms = "SCRAM-SHA-512"'
+    closed = load_config([*image_flags(), "--http", "127.0.0.1:9391", "--config", "file"], {}, lambda path: logins)
+    assert closed.open_to_network is False
 
 
 def test_there_are_three_brokers_and_three_nodes_with_a_volume_each() -> None:

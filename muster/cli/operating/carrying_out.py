@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 import typer
 
+from diagnosis.commands import command
 from diagnosis.offset_plan import PlannedOffset, changes
 from diagnosis.people import client_of
 from muster.admin.asking import NotThere, committed_offsets, describe_group
@@ -47,7 +48,7 @@ def carry_out(
         request = ApplyOffsets(group, wanted[start : start + CHANGES_A_REQUEST], act)
         reply = cluster.ask_coordinator(ApplyOffsetsReply, group, request)
         if reply.number < 0:
-            raise ActRefused(_why_not(group, reply) + (f"; undo with muster undo {ids[-1]}" if ids else ""))
+            raise ActRefused(_why_not(group, reply) + (f"; undo with {command('undo', ids[-1])}" if ids else ""))
         ids.append(f"{group}:{reply.number}")
     return ids
 
@@ -130,7 +131,7 @@ def show_plan(
     if not execute:
         print("\nNothing was changed: add --execute to do it.")
     for one in done or ():
-        print(f"\nDone. To undo it: muster undo {printable(one)}")
+        print(f"\nDone. To undo it: {printable(command('undo', one))}")
     if execute and not done:
         print("\nDone.")
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from diagnosis import assignments
+from diagnosis.commands import command
 from diagnosis.people import standstill
 from diagnosis.phases import HELD_UP
 from diagnosis.problem import GroupProblem
@@ -214,7 +215,7 @@ def _wrong(group: DescribedGroup, problems: Sequence[GroupProblem]) -> list[tupl
     told = [one for one in problems if not (group.phase and one.kind in HELD_UP)]
     lines = [("Problem", _told(one)) for one in told[:_PROBLEMS_SHOWN]]
     more = len(told) - len(lines)
-    return [*lines, ("", f"and {more} more: muster doctor {group.group_id}")] if more else lines
+    return [*lines, ("", f"and {more} more: {command('doctor', group.group_id)}")] if more else lines
 
 
 def _told(problem: GroupProblem) -> str:
