@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
 import yaml
 
-from coordinator.config.config import Config
 from coordinator.config.keys import ConfigError
 from tests.config.kubernetes import MANIFEST, Manifest
 from tests.config.test_helm_chart import CHART, kinds
@@ -32,17 +32,16 @@ MONITORED: Values = {
     "persistence": {"size": "20Gi", "storageClassName": "fast"},
     "image": {"repository": "registry.example/muster", "tag": "0.1.0", "pullPolicy": "Always"},
     "terminationGracePeriodSeconds": 90,
-    "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}},
+    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
 }
-EACH: list[Values] = [
-    ALONE,
-    BESIDE,
-    PORTS,
-    SECRETS,
-    LOGINS,
-    MONITORED,
-    {**BESIDE, **PORTS, **LOGINS, "persistence": {"size": "1Gi"}},
-]
+OPENED: Values = {
+    **BESIDE,
+    **PORTS,
+    "networkPolicy": {"enabled": False},
+    "config": "open.to.network = true",
+    "persistence": {"size": "1Gi"},
+}
+EACH = [ALONE, BESIDE, PORTS, SECRETS, LOGINS, MONITORED, OPENED]
 
 pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not installed (TEST_HELM names it)")
 
@@ -116,10 +115,13 @@ def test_another_configuration_is_another_pod(tmp_path: Path) -> None:
 
 
 def test_the_notes_name_the_addresses_that_clients_are_told(tmp_path: Path) -> None:
-    (tmp_path / "values.yaml").write_text("{}")
-    chosen = ("--namespace", "shop", "--dry-run=client", "--kubeconfig", str(tmp_path / "none"))
-    notes = helm("install", "one", str(CHART), *chosen).partition("NOTES:")[2]
-    config: Config = Manifest(rendered(tmp_path, ALONE)).config()
+    copy = shutil.copytree(CHART, tmp_path / "muster")
+    notes = copy / "templates" / "NOTES.txt"
+    (copy / "templates" / "notes.yaml").write_text("kind: Notes\ntext: |\n" + textwrap.indent(notes.read_text(), "  "))
+    told = Manifest(helm("template", "one", str(copy), "--namespace", "shop"))
+    config, text = told.config(), told["Notes"]["text"]
 
-    assert config.advertised_kafka is not None
-    assert re.findall(r"Kafka's +(\S+)", notes) == [f"{config.advertised_kafka.host}:{config.advertised_kafka.port}"]
+    assert config.advertised_kafka is not None and config.advertised_native is not None
+    wanted = (config.advertised_kafka, config.advertised_native)
+    assert re.findall(r"(?:Kafka|Muster)'s +(\S+)", text) == [f"{one.host}:{one.port}" for one in wanted]
+    assert 'of this namespace with the labels {"muster-client":"yes"}' in text
