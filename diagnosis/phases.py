@@ -15,6 +15,7 @@ rebalance timeouts, a quarter of that is enough."""
 GONE_MS: Final = 1_000
 """Time from which a closed connection of a member that did not leave tells that it was killed or cut off."""
 _PHASES: Final = {"join": Kind.JOIN_HELD_UP, "sync": Kind.SYNC_HELD_UP, "revoke": Kind.REVOCATION_HELD_UP}
+_STOPPED: Final = "; its connection is open, so its process is stopped or paused, or its network is cut"
 HELD_UP: Final = frozenset(_PHASES.values())
 _REBALANCING: Final = {"PreparingRebalance": Kind.JOIN_HELD_UP, "CompletingRebalance": Kind.SYNC_HELD_UP}
 
@@ -76,9 +77,10 @@ def silent(evidence: Evidence) -> Iterator[GroupProblem]:
         problem = GroupProblem(
             Kind.SILENT_MEMBER,
             group.group_id,
-            f"{people.client_of(member)} is silent: {people.condition(member)}",
+            f"{people.client_of(member)} is silent: {people.condition(member)}"
+            + (_STOPPED if member.is_connected else ""),
             since_ms=evidence.now_ms - since_ms,
-            command=_command(evidence, member),
+            command=_eviction(evidence, member),
         )
         yield cost(blame(problem, member), evidence.progress, own)
 
@@ -91,7 +93,10 @@ def is_gone(member: DescribedMember) -> bool:
 
 
 def _command(evidence: Evidence, member: DescribedMember | None) -> str:
-    group = evidence.group.group_id
     if member is not None and member.is_connected is False:
-        return command("groups evict", group, "--member", member.member_id)
-    return command("groups describe", group, "--verbose")
+        return _eviction(evidence, member)
+    return command("groups describe", evidence.group.group_id, "--verbose")
+
+
+def _eviction(evidence: Evidence, member: DescribedMember) -> str:
+    return command("groups evict", evidence.group.group_id, "--member", member.member_id)

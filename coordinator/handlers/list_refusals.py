@@ -15,6 +15,7 @@ from protocol.messages.groups import (
     ListRefusalsReply,
     RefusedRequest,
 )
+from protocol.messages.offsets import OffsetCommit
 from protocol.session import RequestRef
 from protocol.words import counted
 
@@ -46,10 +47,10 @@ def note_refused_join(core: Core, ref: RequestRef, message: Message, reply: Mess
         _add(core, ref.connection, message.group_id, "JoinGroup", reply.error_code, detail, moment)
 
 
-def note_fenced(core: Core, connection: int, message: Heartbeat, moment: Moment) -> None:
-    """Remember a member that was replaced, and goes on sending heartbeats."""
+def note_fenced(core: Core, connection: int, message: Heartbeat | OffsetCommit, moment: Moment) -> None:
+    """Remember a member that was replaced, and goes on sending requests."""
     detail = f"instance {message.group_instance_id} belongs to another member; this one is {message.member_id}"
-    _add(core, connection, message.group_id, "Heartbeat", ErrorCode.FENCED_INSTANCE_ID, detail, moment)
+    _add(core, connection, message.group_id, type(message).__name__, ErrorCode.FENCED_INSTANCE_ID, detail, moment)
 
 
 def note_foreign(core: Core, connection: int, message: Any, error: ErrorCode, moment: Moment) -> None:

@@ -8,6 +8,7 @@ from coordinator.clock import Moment
 from coordinator.core.admission import admit, admit_write
 from coordinator.core.core import Core
 from coordinator.facts.commit_notes import is_reset, note_reset, note_rewind, present_offsets
+from coordinator.handlers.list_refusals import note_fenced
 from coordinator.runtime.group import Group
 from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.shard import ShardState
@@ -56,6 +57,8 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
         if isinstance(stored, ErrorCode):
             if stored in _FENCED:
                 core.journal.tallies.of(message.group_id).fenced_commits += 1
+            if stored is ErrorCode.FENCED_INSTANCE_ID:
+                note_fenced(core, ref.connection, message, moment)
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
             _note(core, ref, found, message, before, moment)

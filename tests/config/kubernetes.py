@@ -1,4 +1,4 @@
-"""What Kubernetes would find wrong in a manifest of a node, or never say: names that lead nowhere."""
+"""Names in a Kubernetes manifest that lead nowhere: a cluster reports some of them late, others never."""
 
 from pathlib import Path
 from typing import Any

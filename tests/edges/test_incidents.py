@@ -1,4 +1,4 @@
-"""Six incidents with real clients. During each of them the culprit's client id, host and port stand in the first five
+"""Seven incidents with real clients. During each of them the culprit's client id, host and port stand in the first five
 lines of `muster groups describe`, in `muster doctor` and in `/v1/problems`, and the alert's expression is true."""
 
 import json
@@ -208,6 +208,21 @@ def test_a_killed_member_is_named_within_its_session(scene: Scene) -> None:
 
     scene.names("silent_member", second, ports)
     assert len(scene.page()["members"]) == 2, "its session is not over"
+
+
+def test_a_stopped_member_is_named_after_half_its_session(scene: Scene) -> None:
+    first, second = (scene.member(client, session_timeout_ms=3 * SESSION_MS) for client in ("app-1", "app-2"))
+    scene.settle(first, second)
+    ports = second.ports()
+
+    second.process.send_signal(signal.SIGSTOP)
+
+    def heard_ago_ms() -> int:
+        (found,) = (one["heard_ago_ms"] for one in scene.page()["members"] if one["client_id"] == "app-2")
+        return int(found)
+
+    assert within(10, lambda: heard_ago_ms() > 3 * SESSION_MS // 2)
+    scene.names("silent_member", second, ports)
 
 
 def test_a_member_that_does_not_rejoin_is_named(scene: Scene) -> None:

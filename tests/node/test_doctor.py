@@ -7,7 +7,7 @@ from diagnosis.problem import GroupProblem, Kind
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.node import Hello
 from tests.enumerations import some
-from tests.node.operated import SESSION_MS, Clinic
+from tests.node.operated import BEAT_MS, SESSION_MS, Clinic
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 
@@ -42,6 +42,20 @@ async def test_a_killed_member_is_named_within_two_seconds_and_its_session() -> 
     assert "connection closed 1.5 s ago" in found.sentence
     assert found.partitions == 1
     assert found.command.startswith("muster groups evict g --member app-1-")
+
+
+async def test_a_stopped_member_is_told_from_a_killed_one_after_half_its_session() -> None:
+    clinic = Clinic()
+    three(clinic)
+    stopped = clinic.members[1]
+    stopped.is_hung = True
+    clinic.run(SESSION_MS // 2 + BEAT_MS)
+
+    found = only(await clinic.problems(), Kind.SILENT_MEMBER)
+
+    assert (found.client_id, found.client_port) == ("app-1", stopped.port)
+    assert "its connection is open, so its process is stopped or paused" in found.sentence
+    assert found.command == f"muster groups evict g --member {stopped.member_id}"
 
 
 async def test_a_member_that_does_not_rejoin_is_named() -> None:
@@ -121,6 +135,21 @@ async def test_two_processes_with_one_instance_id_are_both_named() -> None:
     found = only(await clinic.problems(), Kind.INSTANCE_FOUGHT_OVER)
 
     assert (found.client_id, found.client_host) == ("first", "10.0.0.7")
+    assert "second at 10.0.0.8 has it now" in found.sentence
+
+
+async def test_the_commit_of_a_replaced_process_names_it_before_its_next_heartbeat() -> None:
+    clinic = Clinic()
+    first = clinic.member("g", "first", "10.0.0.7", instance_id="box")
+    clinic.run(8_000)
+    clinic.member("g", "second", "10.0.0.8", instance_id="box").join()
+    first.is_hung = True  # a fatal error in librdkafka: it sends no heartbeats from then on
+    first.commit(1, 1)
+    clinic.run(1_000)
+
+    found = only(await clinic.problems(), Kind.INSTANCE_FOUGHT_OVER)
+
+    assert (found.client_id, found.client_host, found.client_port) == ("first", "10.0.0.7", first.port)
     assert "second at 10.0.0.8 has it now" in found.sentence
 
 
