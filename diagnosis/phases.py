@@ -69,7 +69,7 @@ def silent(evidence: Evidence) -> Iterator[GroupProblem]:
     for member in group.members:
         if is_gone(member):
             since_ms = member.disconnected_ms
-        elif member.is_connected and not member.waiting and 0 < member.session_timeout_ms < 2 * member.heard_ago_ms:
+        elif is_stopped(member):
             since_ms = member.heard_ago_ms
         else:
             continue
@@ -90,6 +90,12 @@ def is_gone(member: DescribedMember) -> bool:
     leaving, within half its session timeout."""
     patience_ms = max(GONE_MS, member.session_timeout_ms // 2) if member.group_instance_id else GONE_MS
     return member.is_connected is False and member.disconnected_ms >= patience_ms
+
+
+def is_stopped(member: DescribedMember) -> bool:
+    """Return true if the member is connected and was not heard for half its session timeout."""
+    is_late = 0 < member.session_timeout_ms < 2 * member.heard_ago_ms
+    return member.is_connected is True and not member.waiting and is_late
 
 
 def _command(evidence: Evidence, member: DescribedMember | None) -> str:

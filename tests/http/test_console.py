@@ -428,12 +428,14 @@ def test_a_rebalance_of_a_server_driven_group_has_a_target_and_revocations() -> 
 
 def test_who_holds_the_group_up_stands_first_and_topics_stand_by_lag() -> None:
     busy = DescribedMember("a", None, "a", "/h", waiting="join", waiting_ms=3_000)
-    shown = group(1, member("z", 0), busy, member("m", 1), phase="join", waiting_for=("m",))
+    stopped = DescribedMember("s", None, "s", "/h", is_connected=True, heard_ago_ms=23_000, session_timeout_ms=45_000)
+    shown = group(1, member("z", 0), busy, member("m", 1), stopped, phase="join", waiting_for=("m",))
     lines = [PartitionLag("t", 0, 5, 9, shown.members[0]), PartitionLag("t", 1, 5, None), PartitionLag("u", 0, 0, 90)]
 
     rows = member_rows(shown, lines)
     assert [(row.name, row.tone, row.waits, row.lag) for row in rows] == [
         ("m", BAD, "has not joined again", 0),
+        ("s", BAD, "", 0),
         ("a", BUSY, "waits in join for 3.0 s", 0),
         ("z", GOOD, "", 4),
     ]

@@ -8,7 +8,7 @@ import msgspec
 from coordinator.http.lag.partitions import PartitionLag
 from diagnosis import people
 from diagnosis.assignments import assigned_partitions
-from diagnosis.phases import is_gone
+from diagnosis.phases import is_gone, is_stopped
 from membership.outlook import Outlook
 from protocol.client_text import client_text
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin
@@ -24,8 +24,8 @@ _MOST_MOVED: Final = 50
 
 
 class MemberRow(msgspec.Struct, frozen=True):
-    """A member. `tone` is bad for one that holds the group up or is gone; `waits`: what it waits for, or is waited
-    for."""
+    """A member. `tone` is bad for one that holds the group up, is gone or stopped; `waits`: what it waits for, or is
+    waited for."""
 
     member_id: str
     name: str
@@ -83,7 +83,7 @@ def _member_row(group: DescribedGroup, member: DescribedMember, lags: list[int |
         waits = f"waits in {member.waiting} for {people.duration(member.waiting_ms)}"
     else:
         waits = ""
-    tone = BAD if is_gone(member) or is_culprit else BUSY if member.waiting else GOOD
+    tone = BAD if is_gone(member) or is_stopped(member) or is_culprit else BUSY if member.waiting else GOOD
     return MemberRow(
         member.member_id,
         member.client_id or "(unnamed)",
