@@ -6,10 +6,11 @@ from typing import Final
 
 from diagnosis import people
 from diagnosis.commands import command
+from diagnosis.phases import is_stopped
 from diagnosis.problem import Evidence, GroupProblem, Kind, blame_client, cost
 from protocol.client_text import client_text
 from protocol.errors import ErrorCode
-from protocol.messages.groups import ListedNote, RefusedRequest
+from protocol.messages.groups import DescribedMember, ListedNote, RefusedRequest
 
 RECENT_MS: Final = 600_000
 """Notes older than this belong to another story."""
@@ -108,14 +109,42 @@ def fights(evidence: Evidence) -> Iterator[GroupProblem]:
         yield blame_client(problem, note.origin)
 
 
+def _holder(evidence: Evidence, one: RefusedRequest) -> DescribedMember | None:
+    """Return the member of a server-driven group whose instance id the refused client has too; None for another
+    refusal."""
+    if one.error_code is not ErrorCode.UNRELEASED_INSTANCE_ID:
+        return None
+    return next((member for member in evidence.group.members if member.member_id in one.detail), None)
+
+
+def _refused_for(evidence: Evidence, one: RefusedRequest, holder: DescribedMember) -> GroupProblem:
+    """Return the problem of a client that waits for an instance id. A live holder is a second process; one that ended
+    without a word keeps the id for its session."""
+    is_alive = holder.is_connected is not False and not is_stopped(holder)
+    group_id, who = evidence.group.group_id, people.client_of(holder)
+    problem = GroupProblem(
+        Kind.INSTANCE_FOUGHT_OVER if is_alive else Kind.JOIN_REFUSED,
+        group_id,
+        f"{_client(one)} may not join ({one.error_code.name}): its instance id is that of {who}, "
+        + ("which is alive" if is_alive else f"whose session is not over: {people.condition(holder)}"),
+        since_ms=one.since_ms,
+        command=command("explain", group_id)
+        if is_alive
+        else command("groups evict", group_id, "--member", holder.member_id),
+    )
+    return blame_client(problem, one)
+
+
 def _gap_ms(note: ListedNote) -> int:
     return (note.wall_ms - note.since_ms) // max(1, note.times - 1)
 
 
 def refused(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Clients whose JoinGroup is refused."""
+    """Clients that are refused as members."""
     for one in _recent(evidence):
-        if one.error_code is not ErrorCode.FENCED_INSTANCE_ID:
+        if (holder := _holder(evidence, one)) is not None:
+            yield _refused_for(evidence, one, holder)
+        elif one.error_code is not ErrorCode.FENCED_INSTANCE_ID:
             yield refused_join(one)
 
 

@@ -21,6 +21,7 @@ from coordinator.groups.consumer.events import (
 from coordinator.groups.consumer.guards import refuse_invalid
 from coordinator.groups.consumer.heartbeats import answer_idle
 from coordinator.groups.table import Refusal
+from coordinator.handlers.list_refusals import note_refused_join
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_consumer
 from coordinator.runtime.shard import ShardState
@@ -138,5 +139,9 @@ def _process(core: Core, event: Any, found: Found, moment: Moment) -> Refusal | 
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {core.config.max_groups} groups")
     else:
         group = shard.new_group(group_id)
-    shard.process(group, event, moment)
+    answers = shard.run(group, event, moment)
+    for answer in answers:
+        if answer.ref == event.ref:
+            note_refused_join(core, event.ref, event.request, answer.reply, moment)
+    shard.outbox.deliver(group_id, answers)
     return None

@@ -7,6 +7,7 @@ from coordinator.core.core import Core
 from coordinator.groups.classic.state import ClassicGroup
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.messages.groups import (
     Heartbeat,
     JoinGroup,
@@ -27,6 +28,9 @@ _TELLING: Final = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
     }
 )
 """Errors that an operator must do something about; others are part of a member's life."""
@@ -39,12 +43,19 @@ def list_refusals(core: Core, ref: RequestRef, message: ListRefusals, moment: Mo
 
 
 def note_refused_join(core: Core, ref: RequestRef, message: Message, reply: Message, moment: Moment) -> None:
-    """Remember a JoinGroup that was refused for a reason that an operator can mend."""
+    """Remember a JoinGroup or ConsumerGroupHeartbeat that was refused for a reason that an operator can mend."""
     if type(reply) is JoinGroupReply and type(message) is JoinGroup and reply.error_code in _TELLING:
         group = core.find(message.group_id)[1]
         classic = None if group is None else group.classic
         detail = _why_not_joined(core, message, reply.error_code, classic)
         _add(core, ref.connection, message.group_id, "JoinGroup", reply.error_code, detail, moment)
+    elif (
+        type(reply) is ConsumerGroupHeartbeatReply
+        and type(message) is ConsumerGroupHeartbeat
+        and reply.error_code in _TELLING
+    ):
+        detail = (reply.error_message or "").removesuffix(".")
+        _add(core, ref.connection, message.group_id, "ConsumerGroupHeartbeat", reply.error_code, detail, moment)
 
 
 def note_fenced(core: Core, connection: int, message: Heartbeat | OffsetCommit, moment: Moment) -> None:

@@ -1,8 +1,13 @@
 """Findings of the doctor in staged incidents; none on an ordinary day of rolling restarts."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from coordinator.config.keys import RebalanceProtocols
+from coordinator.node.events import Lost
 from diagnosis.problem import GroupProblem, Kind
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.node import Hello
@@ -17,6 +22,29 @@ def three(clinic: Clinic, **more: object) -> None:
     for number, host in enumerate(HOSTS):
         clinic.member("g", f"app-{number}", host, **more)
     clinic.run(8_000)
+
+
+def driven() -> tuple[Clinic, Callable[[str], ConsumerGroupHeartbeat]]:
+    """A node with two clients, and the heartbeat by which a member with the instance id `box` joins a server-driven
+    group."""
+    both = RebalanceProtocols(("classic", "consumer"))
+    clinic = Clinic(group_coordinator_rebalance_protocols=both, group_consumer_session_timeout_ms=SESSION_MS)
+    for number, host in enumerate(HOSTS[:2]):
+        clinic.connect_from(number, host, 40_000 + number)
+        clinic.ask(number, Hello(f"app-{number}", "1.0"))
+
+    def joining(member_id: str) -> ConsumerGroupHeartbeat:
+        return ConsumerGroupHeartbeat(
+            "g",
+            member_id,
+            0,
+            instance_id="box",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("orders",),
+            topic_partitions=(),
+        )
+
+    return clinic, joining
 
 
 def only(found: list[GroupProblem], kind: Kind) -> GroupProblem:
@@ -198,6 +226,54 @@ async def test_a_refused_assignor_is_named_with_what_the_group_has() -> None:
 
     assert (found.client_id, found.client_host) == ("odd", "10.0.0.9")
     assert "it offers sticky as type consumer; all members of the group have range in common" in found.sentence
+
+
+async def test_a_second_process_with_the_instance_id_of_a_server_driven_member_is_named_and_both_are() -> None:
+    clinic, joining = driven()
+    clinic.ask(0, joining("first"))
+    clinic.wake_until_idle()
+    clinic.ask(1, joining("second"))
+
+    (found,) = await clinic.problems()
+
+    assert (found.kind, found.client_id, found.client_port) == (Kind.INSTANCE_FOUGHT_OVER, "app-1", 40_001)
+    assert found.sentence == (
+        "app-1 at 10.0.0.2:40001 may not join (UNRELEASED_INSTANCE_ID): its instance id is that of "
+        "app-0 at 10.0.0.1:40000 (instance box), which is alive"
+    )
+
+
+async def test_a_server_driven_member_that_died_keeps_its_instance_id_for_its_session() -> None:
+    clinic, joining = driven()
+    clinic.ask(0, joining("first"))
+    clinic.wake_until_idle()
+    clinic.step(Lost(0))
+    clinic.ask(1, joining("second"))
+
+    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+
+    assert "whose session is not over: connection closed" in found.sentence
+    assert found.command == "muster groups evict g --member first"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "why"),
+    [
+        ({"server_assignor": "best"}, "UNSUPPORTED_ASSIGNOR", "'best' is unknown; there are uniform, range"),
+        ({"subscribed_topic_regex": "("}, "INVALID_REGULAR_EXPRESSION", "is not valid"),
+    ],
+)
+async def test_a_refused_heartbeat_that_joins_is_named(wrong: dict[str, str], code: str, why: str) -> None:
+    clinic, joining = driven()
+    clinic.ask(0, joining("first"))
+    clinic.wake_until_idle()
+    clinic.ask(1, replace(joining("second"), instance_id=None, **wrong))
+
+    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+
+    assert (found.client_id, found.client_host, found.client_port) == ("app-1", "10.0.0.2", 40_001)
+    assert f"may not join ({code})" in found.sentence
+    assert why in found.sentence
 
 
 async def test_a_session_out_of_range_is_named_though_there_is_no_group() -> None:
