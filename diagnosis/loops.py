@@ -23,6 +23,8 @@ _PROVEN, _EXPIRED, _REJOINED = 2, 3, 5
 _FIGHTS, _FIGHT_GAP_MS = 3, 60_000
 _COMMIT_MS: Final = 6_000
 """Time by which the last poll may lie behind the last commit: Kafka's auto.commit.interval.ms, and a beat."""
+_OF_INSTANCES: Final = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
+"""Refusals that are a fight, or that end with the member that has the instance id."""
 _POLL_TIMEOUT: Final = "poll timeout"
 """Words of Kafka's clients for a member that left since its application did not poll (KIP-800)."""
 
@@ -144,7 +146,7 @@ def refused(evidence: Evidence) -> Iterator[GroupProblem]:
     for one in _recent(evidence):
         if (holder := _holder(evidence, one)) is not None:
             yield _refused_for(evidence, one, holder)
-        elif one.error_code is not ErrorCode.FENCED_INSTANCE_ID:
+        elif one.error_code not in _OF_INSTANCES:
             yield refused_join(one)
 
 

@@ -254,6 +254,8 @@ async def test_a_server_driven_member_that_died_keeps_its_instance_id_for_its_se
 
     assert "whose session is not over: connection closed" in found.sentence
     assert found.command == "muster groups evict g --member first"
+    clinic.run(SESSION_MS)
+    assert Kind.JOIN_REFUSED not in [one.kind for one in await clinic.problems()], "the id is free"
 
 
 @pytest.mark.parametrize(
