@@ -35,12 +35,12 @@ class Load(NamedTuple):
 
 
 LOADS = (
-    Load("small", 100, 2_000_000, (2_000_000, 500_000, 100_000)),
+    Load("small", 100, 2_000_000, (2_000_000, 500_000, 100_000, 10_000)),
     Load("large", 1_000, 300_000, (300_000, 50_000)),
 )
 QUICK_LOADS = (Load("small", 100, 500_000, (500_000, 100_000)),)
 BATCHES = 30
-"""Batches of a measurement of what each costs."""
+"""Batches of a measurement of what each costs, and the most of any other."""
 
 
 def measure(options: Options) -> list[Sheet]:
@@ -71,14 +71,21 @@ class Run(NamedTuple):
     @property
     def rows_a_second(self) -> float:
         """Rows of all batches over the time of their triggers."""
-        batches = [one for one in self.progress if one["numInputRows"]]
-        rows: int = sum(one["numInputRows"] for one in batches)
-        return rows / sum(self._trigger_s(one) for one in batches)
+        return self._rows / sum(self._trigger_s(one) for one in self.progress if one["numInputRows"])
+
+    @property
+    def cpu_us_a_row(self) -> float:
+        return 1e6 * self.cpu_s / self._rows
 
     @property
     def batch_ms(self) -> float:
         """Median time of a trigger that has rows, without the first two."""
         return 1000 * median([self._trigger_s(one) for one in self.progress if one["numInputRows"]][2:])
+
+    @property
+    def _rows(self) -> int:
+        rows: int = sum(one["numInputRows"] for one in self.progress)
+        return rows
 
     @staticmethod
     def _trigger_s(progress: Any) -> float:
@@ -104,14 +111,16 @@ class Comparison:
         rows: list[tuple[Value, ...]] = []
         for load in loads:
             for batch in load.batches:
-                runs = self._pairs(load.topic, batch, self._options.rounds)
+                batches = None if load.records <= batch * BATCHES else BATCHES
+                runs = self._pairs(load.topic, batch, self._options.rounds, batches)
                 rates = {name: median([run.rows_a_second for run in each]) for name, each in runs.items()}
-                cpu = {name: median([run.cpu_s for run in each]) for name, each in runs.items()}
+                cpu = {name: median([run.cpu_us_a_row for run in each]) for name, each in runs.items()}
                 rows.append(
                     (
                         load.value_bytes,
                         batch,
                         *(rates[name] / 1000 for name in (OURS, THEIRS)),
+                        *(rates[name] * load.value_bytes / 1_000_000 for name in (OURS, THEIRS)),
                         rates[OURS] / rates[THEIRS],
                         *(cpu[name] for name in (OURS, THEIRS)),
                     )
@@ -119,7 +128,10 @@ class Comparison:
         return [
             Sheet(
                 "Spark: rows a second",
-                ("bytes", "rows a batch", "muster k/s", "kafka k/s", "ratio", "muster CPU s", "kafka CPU s"),
+                (
+                    *("bytes", "rows a batch", "muster k/s", "kafka k/s", "muster MB/s", "kafka MB/s", "ratio"),
+                    *("muster CPU us a row", "kafka CPU us a row"),
+                ),
                 rows,
                 ("Rows over the time of their triggers; processor time of Spark's processes, Java's and Python's.",),
             ),
@@ -128,7 +140,7 @@ class Comparison:
 
     def _overheads(self, topic: str) -> Sheet:
         rounds = self._options.rounds
-        small = self._pairs(topic, 200, rounds, ends=200 * BATCHES)
+        small = self._pairs(topic, 200, rounds, BATCHES)
         rows: list[tuple[Value, ...]] = [
             self._row("a batch of 200 rows, ms", {name: [one.batch_ms for one in each] for name, each in small.items()})
         ]
@@ -154,11 +166,11 @@ class Comparison:
             for number in range(load.records):
                 producer.send(load.topic, value, partition=number % PARTITIONS)
 
-    def _pairs(self, topic: str, batch: int, rounds: int, ends: int | None = None) -> dict[str, list[Run]]:
+    def _pairs(self, topic: str, batch: int, rounds: int, batches: int | None = None) -> dict[str, list[Run]]:
         runs: dict[str, list[Run]] = {OURS: [], THEIRS: []}
         for _ in range(rounds):
             for name, each in runs.items():
-                each.append(self._run(self._start_of(name, topic, batch), ends))
+                each.append(self._run(self._start_of(name, topic, batch), batches))
         return runs
 
     def _start_of(self, name: str, topic: str, batch: int) -> "Callable[[int | None], StreamingQuery]":
@@ -167,9 +179,9 @@ class Comparison:
         checkpoint, group = self._folder / f"checkpoint-{self._runs}", f"group-{self._runs}"
         stream = self._spark.readStream.format(name).options(**self._options_of(name, topic, batch, group)).load()
 
-        def start(ends: int | None) -> "StreamingQuery":
+        def start(batches: int | None) -> "StreamingQuery":
             writer = stream.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-            return (writer.trigger(availableNow=True) if ends is None else writer).start()
+            return (writer.trigger(availableNow=True) if batches is None else writer).start()
 
         return start
 
@@ -190,14 +202,14 @@ class Comparison:
             "maxOffsetsPerTrigger": str(batch),
         }
 
-    def _run(self, start: "Callable[[int | None], StreamingQuery]", ends: int | None = None) -> Run:
-        """Run a query to its end, or until it has read `ends` rows."""
+    def _run(self, start: "Callable[[int | None], StreamingQuery]", batches: int | None = None) -> Run:
+        """Run a query to its end, or until it has read so many batches."""
         began_s, began_cpu_s = time.monotonic(), _cpu_s()
-        query = start(ends)
-        if ends is None:
+        query = start(batches)
+        if batches is None:
             assert query.awaitTermination(_RUN_S), "the query does not end"
         else:
-            while sum(one["numInputRows"] for one in query.recentProgress) < ends and query.isActive:
+            while query.isActive and ((last := query.lastProgress) is None or last["batchId"] + 1 < batches):
                 time.sleep(0.1)
             query.stop()
         if (failure := query.exception()) is not None:

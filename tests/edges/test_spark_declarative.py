@@ -4,6 +4,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pyspark
@@ -38,11 +39,18 @@ def write(daemon: Daemon, numbers: range) -> None:
             producer.send("orders", b"item-%d" % (number % 10), partition=number % 2)
 
 
-def run(daemon: Daemon, folder: Path, *options: str) -> None:
-    """Run the pipeline with everything it writes below the folder."""
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the pipeline that writes everything below it."""
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
     spec = folder / "spark-pipeline.yaml"
     spec.write_text((PIPELINE / spec.name).read_text().replace("/tmp/orders-pipeline", str(folder)))
     (folder / "tables.py").write_bytes((PIPELINE / "tables.py").read_bytes())
+    return folder
+
+
+def run(daemon: Daemon, folder: Path, *options: str) -> None:
     given = environment(MUSTER_BOOTSTRAP=daemon.bootstrap)
     use_java(given)
     command = [str(COMMAND), "run", "--conf", HIVE, *options]
@@ -54,7 +62,7 @@ def run(daemon: Daemon, folder: Path, *options: str) -> None:
     ran_well(once)
 
 
-def rows(table: Path) -> list[dict[str, object]]:
+def rows(table: Path) -> list[dict[str, Any]]:
     return [row for file in table.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
 
 
@@ -62,15 +70,33 @@ def offsets(folder: Path) -> Counter[tuple[object, object]]:
     return Counter((row["partition"], row["offset"]) for row in rows(folder / "spark-warehouse" / "orders"))
 
 
-def test_a_pipeline_reads_what_is_new_and_a_full_refresh_reads_everything(daemon: Daemon, tmp_path: Path) -> None:
-    folder = tmp_path / "pipeline"
-    folder.mkdir()
+def each_once(offsets: range) -> Counter[tuple[object, object]]:
+    return Counter((partition, offset) for partition in range(2) for offset in offsets)
+
+
+def test_a_pipeline_reads_what_is_new_and_a_full_refresh_reads_everything(daemon: Daemon, folder: Path) -> None:
     ends = 0
-    for options in ((), (), ("--full-refresh", "orders")):
+    for options in ((), (), ("--full-refresh", "orders"), ("--full-refresh-all",)):
         write(daemon, range(100))
         ends += 50
         run(daemon, folder, *options)
-        assert offsets(folder) == Counter((partition, offset) for partition in range(2) for offset in range(ends))
+        assert offsets(folder) == each_once(range(ends))
     assert {row["item"]: row["count"] for row in rows(folder / "spark-warehouse" / "items")} == {
-        f"item-{number}": 30 for number in range(10)
+        f"item-{number}": 40 for number in range(10)
     }
+
+
+def test_a_full_refresh_that_starts_at_the_groups_offsets_has_what_came_after_them(
+    daemon: Daemon, folder: Path
+) -> None:
+    tables = folder / "tables.py"
+    as_shipped = tables.read_text()
+    tables.write_text(as_shipped.replace('newCheckpoint="startingOffsets"', 'newCheckpoint="group"'))
+    assert tables.read_text() != as_shipped
+    write(daemon, range(100))
+    run(daemon, folder)
+    assert offsets(folder) == each_once(range(50))
+    write(daemon, range(40))
+    run(daemon, folder, "--full-refresh-all")
+    assert offsets(folder) == each_once(range(50, 70))
+    assert sum(row["count"] for row in rows(folder / "spark-warehouse" / "items")) == 40
