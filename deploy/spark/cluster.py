@@ -101,6 +101,7 @@ def _start_connect(cluster: Cluster, master: str, options: argparse.Namespace) -
         "spark.connect.grpc.binding.address": LOOPBACK,
         "spark.connect.grpc.binding.port": options.connect,
         "spark.cores.max": options.workers,  # else it takes all cores, and no other application begins
+        "spark.python.unix.domain.socket.enabled": "true",  # else each task waits 40 ms for an ACK of TCP
         "spark.ui.enabled": "false",
     }
     given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]

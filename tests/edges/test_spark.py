@@ -382,3 +382,9 @@ def test_a_batch_is_read_without_a_group_by_the_options_of_sparks_own_source(
 def test_a_wrong_option_is_refused_when_the_stream_is_loaded(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="'topic' is unknown; did you mean 'topics'"):
         spark.readStream.format("muster").option("topic", "flights").load()
+
+
+def test_a_local_session_sends_its_tasks_over_unix_sockets(spark: SparkSession) -> None:
+    """Over TCP each task would wait 40 ms for an acknowledgement."""
+    told = spark.sparkContext.range(1).map(lambda _: os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED")).collect()
+    assert told == ["true"]
