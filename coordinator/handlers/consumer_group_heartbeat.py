@@ -141,7 +141,8 @@ def _process(core: Core, event: Any, found: Found, moment: Moment) -> Refusal | 
         group = shard.new_group(group_id)
     answers = shard.run(group, event, moment)
     for answer in answers:
-        if answer.ref == event.ref:
-            note_refused_join(core, event.ref, event.request, answer.reply, moment)
+        reply = answer.reply
+        if type(reply) is ConsumerGroupHeartbeatReply and reply.error_code and answer.ref == event.ref:
+            note_refused_join(core, event.ref, event.request, reply, moment)
     shard.outbox.deliver(group_id, answers)
     return None
