@@ -27,13 +27,13 @@ from protocol.messages.balanced import (
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import ErrorReply
-from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
+from protocol.messages.offsets import OffsetCommit
 from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
 from protocol.messages.reports import DrainMembers, ReportMember
 from protocol.session import RequestRef
 
 _ID_FIELDS: Final[Mapping[type[Message], str]] = {
-    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, TxnOffsetCommit), "member_id"),
+    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit), "member_id"),
     **dict.fromkeys((ClaimPartitions, ReleasePartitions, ConsumerGroupHeartbeat, ReportMember), "member_id"),
     **dict.fromkeys((StartMember, MemberHeartbeat, PartitionMeta, RegisterPartitions), "consumer_id"),
     **dict.fromkeys((UnregisterPartitions, FetchRegistered, ConfirmConsumed, LeaveMember), "consumer_id"),
@@ -41,7 +41,7 @@ _ID_FIELDS: Final[Mapping[type[Message], str]] = {
 }
 """Requests that name members, each with the name of its member id field."""
 _INSTANCE_FIELDS: Final[Mapping[type[Message], str]] = {
-    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit, TxnOffsetCommit), "group_instance_id"),
+    **dict.fromkeys((JoinGroup, SyncGroup, Heartbeat, OffsetCommit), "group_instance_id"),
     **dict.fromkeys((ConsumerGroupHeartbeat, StartMember), "instance_id"),
 }
 

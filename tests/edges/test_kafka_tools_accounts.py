@@ -38,7 +38,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def run(daemon: Daemon, folder: Path, tool: str, *arguments: str) -> str:
-    """What the tool prints, run by the administrator."""
+    """Return what the tool prints, run by the administrator."""
     try:
         java, jars = builds.java(), builds.kafka_jars(may_fetch=False)
     except builds.NotHere as missing:
