@@ -9,7 +9,7 @@ from coordinator.runtime.shard import Shard, ShardState
 
 TASK = "balancing"
 _SLICE_PARTITIONS = 2_000
-"""Partitions shared out in one slice; a group with more has a slice of its own."""
+"""Partitions assigned in one slice; a group with more has a slice of its own."""
 _NEXT_SLICE_MS = 10
 
 

@@ -28,8 +28,8 @@ def _counts(done: CleanerTotals) -> list[int]:
 def cleanable_logs(
     shards: Iterable[Shard], own_logs: Iterable[PartitionLog], topics: EmbeddedTopics
 ) -> Iterator[PartitionLog]:
-    """Logs that are not being replayed: a replay would read a compacted part again. Partitions of topics are found one
-    by one: to look up thousands takes longer than other clients can wait."""
+    """Logs that are not being replayed: a replay would read a compacted part again. Partitions of topics are looked up
+    one by one, since other requests would wait while thousands are."""
     for shard in shards:
         if shard.state is ShardState.ACTIVE and shard.log.files is not None:
             yield shard.log.files

@@ -1,7 +1,7 @@
-"""Samples of committed offsets and of the ends of their logs, from which lag has a history.
+"""Samples of committed offsets and of the ends of their logs: the history of lag.
 
-A pass from time to time reads the offsets of the groups served here, a slice at a time, and appends them with the ends
-of their partitions to a log of the node's own. What stands still is written once an hour.
+A periodic pass reads the offsets of the groups served here, a slice at a time, and appends them with the ends of their
+partitions to a log of the node. Unchanged offsets and ends are written once an hour.
 """
 
 from collections.abc import Collection, Iterator
@@ -32,13 +32,14 @@ _HOUR_MS: Final = 3_600_000
 POLICY: Final = Retain(
     retention_ms=7 * 24 * _HOUR_MS, retention_bytes=1_024 * MIB, segment_bytes=32 * MIB, segment_ms=6 * _HOUR_MS
 )
-"""Retention of the log: seven days, and never more than fits on a small disk."""
+"""Retention of the log: seven days, and at most a size that fits on a small disk."""
 _NEXT_SLICE_MS: Final = 10
 _WORK_A_SLICE: Final = 2_000
-"""Partitions read in a slice; a group with a topic counts as some."""
+"""Partitions read in a slice; each topic of a group counts as several."""
 _WORK_A_TOPIC: Final = 10
 _MAX_AGE_MS, _STALE_MS = 1_000, 10_000
-"""Ages of a cluster's ends: up to the first its leaders are not asked again, from the second on there is no sample."""
+"""Ages of log ends that come from a cluster: younger ends than the first are not requested again, older ones than the
+second are not sampled."""
 encode_sample: Final = msgspec.msgpack.Encoder().encode
 decode_sample: Final = msgspec.msgpack.Decoder(EndSample).decode
 """Raises msgspec.DecodeError."""
@@ -47,23 +48,25 @@ _Positions = tuple[str, str, dict[int, int]]
 
 
 class EndSampling:
-    """State of the pass. `interval_ms` 0: there is none, and old samples can still be read."""
+    """State of the pass. With `interval_ms` 0 there is no pass; old samples can still be read."""
 
     def __init__(self, log: LocalLog, interval_ms: int) -> None:
         self.log = log
         self.interval_ms = interval_ms
         self.refused = 0
-        """Slices that the disk had no room for; the next pass writes them even if nothing has moved since."""
+        """Number of slices that were not written since the disk was full; the next pass writes them even if nothing has
+        changed since."""
         self._started = Moment(0, 0)
         self._unread: Iterator[_Positions] | None = None
         self._asked: list[_Positions] = []
         self._whole_ms = -_HOUR_MS
         self._written: dict[tuple[str, str, int], int] = {}
-        """Hashes of what the pass before wrote, or left out, by group, topic and first partition."""
+        """Hashes of the samples that the previous pass wrote, or omitted as unchanged, by group, topic and first
+        partition."""
         self._seen: dict[tuple[str, str, int], int] = {}
 
     def next_question(self, shards: Collection[Shard], topics: Topics, moment: Moment) -> ListOffsets:
-        """Begin the next slice: return the question for the ends of its partitions."""
+        """Begin the next slice: return the request for the ends of its partitions."""
         if self._unread is None:
             self._begin_pass(moment)
         unread = self._unread = self._unread or _positions(shards, topics)
@@ -84,7 +87,7 @@ class EndSampling:
         )
 
     def answer(self, reply: ListOffsetsReply, moment: Moment) -> int:
-        """End the slice: append what has moved. Return the milliseconds to the next slice."""
+        """End the slice: append the samples that changed. Return the milliseconds to the next slice."""
         ends = {
             topic.name: {
                 part.partition_index: part.offset

@@ -1,8 +1,8 @@
-"""Expiration of offsets and groups (docs/spec/group-protocol.md#4.4): a pass from time to time over the groups that are
-due, or have changed since the last one, a slice at a time.
+"""Expiration of offsets and groups (docs/spec/group-protocol.md#4.4): a periodic pass over the groups that are due, or
+have changed since the last one, a slice at a time.
 
-Offsets whose tombstones the log refuses stay as they were, and the next pass finds them again. A crash between two
-slices has the same end.
+Offsets whose tombstones cannot be appended stay, and the next pass finds them again. The same holds after a crash
+between two slices.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ from partition_log.store.log_store import LogStore
 
 TASK = "expiry"
 SLICE_WORK = 5_000
-"""Work of one slice in microseconds, estimated from counts, not a clock."""
+"""Work of one slice in microseconds, estimated from counts, since a node reads no clock."""
 BATCH_PLACES = 500
-"""Offsets deleted at one time; their tombstones are one batch in the log."""
+"""Offsets deleted at once; their tombstones are one batch in the log."""
 _WORK_A_GROUP, _WORK_A_LOOK, _WORK_A_TOMBSTONE, _WORK_AN_EVENT = 12, 1, 4, 40
 _TOMBSTONE_BYTES, _BYTES_A_CHARACTER = 48, 4
 _NEXT_SLICE_MS, _BLOCKED_MS = 10, 200
 _BUSY_BYTES = 4 * 1024 * 1024
-"""Unflushed bytes from which the disk counts as behind: clients' requests come first then."""
+"""Unflushed bytes from which the disk counts as behind, so that clients' requests come first."""
 
 
 class _Visit:
@@ -44,7 +44,7 @@ class _Visit:
         self.reading: Iterator[int] = iter(())
         self.due_ms: int | None = None
         """Earliest time at which one of the offsets that stay may expire."""
-        shard.expirations.remove(group_id)  # changes during the visit put it there again
+        shard.expirations.remove(group_id)  # changes during the visit add it again
 
     def end(self, *, is_done: bool) -> None:
         """Schedule the next visit: at the next pass if this one is not done."""
@@ -63,7 +63,7 @@ def _places(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[P
 
 
 class Expiry:
-    """State of the pass. `due_ms` is when the next begins, or this one continues, by the monotonic clock;
+    """State of the pass. `due_ms` is the monotonic time at which the next pass begins, or this one continues;
     `offsets_expired` and `groups_expired` count the deletions since the start, `groups_visited` the visits."""
 
     def __init__(
@@ -148,7 +148,8 @@ class Expiry:
         return work
 
     def _find(self, visit: _Visit, rule: Rule, most: int, wall_ms: int, found: list[Place]) -> tuple[int, bool]:
-        """Find expired offsets, within the slice and a batch. Return the number checked, and true if those were all."""
+        """Find expired offsets, at most those of one slice and one batch. Return the number of offsets checked, and
+        true if no other is left to check."""
         offsets, group_id = visit.shard.offsets, visit.group_id
         pending = offsets.pending.of(group_id)
         looked, room = 0, self._batch_bytes
@@ -170,7 +171,8 @@ class Expiry:
         return looked, looked < most
 
     def _expire(self, visit: _Visit, group: Group, places: list[Place], moment: Moment, *, is_over: bool) -> bool:
-        """Delete the offsets, and the group with the last of them. False if the log refuses."""
+        """Delete the offsets, and the group with the last of them. Return false if the tombstones cannot be
+        appended."""
         shard, before = visit.shard, visit.shard.log.next_offset
         expired = dict(visit.expired)
         for topic, _partition in places:

@@ -1,6 +1,6 @@
-"""Retention of embedded topics and the journal: a pass from time to time deletes whole old segments by age and by size.
+"""Retention of embedded topics and the journal: a periodic pass deletes whole old segments by age and by size.
 
-A pass looks at logs that are due, or have changed since the last one, a slice at a time.
+A pass visits the logs that are due, or have changed since the last one, a slice at a time.
 """
 
 from coordinator.clock import Moment
@@ -13,7 +13,7 @@ from partition_log.store.log_store import LogStore
 
 TASK = "retention"
 SLICE_LOGS = 64
-"""Partitions checked by one slice: a segment just closed may have its index read."""
+"""Partitions checked by one slice; few, since the index of a segment just closed may have to be read."""
 _NEXT_SLICE_MS, _AGAIN_MS = 1, 1_000
 
 

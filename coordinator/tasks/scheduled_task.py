@@ -1,4 +1,4 @@
-"""Scheduled tasks of a node: each a delayed operation that is never satisfied, and watched again."""
+"""Scheduled tasks of a node: each is a delayed operation that only expires, and is then scheduled again."""
 
 import msgspec
 

@@ -1,8 +1,8 @@
 """Deletion of topics and of the offsets committed for them, a slice at a time (docs/spec/group-protocol.md#4.4): there
 may be a hundred thousand offsets.
 
-The order makes it whole through a crash: a record says that the topic is deleted, then come the tombstones of the
-offsets, and at last the record that frees its name. A start in between continues the deletion.
+A deletion survives a crash by its order: first a record that the topic is deleted, then the tombstones of the offsets,
+and last the record that frees the topic's name. A start in between continues the deletion.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ SLICE_RECORDS = 2_000
 """Largest number of offsets deleted by one slice."""
 _BATCH_RECORDS = 500
 _GROUPS_A_RECORD = 20
-"""Groups that may be looked at for the cost of one tombstone."""
+"""Groups that can be checked for the cost of one tombstone."""
 _NEXT_SLICE_MS, _BLOCKED_MS = 1, 200
 
 

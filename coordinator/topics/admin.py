@@ -1,5 +1,5 @@
-"""Changes of the list of topics: create, grow, delete, configure. Each topic by itself. A topic that a request names
-twice is refused, as in Kafka, since the two may differ."""
+"""Changes of the list of topics: create, grow, delete, configure. A request may fail for one topic and succeed for
+another. A topic that a request names twice is refused, as in Kafka, since the two entries may differ."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -73,7 +73,8 @@ def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> Create
 
 
 def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple[DeletableTopic, Topic | TopicRefusal]]:
-    """Resolve the topics of a DeleteTopics, or return their errors; each once. One named twice stays."""
+    """Resolve the topics of a DeleteTopics, or return their errors; each once. A topic that is named twice is not
+    deleted."""
     meant: dict[object, tuple[DeletableTopic, Topic | TopicRefusal]] = {}
     for one in wanted:
         found = _find(topics, one)
@@ -109,7 +110,7 @@ def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSet
             return TopicRefusal(ErrorCode.INVALID_REQUEST, f"the request changes {change.name} more than once")
         seen.add(change.name)
         if change.config_operation == ConfigOperation.DELETE:
-            configs.pop(change.name, None)  # an unset setting may be reset too, whatever it is, as in Kafka
+            configs.pop(change.name, None)  # any setting may be reset, set or not, as in Kafka
             continue
         if change.name not in SETTINGS:
             return TopicRefusal(ErrorCode.INVALID_CONFIG, unknown("topic", change.name, SETTINGS))

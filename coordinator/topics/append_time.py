@@ -1,5 +1,5 @@
-"""Topics whose records have the time of their append (`message.timestamp.type` LogAppendTime): it is in the batch
-header alone, and readers take it for every record."""
+"""Topics whose records have the time of their append (`message.timestamp.type` LogAppendTime): the time is in the batch
+header alone, and holds for every record."""
 
 from crc32c import crc32c
 

@@ -1,8 +1,8 @@
 """Settings that a topic may carry: Kafka's names, the values allowed here, and the defaults.
 
-A setting is listed if it is honoured, or if its demand is met in any case: one replica is never out of sync, and every
-acknowledged record has been synced. Any other is refused by name: a client must not rely on a setting that has no
-effect.
+A setting is listed if it has its effect, or if its guarantee holds in any case: a single replica is never out of sync,
+and every acknowledged record has been synced. Any other setting is refused by name, since a client must not rely on a
+setting without effect.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -204,7 +204,7 @@ def words_of(value: str) -> list[str]:
     return list(dict.fromkeys(word for part in value.split(",") if (word := part.strip())))
 
 
-# --------------------------------------------------------------------------------------------------- what is allowed
+# ---------------------------------------------------------------------------------------------------- allowed values
 
 
 def refuse_config(name: str, value: str | None, settings: TopicSettings) -> TopicRefusal | None:
@@ -237,7 +237,7 @@ def kept(name: str, value: str) -> str:
     return ",".join(words_of(value)) if SETTINGS[name].type is ConfigType.LIST else value
 
 
-# ---------------------------------------------------------------------------------------------- what holds for a topic
+# -------------------------------------------------------------------------------------------------- settings in force
 
 
 class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
@@ -298,7 +298,7 @@ def configs_of(given: Mapping[str, str], settings: TopicSettings) -> TopicConfig
     )
 
 
-# ---------------------------------------------------------------------------------------------------- what is shown
+# ------------------------------------------------------------------------------------------------------ descriptions
 
 
 def _node_source(setting: Setting, settings: TopicSettings) -> ConfigSource:

@@ -1,7 +1,7 @@
 """Embedded topics: their list, produce and fetch, answered from partition logs.
 
-Errors are values in the replies, topic by topic or partition by partition. A reply that promises durable state comes
-with the write-ahead position it must wait for (the write rule).
+Errors are values in the replies, by topic or by partition. A reply that promises durable state is returned with the
+write-ahead position that it must wait for (the write rule).
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
@@ -90,7 +90,8 @@ class EmbeddedTopics:
         self._store = store
         self._settings = settings
         self._topics = TopicList(store, settings, ids, placement)
-        # Partitions with records above the high watermark, and the high watermark their readers were last told.
+        # Partitions with records above the high watermark, and the high watermark that was last reported to their
+        # readers.
         self._advancing: dict[NewRecordsKey, tuple[PartitionLog, int]] = {}
 
     def load(self) -> None:
@@ -98,7 +99,7 @@ class EmbeddedTopics:
         topics."""
         self._topics.load()
         for name in self.deleted:
-            self.remove_logs(name)  # left over if a crash came before
+            self.remove_logs(name)  # left over by a crash
         for log in _strays(self._store.names(), self._topics):
             self._store.remove(log)
 
@@ -172,7 +173,7 @@ class EmbeddedTopics:
         return describe_partitions(self._topics, message, sees)
 
     def create(self, message: CreateTopics, moment: Moment) -> tuple[CreateTopicsReply, int]:
-        """Create topics, each by itself; return the reply and the position it waits for."""
+        """Create topics, with an error for each that fails; return the reply and the position it waits for."""
         return create(self._topics, self._settings, message, moment), self.position
 
     def grow(self, message: CreatePartitions, moment: Moment) -> tuple[CreatePartitionsReply, int]:
@@ -218,7 +219,7 @@ class EmbeddedTopics:
 
     @property
     def deleted(self) -> list[str]:
-        """Names of topics that are deleted and not free."""
+        """Names of deleted topics that are not free yet."""
         return list(self._topics.deleted)
 
     def remove_logs(self, name: str) -> bool:
@@ -230,7 +231,7 @@ class EmbeddedTopics:
         return True
 
     def free(self, name: str, moment: Moment) -> TopicRefusal | None:
-        """Free the name of a deleted topic: another may have it when `position` is durable."""
+        """Free the name of a deleted topic: another topic may get it when `position` is durable."""
         return self._topics.free(name, moment)
 
     # ------------------------------------------------------------------------------------------------------ produce
@@ -247,9 +248,9 @@ class EmbeddedTopics:
             return result
 
     def producing(self, message: Produce) -> Producing:
-        """Append records, each partition by itself. The generator returns the reply and the position to wait for, if
-        `acks` is -1. It yields the cost of each short piece in microseconds (estimated), and is sent the moment. Other
-        requests may come in between."""
+        """Append records, with a result for each partition. The generator returns the reply and, if `acks` is -1, the
+        position to wait for. It yields the estimated cost of each short piece in microseconds, and is sent the moment.
+        Other requests may be served in between."""
         allowance = Allowance(self._settings.max_work_us)
         put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._append_batches
         moment = yield 0
@@ -315,7 +316,7 @@ class EmbeddedTopics:
     # -------------------------------------------------------------------------------------------------------- fetch
 
     def fetch(self, ref: RequestRef, message: Fetch, moment: Moment, room: int = INT_MAX) -> FetchReply | DelayedFetch:
-        """Return the reply if there is enough, an error, or no time to wait; else the delayed fetch."""
+        """Return the reply if there are enough records, an error, or no time to wait; else the delayed fetch."""
         if message.session_epoch > 0 or message.max_wait_ms <= 0:
             return self.fetch_now(message, room)
         watched = []
@@ -332,8 +333,8 @@ class EmbeddedTopics:
         return self.fetch_now(message, room) if not watched or delayed.is_satisfied() else delayed
 
     def fetch_now(self, message: Fetch, room: int = INT_MAX) -> FetchReply:
-        """Return the records there are, in `room` bytes or one batch. Every fetch is a full one, and its reply says so:
-        no sessions (KIP-227)."""
+        """Return the present records, in `room` bytes or one batch. There are no fetch sessions (KIP-227): every fetch
+        is a full one, and its reply says so."""
         if message.session_epoch > 0:
             return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         left = Room(min(message.max_bytes, self._settings.fetch_max_bytes, room))
@@ -361,8 +362,8 @@ class EmbeddedTopics:
     # ------------------------------------------------------------------------------------------------- list offsets
 
     def list_offsets(self, message: ListOffsets) -> tuple[ListOffsetsReply, int]:
-        """Find offsets (first, last, newest, by time), each partition by itself; return the reply and the position it
-        waits for."""
+        """Find offsets (first, last, newest, by time), with a result for each partition; return the reply and the
+        position it waits for."""
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
         keys = (
@@ -389,7 +390,7 @@ class EmbeddedTopics:
     # ----------------------------------------------------------------------------------------------- leaders' epochs
 
     def end_offsets(self, message: OffsetForLeaderEpoch) -> OffsetForLeaderEpochReply:
-        """Return the end offsets of leader epochs, each partition by itself (KIP-320)."""
+        """Return the end offsets of leader epochs, with a result for each partition (KIP-320)."""
         return OffsetForLeaderEpochReply(
             tuple(
                 EpochTopicReply(topic.topic, tuple(self._end_offset(topic.topic, part) for part in topic.partitions))
@@ -405,8 +406,8 @@ class EmbeddedTopics:
 
 
 def _strays(logs: Sequence[str], topics: TopicList) -> list[str]:
-    """Return the logs without a topic. Names with the service's own prefix stay: a later version may have more of
-    them."""
+    """Return the logs without a topic. Logs with the service's own prefix are not among them, since a later version may
+    have more such logs."""
     found = []
     for log in logs:
         name, _, partition = log.rpartition("-")

@@ -32,7 +32,7 @@ def epoch_error(current_leader_epoch: int) -> ErrorCode:
 
 
 class Room:
-    """Bytes that one reply may still get. The first partition with data gives at least one batch, so that a batch
+    """Bytes that one reply may still get. The first partition with data returns at least one batch, so that a batch
     larger than the limits does not stop a reader (KIP-74)."""
 
     __slots__ = ("gave", "left")
@@ -75,7 +75,8 @@ def _read(log: PartitionLog, wanted: FetchPartition, room: Room) -> bytes:
 
 
 def _next_size(log: PartitionLog, offset: int) -> int:
-    """Return the size of the batch that holds the offset, or comes after it; 0 if there is none, or no such offset."""
+    """Return the size of the batch that holds the offset, or of the next one; 0 if there is none, or if the offset is
+    out of range."""
     if not log.start_offset <= offset < log.flushed_offset:
         return 0
     for segment in log.segments.starting_at(offset):
@@ -97,12 +98,11 @@ def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
     return found
 
 
-# ------------------------------------------------------------------------------------------------- what is asked for
+# ----------------------------------------------------------------------------------------------- requested partitions
 
 
 def each_once(message: Fetch) -> Fetch:
-    """Return the fetch with each partition once, as Kafka takes it: the last entry counts, at the place of
-    the first."""
+    """Return the fetch with each partition once, as in Kafka: the last entry counts, at the place of the first."""
     topics = message.topics
     if len({(topic.topic, topic.topic_id) for topic in topics}) == len(topics) and all(map(_has_each_once, topics)):
         return message
@@ -122,7 +122,7 @@ def _has_each_once(topic: FetchTopic) -> bool:
 
 
 class FetchReady(msgspec.Struct, frozen=True, gc=False):
-    """The fetch can be answered: there is enough, or its deadline has come."""
+    """The fetch can be answered: there are enough bytes, or its deadline has come."""
 
     ref: RequestRef
     message: Fetch | FetchRegistered
@@ -140,11 +140,12 @@ class _Watch:
 
     @property
     def is_lost(self) -> bool:
-        """True if the offset is not, or no longer, in the log, or the log is deleted: the error completes the fetch."""
+        """True if the offset is outside the log or the log is deleted, which completes the fetch with an error."""
         return self.log.is_removed or not self.log.start_offset <= self.offset <= self.log.next_offset
 
     def count(self, enough: int) -> int:
-        """Return the bytes that can be read, or at least `enough` of them. Each is counted once, over all calls."""
+        """Return the number of readable bytes, or a part of it that is at least `enough`. No byte is counted twice,
+        over all calls."""
         log = self.log
         try:
             if self.counted < enough and self.counted_to < log.flushed_offset:
@@ -156,8 +157,8 @@ class _Watch:
 
 
 class WaitingFetches:
-    """Delayed fetches by connection: they end with it. `watched` is the number of partitions that all of
-    them wait for."""
+    """Delayed fetches by connection, since they end with it. `watched` is the number of partitions of all of them
+    together."""
 
     __slots__ = ("_of", "watched")
 

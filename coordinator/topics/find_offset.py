@@ -1,6 +1,6 @@
-"""Searches for offsets in partition logs: by name, by time, and by the epoch of a leader.
+"""Searches for offsets in partition logs: by name, by time, and by leader epoch.
 
-Searches see everything that was appended, and their replies wait until it is durable: the end includes every
+Searches include everything that was appended, and their replies wait until it is durable: so the end includes every
 acknowledged record, whatever its `acks`.
 """
 
@@ -14,17 +14,17 @@ from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsPartition
 LATEST, EARLIEST, NEWEST = -1, -2, -3
 """Timestamps with a special meaning: the log's end, its start, the record with the largest timestamp."""
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
-"""Special timestamps of tiered storage (KIP-405): the start on this disk; the end of the moved part, and of the part to
-be moved: neither exists here."""
+"""Special timestamps of tiered storage (KIP-405): the start on this disk; the ends of the uploaded part and of the part
+still to be uploaded, neither of which exists here."""
 
 
 EFFORT_US = 50_000
-"""Effort of a request."""
+"""Effort that one request may take."""
 
 
 class Effort:
-    """Microseconds that the searches of one request may take, estimated from counts. Each opens a whole batch while all
-    other requests wait. The search that goes beyond is the last."""
+    """Microseconds that the searches of one request may take, estimated from counts. Each search opens a whole batch
+    while all other requests wait. The search that exceeds the effort is the last."""
 
     __slots__ = ("left_us",)
 
@@ -36,8 +36,8 @@ class Effort:
 
 
 def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
-    """Find the first offset, the end offset, the newest record's, or the first at or after a time. Offset -1: there is
-    none. Without effort left the error makes the client ask again."""
+    """Find the first offset, the end offset, the newest record's, or the first at or after a time; -1 if there is none.
+    If no effort is left, the error makes the client retry."""
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     if timestamp_ms == LATEST:
         return _found(index, log.next_offset)
@@ -59,7 +59,7 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort)
 
 
 def _newest_ms(log: PartitionLog, effort: Effort) -> int:
-    # A segment just closed has the last entries of two files and the batches behind them read.
+    # For a segment just closed, the last entries of two index files and the batches behind them are read.
     effort.spend(sum([1 if segment.max_timestamp_ms >= 0 else 100 for segment in log.segments]))
     return log.newest_ms()
 
@@ -69,7 +69,7 @@ def _found(index: int, offset: int, timestamp_ms: int = -1) -> ListOffsetsPartit
 
 
 def end_of_epoch(log: PartitionLog, partition: int, leader_epoch: int) -> EpochEndOffset:
-    """Return the end offset of the leader epoch: there is one epoch, which has not ended. A later one is unknown
+    """Return the end offset of the leader epoch. There is one epoch, which has not ended. A later one is unknown
     (KIP-320); an earlier one ends at the log's start, as in Kafka."""
     if leader_epoch == LEADER_EPOCH:
         return EpochEndOffset(partition, ErrorCode.NONE, leader_epoch, log.flushed_offset)

@@ -45,8 +45,8 @@ def metadata(
         may_create = message.allow_auto_topic_creation and settings.auto_create
         most = min(len(topics) + settings.max_new_topics_per_request, settings.max_topics * 9 // 10)
         replies = [
-            # Clients repeat a request for an unknown topic, and so create many. The last tenth is left for topics that
-            # are created on purpose.
+            # Clients repeat requests for unknown topics, and so may create many. The last tenth of the limit is left
+            # for topics that are created on purpose.
             _describe(topics, wanted, moment, may_create=may_create and len(topics) < most)
             for wanted in dict.fromkeys(message.topics)
         ]
@@ -70,7 +70,7 @@ def _describe(topics: TopicList, wanted: MetadataTopic, moment: Moment, *, may_c
         return MetadataTopicReply(name, error_code=_UNKNOWN)
     if isinstance(made, Topic):
         return made.reply
-    # A topic that is still being deleted does not exist, and may be created in a moment.
+    # A topic that is still being deleted does not exist, and can be created once it is deleted.
     is_deleted = made.error is ErrorCode.TOPIC_ALREADY_EXISTS
     return MetadataTopicReply(name, error_code=_UNKNOWN if is_deleted else made.error)
 
@@ -140,5 +140,5 @@ def _page(topic: Topic, partitions: Sequence[MetadataPartitionReply]) -> Describ
 
 
 def operations(asked: bool, all_of_them: int) -> int:
-    """Return the bit field if it was asked for."""
+    """Return the bit field if it was requested."""
     return all_of_them if asked else OPERATIONS_NOT_REQUESTED

@@ -1,8 +1,8 @@
-"""`__consumer_offsets` as clients see it: an internal, compacted topic that they may read, and commit offsets for, and
-nothing else. Its logs are the shards'; it is in no list of topics, so changes of topics do not apply to it.
+"""`__consumer_offsets` as clients see it: an internal, compacted topic which they may only read, and commit offsets
+for.
 
-Kafka makes this topic when the first group comes. Here a request that names it finds it, and lists contain it once it
-has records.
+Its logs are the shards'. It is in no list of topics, so changes of topics do not apply to it. Kafka creates this topic
+with the first group. Here a request that names it always finds it, and lists contain it once it has records.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from coordinator.topics.rules import OFFSETS_TOPIC, TopicSettings
 from partition_log.log.partition_log import PartitionLog
 
 _ID = b"muster.offsets.0"
-"""Topic id: the topic exists from the start and stays, so it is the same everywhere."""
+"""Topic id. The topic is never created or deleted, so its id is the same everywhere."""
 
 
 def advanced(flushed: Iterable[PartitionLog]) -> Iterator[Hashable]:

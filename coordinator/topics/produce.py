@@ -1,7 +1,7 @@
 """Checks of produced records before they are stored: whole batches with correct headers, and, of an idempotent
 producer, in sequence (KIP-98).
 
-Every record is checked, compressed or not: a batch that cannot be read would stop every consumer that comes to it.
+Every record is checked, compressed or not: a batch that cannot be read would stop every consumer that reaches it.
 """
 
 from collections.abc import Generator, Sequence
@@ -26,7 +26,7 @@ from protocol.record_batch import (
 from protocol.record_compression import Compression
 from protocol.record_walk import MOST_HEADERS, TooManyHeaders, oldest_timestamp, walk_records
 
-_LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, after its magic number
+_LZ4_FLAGS = HEADER_BYTES + 4  # flags of the frame, after its magic number
 _LZ4_INDEPENDENT = 0x20
 _REJECTIONS = {
     SequenceRejection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -48,14 +48,14 @@ class ProducerIdSource(Protocol):
 
 
 class BatchError(NamedTuple):
-    """Error because of which no batch of the partition was stored."""
+    """Error for which no batch of the partition was stored."""
 
     error: ErrorCode
     message: str
 
 
 class Limits(NamedTuple):
-    """Limits of one batch: it is checked at once, and a few compressed bytes may become very many."""
+    """Limits of one batch, which is checked in one piece, and may be much larger decompressed."""
 
     bytes: int
     decompressed_bytes: int
@@ -82,7 +82,7 @@ def allowed_times(configs: TopicConfigs, moment: Moment) -> Times:
 
 
 class Allowance:
-    """Microseconds of work that the records of one request may take, estimated from counts. The batch that goes beyond
+    """Microseconds of work that the records of one request may take, estimated from counts. The batch that exceeds it
     is the last, so a single batch is always allowed."""
 
     __slots__ = ("left_us",)
@@ -101,9 +101,10 @@ def check_records(
     data: bytes, limits: Limits, allowance: Allowance, times: Times = ANY_TIME
 ) -> Generator[int, object, list[bytes] | BatchError]:
     """Return the batches of `data`, each sound and within the limits, or the error of the first that is not. The
-    allowance is shared by the request's partitions: REQUEST_TIMED_OUT where nothing is left, which producers try again.
+    request's partitions share the allowance; once it is spent, the error is REQUEST_TIMED_OUT, after which producers
+    retry.
 
-    All other requests wait meanwhile, so this is done batch by batch: the cost of each, in microseconds, is yielded.
+    Since all other requests wait, the generator yields after each batch, with its cost in microseconds.
     """
     found: list[bytes] = []
     position = 0
@@ -128,8 +129,8 @@ def check_records(
 
 
 def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | BatchError:
-    """Return for each batch None if it is to be appended, or the base offset of its first copy if it is a duplicate. An
-    error for a batch out of sequence or of an old producer epoch: then none may be stored."""
+    """Return for each batch None if it is to be appended, or the base offset of its first copy if it is a duplicate. If
+    a batch is out of sequence or has an old producer epoch, return its error: then no batch may be stored."""
     verdicts = validate_sequences(log.producers, batches, log.next_offset)
     return BatchError(_REJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, SequenceRejection) else verdicts
 
@@ -142,7 +143,7 @@ def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeade
     if max_batch_bytes < size <= len(data) - position:
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {max_batch_bytes} are allowed")
     if size > len(data) - position:
-        # Not a transmission error, after which a producer would try again: the header is wrong.
+        # Not CORRUPT_MESSAGE, after which a producer would retry: the header is wrong.
         raise _Refused(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, of which {len(data) - position} are there")
     try:
         return check_batch(data, position)
@@ -153,7 +154,7 @@ def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeade
 
 
 def _check_claims(header: BatchHeader) -> None:
-    """Check header fields that only brokers may set, or no one."""
+    """Check the header fields that a producer must not set."""
     if header.is_control:
         raise _Refused(ErrorCode.INVALID_RECORD, "control batches are not for clients to write")
     if header.is_transactional:
@@ -177,7 +178,7 @@ def _check_contents(batch: bytes, header: BatchHeader, limits: Limits, allowance
         reason = f"{header.record_count} records, at most {limits.records} are allowed"
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
     if header.compression == Compression.LZ4 and _is_linked(batch):
-        # Our own reader could, but Java's consumers cannot, and would never get past it. (Kafka fails on it.)
+        # Muster's reader could read it, but Java's consumers cannot, and would never get past it. (Kafka fails on it.)
         reason = "lz4 blocks that depend on each other, which not every consumer can read"
         raise _Refused(ErrorCode.INVALID_RECORD, reason)
     try:
@@ -199,7 +200,7 @@ def _walked(payload: bytes, header: BatchHeader, limits: Limits, allowance: Allo
     try:
         return walk_records(payload, header, limits.headers)
     except CorruptBatch:
-        # How far it came is unknown: charged as if each record, and as many headers, had been read.
+        # The number of records read is unknown: charge for all of them, and for as many headers.
         allowance.left_us -= header.record_count + min(limits.headers, len(payload) // 2)
         raise
 
@@ -218,7 +219,7 @@ def _is_linked(lz4_batch: bytes) -> bool:
 
 
 def _decompressed(batch: bytes, header: BatchHeader, most_bytes: int, allowance: Allowance) -> bytes:
-    # A batch that fails may have filled all the space allowed.
+    # A batch that fails may have been decompressed up to the limit.
     all_us = most_bytes // _DECOMPRESSED_BYTES_AN_US
     allowance.left_us -= _COMPRESSED_US + all_us
     payload = record_bytes(header, batch, max_bytes=most_bytes)

@@ -1,5 +1,5 @@
-"""Produce queue: requests that wait for space in the write-ahead log, or for their turn. Each connection's are in
-order, and the connections take turns."""
+"""Produce queue: requests that wait for space in the write-ahead log, or for their turn. Requests of one connection
+stay in order, and the connections take turns."""
 
 from collections import deque
 from collections.abc import Generator
@@ -16,7 +16,7 @@ _NEARLY_NONE_MS = 10
 
 
 class QueuedProduce:
-    """A request that was begun, or waits. `size` is that of its records."""
+    """A request that waits or was begun. `size` is the size of its records."""
 
     __slots__ = ("message", "ref", "size", "work")
 
@@ -30,8 +30,8 @@ class QueuedProduce:
 
 
 class ProduceQueue:
-    """Requests in the queue. `bytes` is the size of their records. `left_us` may be spent now; half of the time that
-    passes is added to it, so that the other half is left for other requests."""
+    """Requests in the queue. `bytes` is the size of their records. `left_us` may be spent now. It grows by half of the
+    elapsed time, so that the other half is left for other requests."""
 
     __slots__ = ("_filled_ms", "_has_rested", "_queues", "bytes", "due_ms", "left_us")
 
@@ -57,7 +57,7 @@ class ProduceQueue:
         return next(iter(self._queues.values()))[0]
 
     def end_turn(self) -> None:
-        """End the turn of the first connection: it comes again after the others."""
+        """End the turn of the first connection, which goes to the end of the queue."""
         connection = next(iter(self._queues))
         self._queues[connection] = self._queues.pop(connection)
 
@@ -74,8 +74,8 @@ class ProduceQueue:
         self._filled_ms = now_ms
 
     def overrun_ms(self, now_ms: int) -> int:
-        """Return the pause after a slice that overran its estimate, in milliseconds: other requests had no time
-        meanwhile, so they get as much now. 0 if the overrun is nearly none, or if such a pause has just ended."""
+        """Return the pause after a slice that overran its estimate, in milliseconds: other requests had to wait, so
+        they get as much time now. 0 if the overrun is negligible, or if such a pause has just ended."""
         late_ms = 0 if self.due_ms is None else now_ms - self.due_ms
         self.due_ms = None
         self._has_rested = late_ms > _NEARLY_NONE_MS and not self._has_rested

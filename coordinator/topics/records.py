@@ -1,7 +1,8 @@
 """Embedded topics as records of `__muster_topics-0`, a compacted log: the key is the topic's name.
 
-Value, version 1: two bytes of version, then a MessagePack map of the fields of `TopicRecord` but the name. Fields may
-be added with defaults; a change of their meaning is a new version. No value: the topic is deleted.
+Value, version 1: two bytes of version, then a MessagePack map of the fields of `TopicRecord` except the name. Fields
+may be added with defaults; a change of their meaning needs a new version. A record without a value: the topic is
+deleted.
 """
 
 import msgspec
@@ -12,8 +13,8 @@ _VERSION = b"\x00\x01"
 
 
 class TopicRecord(msgspec.Struct, frozen=True):
-    """Present state of a topic. `configs` holds only its own settings: the rest follows the node's. `is_deleted`: the
-    topic is hidden, and its name is free when all offsets committed for it are deleted."""
+    """Present state of a topic. `configs` has only its own settings; the others are the node's. `is_deleted`: the topic
+    is hidden, and its name is free when all offsets committed for it are deleted."""
 
     name: str
     topic_id: bytes
@@ -32,8 +33,8 @@ class _Value(msgspec.Struct, frozen=True):
 
 
 class TopicsCorrupt(Exception):
-    """A record of the topics log does not parse, or was written by a newer version. The node must not start: without
-    the topic its partitions would look unknown, and commits for them would be refused."""
+    """A record of the topics log does not parse, or was written by a newer version. The node must not start: commits
+    for the topic would be refused, as for an unknown one."""
 
 
 def encode_topic(record: TopicRecord) -> tuple[bytes, bytes]:

@@ -1,4 +1,4 @@
-"""List of the embedded topics: kept in `__muster_topics-0`, changed by applying its records alone."""
+"""List of the embedded topics, stored in `__muster_topics-0` and changed only by applying its records."""
 
 from collections.abc import Iterator, Mapping
 from heapq import merge
@@ -38,14 +38,14 @@ APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.KAFKA_STORAGE_ERROR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
 }
-"""Errors for clients of failed appends."""
+"""Errors for clients whose appends failed."""
 
 
 class TopicIdSource(Protocol):
     """Source of topic ids; seeded in tests."""
 
     def topic_id(self) -> bytes:
-        """Return sixteen bytes that name no topic yet, and are not all zero."""
+        """Return sixteen bytes that are no topic's id, and not all zero."""
 
 
 class Topic:
@@ -72,7 +72,7 @@ def _led_by(index: int, node: int) -> MetadataPartitionReply:
 
 
 class TopicList:
-    """Topics by name, in the order of their names, and by id. `deleted`: topics whose name is not free yet."""
+    """Topics by name, in the order of their names, and by id. `deleted`: deleted topics whose name is not free yet."""
 
     def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class TopicList:
         """Write-ahead position of the last change."""
         self.get = self._topics.get
         self.own: Topic | None = None
-        """The service's own topic that may be read: `find` finds it, `get` does not."""
+        """The service's own topic that clients may read; `find` returns it, `get` does not."""
 
     def load(self) -> None:
         """Replay the log. Raises `TopicsCorrupt`, `LogDamaged`."""
@@ -129,7 +129,7 @@ class TopicList:
     def _write(
         self, name: str, record: TopicRecord | None, moment: Moment, *, makes_room: bool = False
     ) -> TopicRefusal | None:
-        """Append and apply a record; its change may be shown when `position` is durable."""
+        """Append and apply a record; replies may show its change when `position` is durable."""
         entry = encode_deleted(name) if record is None else encode_topic(record)
         batch = encode_batch([entry], timestamp_ms=moment.wall_ms)
         appended = self._store.append(self._log, batch, makes_room=makes_room)
@@ -146,12 +146,12 @@ class TopicList:
         return iter(self._topics.values())
 
     def find(self, name: str) -> Topic | None:
-        """Return the topic for a reader: one of the list, or the service's own."""
+        """Return the topic for a reader: one in the list, or the service's own."""
         topic = self._topics.get(name)
         return self.own if topic is None and self._is_own(name) else topic
 
     def refuse_own(self, name: str) -> TopicRefusal | None:
-        """Refuse the service's own topic: clients read it, and neither write nor change it."""
+        """Refuse the service's own topic, which clients may only read."""
         if not self._is_own(name):
             return None
         return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
@@ -186,7 +186,7 @@ class TopicList:
     # ------------------------------------------------------------------------------------------------------- making
 
     def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | TopicRefusal:
-        """Create the topic and record it."""
+        """Create the topic and append its record."""
         planned = self.plan(wanted, moment, self._ids.topic_id())
         if isinstance(planned, TopicRefusal):
             return planned
@@ -244,7 +244,7 @@ class TopicList:
     # ----------------------------------------------------------------------------------------------------- changing
 
     def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:
-        """Add partitions and record them; records in the others stay where they are."""
+        """Add partitions and append the topic's record; produced records stay in their partitions."""
         topic = self._topics.get(wanted.name)
         if topic is None:
             absent = TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
@@ -258,7 +258,7 @@ class TopicList:
         return self._write(wanted.name, replace(topic.record, partitions=wanted.count), moment)
 
     def configure(self, topic: Topic, configs: Mapping[str, str], moment: Moment) -> TopicRefusal | None:
-        """Replace the topic's own settings and record them."""
+        """Replace the topic's own settings and append its record."""
         return self._write(topic.record.name, replace(topic.record, configs=dict(configs)), moment)
 
     def delete(self, topic: Topic, moment: Moment) -> TopicRefusal | None:

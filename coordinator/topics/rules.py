@@ -11,11 +11,12 @@ from protocol.messages.topics import CreatableTopic, GrowingTopic
 
 MIB = 1024 * 1024
 MAX_NAME_BYTES = 249
-"""Largest length of a name: with a dash and a partition's number it is still a folder's name on every file system."""
+"""Largest length of a name: with a dash and a partition's number it is still a valid folder name on every file
+system."""
 OFFSETS_TOPIC = "__consumer_offsets"
 OWN_NAMES = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state", "__cluster_metadata")
 OWN_PREFIX = "__muster_"
-"""Prefix of the service's own logs; and names that Kafka's clients take for a broker's own topics."""
+"""Prefix of the service's own logs; names that Kafka's clients regard as internal topics."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -24,8 +25,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings shared by all embedded topics of a node: limits, and defaults of topics' settings.
 
     `largest_batch_bytes` bounds a topic's own `max.message.bytes`; `max_decompressed_bytes` and `max_records_per_batch`
-    bound a batch, which must be opened to be checked; `max_work_us` is the microseconds of that work that one request
-    may take, spread over many steps.
+    bound a batch, which must be decompressed to be checked; `max_work_us` is the time in microseconds that these checks
+    may take for one request, over many steps.
     """
 
     default_partitions: int = 1
@@ -80,7 +81,7 @@ class TopicRefusal(msgspec.Struct, frozen=True, gc=False):
 
 
 def refuse_name(name: str) -> TopicRefusal | None:
-    """Check a name by Kafka's rules; the names of our own logs are refused too."""
+    """Check a name by Kafka's rules; the names of the service's own logs are refused too."""
     if not name:
         reason = "the empty string is no name"
     elif name in {".", ".."}:
@@ -102,8 +103,8 @@ def is_own(name: str) -> bool:
 
 
 def collapsed(name: str) -> str:
-    """Replace the characters that metrics do not have. Two topics of equal result would share metrics: Kafka allows one
-    of them."""
+    """Replace the characters that names of metrics cannot have. Kafka allows only one of two topics with equal results,
+    since they would share metrics."""
     return name.replace(".", "_")
 
 
@@ -135,7 +136,7 @@ def _refuse_assigned(wanted: CreatableTopic, settings: TopicSettings, nodes: Col
 
 
 def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -> TopicRefusal | None:
-    """Check the replicas of each partition. They must name existing nodes, one each: nothing is replicated."""
+    """Check the replicas of each partition. Each partition must name one existing node, since nothing is replicated."""
     for broker_ids in replicas:
         absent = [node for node in broker_ids if node not in nodes]
         if absent:
@@ -151,7 +152,7 @@ def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -
 def refuse_growth(
     wanted: GrowingTopic, partitions: int, settings: TopicSettings, nodes: Collection[int]
 ) -> TopicRefusal | None:
-    """Check new partitions: partitions are only ever added."""
+    """Check a new number of partitions, which may only grow."""
     most = settings.max_partitions_per_topic
     if wanted.count <= partitions or wanted.count > most:
         reason = f"{wanted.name} has {partitions} partitions; more, and at most {most}, are allowed, not {wanted.count}"

@@ -1,4 +1,4 @@
-"""Topics as groups see them: names, ids, and numbers of partitions, whoever keeps the records."""
+"""Interface to topics for groups: names, ids, and numbers of partitions, wherever the records are."""
 
 from typing import Protocol
 
@@ -32,11 +32,12 @@ class Topics(Protocol):
         ...
 
     def id_to_record(self, name: str) -> bytes:
-        """Id that a commit for the topic is recorded with; `NO_TOPIC_ID`: none, since it is not certain or needed."""
+        """Topic id for the record of a commit; `NO_TOPIC_ID` if the id is uncertain or not needed."""
         ...
 
     def may_own(self, name: str, topic_id: bytes) -> bool:
-        """Return false if offsets recorded with this id are certainly not those of the topic that has the name now."""
+        """Return false if offsets recorded with this id are certainly of another topic than the one that has the name
+        now."""
         ...
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:

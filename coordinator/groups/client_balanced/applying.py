@@ -68,7 +68,7 @@ def loaded(group: BalancedGroup, event: BalancedLoaded, out: Outcome) -> None:
 
 
 def unload(group: BalancedGroup, event: BalancedUnloaded, out: Outcome) -> None:
-    """Cancel the leases: the node stops serving the group, and clients look for its coordinator again."""
+    """Cancel the leases: the node stops serving the group, and clients send FindCoordinator again."""
     for member in group.members.values():
         out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
         if member.connection >= 0:

@@ -1,9 +1,9 @@
 """Server-balanced groups: the coordinator assigns the partitions from time to time, and members register them
 (docs/spec/client-balanced-groups.md#12).
 
-An assignment gives nothing and takes nothing: members own what they have registered, as in a client-balanced group. A
-partition is offered to its new member when its owner has released it. All this is soft state: after a restart the next
-pass makes it anew.
+An assignment itself changes no owner: as in a client-balanced group, members own the partitions that they have
+registered. A partition is offered to its new member once its owner has released it. All this is soft state: after a
+restart the next pass computes it again.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ from protocol.words import counted
 
 
 def assign(group: BalancedGroup, event: BalanceDue, out: Outcome) -> None:
-    """Share the partitions out evenly, and move as few as possible. Nothing happens while members and partitions are
-    those of the last pass."""
+    """Assign the partitions evenly, and move as few as possible. Does nothing if members and partitions are those of
+    the last pass."""
     made_for = (*group.members, group.on_record.meta_version)
     if not group.is_server_balanced or made_for == group.assigned_for:
         return
@@ -40,8 +40,8 @@ def assign(group: BalancedGroup, event: BalanceDue, out: Outcome) -> None:
 
 
 def _targets(group: BalancedGroup) -> dict[str, tuple[tuple[str, Key], ...]]:
-    """Return the partitions by member. All configured ones are shared out, and those that cannot be read are left out
-    afterwards: an outage moves no other."""
+    """Return the partitions by member. All configured partitions are assigned, and those that cannot be read are
+    removed afterwards, so that an outage moves no other partition."""
     keys = {group.place_of(text): text for text in group.meta}
     counts: dict[str, int] = {}
     for place in keys:
@@ -64,14 +64,15 @@ def _owned(group: BalancedGroup, consumer_id: str) -> bytes | None:
 
 
 def offer_freed(group: BalancedGroup, event: PartitionsFreed, out: Outcome) -> None:
-    """Offer what was released to the members that wait for it."""
+    """Offer released partitions to the members whose targets have them."""
     for member in group.members.values():
         if len(member.offered) < len(member.target or ()):
             _offer(group, member, out)
 
 
 def _offer(group: BalancedGroup, member: BalancedGroupMember, out: Outcome) -> None:
-    """Set what the member may own now. If that is new, notify it: its next heartbeat brings the keys."""
+    """Compute the partitions that the member may own now. If they have changed, notify it; the reply to its next
+    heartbeat has the keys."""
     before = member.offered_id
     _set_offered(group, member)
     if member.offered_id != before and member.connection >= 0:
@@ -79,7 +80,7 @@ def _offer(group: BalancedGroup, member: BalancedGroupMember, out: Outcome) -> N
 
 
 def offered_id(group: BalancedGroup, member: BalancedGroupMember) -> int:
-    """Return the id of what the member is offered now; the same in every process for the same keys."""
+    """Return the id of the member's present offer; equal in every process for equal keys."""
     if len(member.offered) < len(member.target or ()):
         _set_offered(group, member)
     return member.offered_id

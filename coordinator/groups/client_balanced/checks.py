@@ -56,7 +56,7 @@ def refuse_targets(request: StartMember, is_deployed: Callable[[str], bool]) -> 
 
 
 def refuse_forbidden(request: StartMember, topics: frozenset[str], filters: frozenset[str]) -> Refusal | None:
-    """Check 5: what an operator does not let the group read."""
+    """Check 5: topics and filters that an operator has forbidden to the group."""
     for topic in request.topics:
         if topic in topics:
             return Refusal(ErrorCode.GROUP_FORBIDDEN, f"the group may not read topic {topic} (group.forbidden.topics)")

@@ -1,4 +1,4 @@
-"""The delayed operation of a client-balanced group: a member's lease, which covers all that it owns
+"""The delayed operation of a client-balanced group: a member's lease, which covers all its partitions
 (docs/spec/client-balanced-groups.md#11)."""
 
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class DelayedBalancedLease(DelayedOperation[BalancedEvent]):
-    """A member's lease. Requests of the member move `member.deadline_ms`; this operation reads it there, so a heartbeat
-    does not file the operation anew."""
+    """A member's lease. Requests of the member move `member.deadline_ms`; this operation reads it when it is due, so a
+    heartbeat does not reschedule the operation."""
 
     __slots__ = ("group", "key", "member")
     kind = "lease"

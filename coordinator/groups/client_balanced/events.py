@@ -1,5 +1,5 @@
-"""Events of a client-balanced group. Topics and offsets that an action needs come with the event: the group sees
-partitions that exist, and returns records.
+"""Events of a client-balanced group. Topics and offsets that an action needs come with the event: the group itself
+reads no topic.
 
 `ref` is the request to answer; `refused` builds the typed reply that refuses it.
 """
@@ -42,12 +42,12 @@ class PartitionOffsets(msgspec.Struct, frozen=True, gc=False):
     is_forbidden: bool = False
 
     def clamp(self, offset: int) -> int:
-        """Return the nearest offset that can be read from."""
+        """Return the nearest offset of the log."""
         return min(max(offset, self.begin), self.end)
 
 
 OffsetsByKey = dict[str, PartitionOffsets]
-"""By partition key."""
+"""Offsets by partition key."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
@@ -143,7 +143,7 @@ class Unregister(ClientBalancedEvent):
 
 
 class Fetching(ClientBalancedEvent):
-    """A FetchRegistered: the group decides whether and from where to read."""
+    """A FetchRegistered: the group decides which items may read, and from which offsets."""
 
     ref: RequestRef
     request: FetchRegistered
@@ -162,7 +162,7 @@ class PlannedItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchPlanned(Message):
-    """Answer to `Fetching`; the node reads the records."""
+    """Reply to `Fetching`; the node then reads the records."""
 
     items: tuple[PlannedItem, ...] = ()
 
@@ -201,7 +201,7 @@ class Mark(ClientBalancedEvent):
 
 
 class Marked(Message):
-    """The answer to one `Mark`; the node joins several into a ConsumeFromMaxReply."""
+    """The reply to one `Mark`; the node merges several into a ConsumeFromMaxReply."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
@@ -224,13 +224,13 @@ class BalanceDue(ClientBalancedEvent):
 
 
 class PartitionsFreed(ClientBalancedEvent):
-    """Members released partitions: others may wait for them."""
+    """Members released partitions, for which other members may wait."""
 
     group_id: str
 
 
 class PositionsStored(ClientBalancedEvent):
-    """The records of an outcome are applied: grants are at these positions from now on."""
+    """The records of an outcome are applied: the grants have these positions from now on."""
 
     group_id: str
     positions: tuple[tuple[str, int, int, int], ...]
@@ -238,7 +238,7 @@ class PositionsStored(ClientBalancedEvent):
 
 
 class Admitted(ClientBalancedEvent):
-    """The record that admits, or keeps, a member was applied."""
+    """The record of a member's start was applied."""
 
     group_id: str
     consumer_id: str
@@ -260,13 +260,13 @@ class BalancedLoaded(ClientBalancedEvent):
 
 
 class BalancedUnloaded(ClientBalancedEvent):
-    """The node stops serving the group; clients look for its coordinator again."""
+    """The node stops serving the group; clients send FindCoordinator again."""
 
     group_id: str
 
 
 class BalancedAppendFailed(ClientBalancedEvent):
-    """The records of the event's outcome could not be appended, so nothing of the outcome happened."""
+    """The records of the event's outcome could not be appended, so the outcome was dropped."""
 
     event: "BalancedEvent"
     error_code: ErrorCode

@@ -1,4 +1,5 @@
-"""Grants, as several actions use them: grant, end, and the error for a client that does not own the partition."""
+"""Functions that actions share: grant a partition, end a grant, and the error for a client that does not own the
+partition."""
 
 from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, PartitionsFreed, PositionsStored
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember, Reading
@@ -25,7 +26,7 @@ def initial_position(policy: str, place: PartitionOffsets, *, is_first: bool) ->
 
 
 def grant(group: BalancedGroup, member_id: str, lease_ms: int, key: Key, position: int, out: Outcome) -> Ownership:
-    """Record a new grant: the member owns the partition, and begins at the position."""
+    """Record a new grant: the member owns the partition, and reads from the position."""
     owner = Owner(member_id, -1, -1, out.moment.wall_ms, lease_ms, position)
     record = group.owners.granted(group.group_id, key, owner)
     out.records.append(record)
@@ -39,7 +40,7 @@ def owns(group: BalancedGroup, member_id: str, key: Key) -> Ownership | None:
 
 
 def end_all(group: BalancedGroup, member_id: str, out: Outcome) -> tuple[str, ...]:
-    """Record the end of every grant of the member. Records that it did not confirm are read again by the next owner.
+    """Record the end of every grant of the member. The next owner reads records again that the member did not confirm.
     Return the keys of the grants."""
     entries = group.owners.of(member_id)
     out.records.extend(map(group.owners.ended, entries))
@@ -47,8 +48,8 @@ def end_all(group: BalancedGroup, member_id: str, out: Outcome) -> tuple[str, ..
 
 
 def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: OffsetsByKey, out: Outcome) -> int:
-    """Record the end of the grant; the batch in flight is consumed if it was released so. Return the committed offset;
-    -1 if there is none."""
+    """Record the end of the grant; the batch in flight counts as consumed if the release says so. Return the committed
+    offset; -1 if there is none."""
     place = places.get(group.key_of(entry))
     committed = -1 if place is None else place.committed
     if released.consumed and place is not None:
@@ -61,8 +62,8 @@ def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: O
 
 
 def consumed_to(group: BalancedGroup, entry: Ownership, place: PartitionOffsets, offset: int | None) -> int | None:
-    """Return the offset to store for an owner that releases the partition: the one it names if it is ahead, or the end
-    of the batch in flight."""
+    """Return the offset to store for an owner that releases the partition: the one that it names, if that is ahead, or
+    the end of the batch in flight."""
     reading = group.reading(entry, place.committed)
     if offset is None:
         return reading.in_flight
@@ -76,7 +77,7 @@ def commit(group: BalancedGroup, entry: Ownership, offset: int, out: Outcome, me
 
 def ownership_error(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCode:
     """Return the error for a client that does not own the partition by the grant it names: another member owns it, or
-    no member does. A replaced object gets the first in any case."""
+    no member does. A replaced object always gets the first of these errors."""
     if consumer_id in group.on_record.replaced or group.owners.get(key) is not None:
         return ErrorCode.DUPLICATE_PARTITION
     return ErrorCode.NO_NODE
@@ -101,7 +102,7 @@ def positions_stored(group: BalancedGroup, event: PositionsStored, out: Outcome)
 
 
 def extend_lease(member: BalancedGroupMember, now_ms: int) -> None:
-    """Move the member's deadline: its lease covers all that it owns."""
+    """Move the member's deadline: its lease covers all its partitions."""
     member.heard_ms = now_ms
     deadline_ms = now_ms + member.session_timeout_ms
     if deadline_ms > member.deadline_ms:
@@ -109,7 +110,7 @@ def extend_lease(member: BalancedGroupMember, now_ms: int) -> None:
 
 
 def set_in_flight(group: BalancedGroup, key: str, consumer_id: str, epoch: int, position: int, up_to: int) -> None:
-    """Note that records from `position` to `up_to` were sent. This is soft state: without a confirmation they are sent
+    """Store that records from `position` to `up_to` were sent. This is soft state: without a confirmation they are sent
     again."""
     place = group.place_of(key)
     if place is not None and group.grant(place, consumer_id, epoch) is not None:

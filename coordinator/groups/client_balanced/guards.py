@@ -1,5 +1,5 @@
 """Guards of the state table, in the order clients can observe (docs/spec/client-balanced-groups.md#6.1, #15.2). A guard
-returns None to let pass, or the error."""
+returns None if the check passes, else the error."""
 
 from coordinator.groups.client_balanced.events import Mark, OfMember, Start
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
@@ -36,7 +36,8 @@ def is_latest(group: BalancedGroup, event: Start) -> Answer:
 
 
 def has_same_mode(group: BalancedGroup, event: Start) -> Answer:
-    """Check who balances the group: the first member decides it (docs/spec/client-balanced-groups.md#12)."""
+    """Check that the group is balanced as the request says, by members or by the coordinator: the first member decides
+    it (docs/spec/client-balanced-groups.md#12)."""
     mode = group.on_record.mode
     if not group.members or mode == event.request.mode:
         return None
@@ -89,14 +90,14 @@ def node_id_is_free(group: BalancedGroup, event: Start) -> Answer:
 
 
 def is_member(group: BalancedGroup, event: OfMember) -> Answer:
-    """Check that the request is of a member, by its last start."""
+    """Check that the request is from a member, and has the epoch of its last start."""
     member = group.members.get(event.consumer_id)
     if member is None or member.epoch != event.member_epoch:
         return Refusal(ErrorCode.NO_NODE, f"{event.consumer_id} is no member of this epoch; start again")
     return None
 
 
-# --- what a StartMember says, as it is compared and kept ---
+# --- fields of a StartMember, as they are compared and stored ---
 
 
 def topics_of(request: StartMember) -> tuple[str, ...]:

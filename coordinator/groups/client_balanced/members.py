@@ -48,11 +48,13 @@ from protocol.words import counted
 
 HEARTBEAT_MS = 10_000
 _MOST_REPLACED = 256
+"""Largest number of replaced objects whose ids a group keeps."""
+
 _REMARK_CHARACTERS = 200
-"""Largest number of replaced objects that a group keeps."""
+"""Largest length of an operator's remark in a note."""
 
 
-# --- coming ---
+# --- start ---
 
 
 def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
@@ -131,9 +133,9 @@ def _note_start(
 
 
 def _regrant_held(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
-    """Grant held partitions again if they are free and the last grant was this one
-    (docs/spec/client-balanced-groups.md#11). Grants that the member did not name end; they stay if the request may be a
-    late one."""
+    """Grant held partitions again if they are free and were last granted by the grant that the member names
+    (docs/spec/client-balanced-groups.md#11). Grants that the member did not name end, unless the request may be
+    late."""
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
@@ -149,7 +151,7 @@ def _regrant_held(group: BalancedGroup, event: Start, out: Outcome) -> tuple[lis
         elif _may_hold(group, event.consumer_id, key, held):
             kept[key] = None
             entry = owns(group, event.consumer_id, key)
-            if entry is not None:  # the member still owns it: the grant stands, and so does its position
+            if entry is not None:  # the member still owns it: grant and position stay
                 position = place.clamp(group.reading(entry, place.committed).position)
             else:
                 position = _held_position(event, held)
@@ -195,14 +197,14 @@ def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
 
 
 def watch_lease(group: BalancedGroup, member: BalancedGroupMember, out: Outcome) -> None:
-    """Watch the lease anew; a lease that is shorter than before ends at its new deadline."""
+    """Reschedule the lease, since a lease that is shorter than before ends earlier."""
     member.deadline_ms = 0
     extend_lease(member, out.moment.monotonic_ms)
     member.lease = DelayedBalancedLease(group, member)
     out.watch(member.lease)
 
 
-# --- going ---
+# --- leave and expiry ---
 
 
 def leave(group: BalancedGroup, event: BalancedLeave, out: Outcome) -> None:
@@ -233,7 +235,7 @@ def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
         out.watch(member.lease)
         return
     overdue = [one for one in group.members.values() if one.deadline_ms <= out.moment.monotonic_ms]
-    for number, one in enumerate(overdue, 1):  # all at one time, since the record names every member that stays
+    for number, one in enumerate(overdue, 1):  # all at once, since the record names every member that stays
         _drop(group, one, out, BalancedCause.LEASE_OVER, len(group.members) - number)
     _remove_members(group, overdue, out)
 
@@ -253,8 +255,8 @@ def _drop(group: BalancedGroup, member: BalancedGroupMember, out: Outcome, cause
 
 
 def _remove_members(group: BalancedGroup, going: Iterable[BalancedGroupMember], out: Outcome) -> None:
-    """Record the group without these members. With the last member its topics and filters go; counters stay, so that
-    none ever goes back."""
+    """Record the group without these members. With the last member, topics and filters are removed; counters stay, so
+    that they never decrease."""
     out.is_splittable = True  # grants end before their owner is removed
     stored = group.on_record
     names = {member.consumer_id: None for member in going}

@@ -25,7 +25,7 @@ def digest_of(meta: Iterable[PartitionState]) -> bytes:
 
 
 def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> BalancedMetadata:
-    """Return the record with the version of this content: a new one only if the content changed."""
+    """Return the record with the version of this content: the version grows only if the content changed."""
     digest = digest_of(meta)
     if digest == record.meta_digest:
         return record
@@ -33,7 +33,8 @@ def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> Balan
 
 
 def is_current(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
-    """Return true if the stored partitions are still current: most changes of topics are about others."""
+    """Return true if the stored partitions are still current, since most changes concern other topics; they count as
+    made from this state of the topics then."""
     if not shape or shape != group.meta_shape or group.meta_as_of < 0:
         return False
     group.meta_as_of = as_of
@@ -79,7 +80,8 @@ def _some(keys: list[str], most: int = 5) -> str:
 
 
 def reply_meta(group: BalancedGroup, event: AskMeta, out: Outcome) -> None:
-    """Answer with the full configured set if the member does not have it; the request counts as a sign of life."""
+    """Answer with all configured partitions if the member does not have this version. The request extends the member's
+    lease."""
     extend_lease(group.members[event.consumer_id], out.moment.monotonic_ms)
     version = group.on_record.meta_version
     meta = None if event.request.meta_version == version else tuple(group.meta.values())

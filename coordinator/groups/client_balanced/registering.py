@@ -1,5 +1,6 @@
 """Actions of owning and reading: register, unregister, fetch, confirm (docs/spec/client-balanced-groups.md#7, #8).
-Items are carried out one by one, each with its own answer; of two with one key the second is refused."""
+Items are carried out one by one, each with a result of its own; of two items with the same key the second is
+refused."""
 
 from coordinator.groups.client_balanced.events import (
     ConfirmOffsets,
@@ -70,8 +71,8 @@ def _extend_lease_of(group: BalancedGroup, consumer_id: str, out: Outcome) -> No
 
 
 def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
-    """Grant each partition to the first member that asks. A repeated request is safe: it makes a new grant, so late
-    requests under the old grant do nothing, and reading continues where it was unless an offset is named."""
+    """Grant each partition to the first member that asks. A request may be repeated: it makes a new grant, so that late
+    requests under the old one have no effect. Unless it names an offset, reading continues at the grant's position."""
     member = group.members[event.consumer_id]
     extend_lease(member, out.moment.monotonic_ms)
     positions: Positions = []
@@ -112,7 +113,7 @@ def _refusal(
     entry = group.owners.get(key)
     if entry is None or entry.owner is None or entry.owner.member_id == member.consumer_id:
         return None
-    owner = group.owner(key)  # a former member may own it still, until its lease is over
+    owner = group.owner(key)  # a former member may still own it, until its lease ends
     where = "" if owner is None else f" at {owner.client_host.lstrip('/')}"
     owner_id = entry.owner.member_id
     return RegisteredPartition(item.key, ErrorCode.PARTITION_OCCUPIED, f"{owner_id}{where} owns it", owner_id)
@@ -177,8 +178,7 @@ def _unregister(
 
 
 def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
-    """Plan the reads of a fetch. A batch that was sent before is consumed now (local confirmation), or it is sent
-    again."""
+    """Plan the reads of a fetch. A batch in flight counts as consumed now (local confirmation), or is sent again."""
     request = event.request
     _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
@@ -214,7 +214,7 @@ def next_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place: Pa
 def _settle_last(
     group: BalancedGroup, item: FetchItem, plan: PlannedItem, event: Fetching, positions: Positions, out: Outcome
 ) -> PlannedItem:
-    """Settle the batch in flight: it is consumed, or sent again."""
+    """Commit the batch in flight if it was consumed; else it is sent again."""
     key, place = group.place_of(item.key), event.places[item.key]
     entry = None if key is None else group.owners.get(key)
     assert entry is not None
@@ -270,7 +270,7 @@ def _confirm(
         return ConfirmedPartition(item.key, ErrorCode.OFFSET_METADATA_TOO_LARGE, place.committed, place.end)
     offset = reading.in_flight if item.offset is None else item.offset
     if offset is None or not reading.position <= offset <= place.end:
-        # No batch is in flight as far as is known here, or the offset is outside of it.
+        # No batch in flight is known here, or the offset is outside of it.
         return ConfirmedPartition(item.key, _BAD, place.committed, place.end)
     out.records.append(commit(group, entry, offset, out, metadata))
     positions.append((*at, offset))

@@ -1,6 +1,6 @@
-"""Heartbeats: signs of life, the ownership that members report, and the replies
-(docs/spec/client-balanced-groups.md#11, #13). A report changes nothing: `owners` is the truth, and a member that claims
-more gets an error for the difference."""
+"""Heartbeats: extended leases, the ownership that members report, and the replies
+(docs/spec/client-balanced-groups.md#11, #13). A report changes no owner: a member that claims more than `owners` has
+for it gets an error for the difference."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -14,11 +14,12 @@ from protocol.errors import ErrorCode
 from protocol.messages.balanced import NO_ASSIGNMENT, LostKey, MemberHeartbeat, MemberHeartbeatReply, OwnedKey
 
 _MOST_SHOWN, _LONGEST_SHOWN = 100, 100
-"""Largest number of wrong claims kept of a report, and of characters of one."""
+"""Largest number of wrong claims that are kept of a report, and largest length of each."""
 
 
 def is_plain(group: BalancedGroup, request: MemberHeartbeat) -> bool:
-    """Return true for a heartbeat without a report or a release: the read-only path answers it."""
+    """Return true for a heartbeat without a report or a release, of a member that needs to be told nothing: the
+    read-only path answers it."""
     member = group.members.get(request.consumer_id)
     return (
         request.owned is None
@@ -43,7 +44,7 @@ def stay_alive(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> E
 
 
 def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
-    """Handle a heartbeat with a report or a release, or of a member that is behind in what it knows."""
+    """Handle a heartbeat with a report or a release, or of a member that must be told something."""
     request, member = event.request, group.members[event.consumer_id]
     extend_lease(member, out.moment.monotonic_ms)
     released: dict[str, None] = {}
@@ -78,14 +79,14 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
 
 
 def _kept(owned: Iterable[OwnedKey], wrong: Iterable[OwnedKey]) -> tuple[OwnedKey, ...]:
-    """Return the correct claims of a report, each once, and some of the wrong ones: the length is bounded."""
+    """Return the correct claims of a report, each once, and a bounded number of the wrong ones."""
     untrue = {claim.key: claim for claim in wrong}
     shown = dict.fromkeys(islice((key for key in untrue if len(key) <= _LONGEST_SHOWN), _MOST_SHOWN))
     return tuple({claim.key: claim for claim in owned if claim.key not in untrue or claim.key in shown}.values())
 
 
 def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKey]) -> list[OwnedKey]:
-    """Return the claims of the report that the registry does not have."""
+    """Return the claims of the report that are not grants of the member."""
     wrong = []
     for claim in claimed:
         key = group.place_of(claim.key)
@@ -95,6 +96,6 @@ def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKe
 
 
 def _requested_seek(group: BalancedGroup, member: BalancedGroupMember, request: MemberHeartbeat) -> int:
-    """Return the operator's mark, if it is later than the member's start and not carried out; else 0."""
+    """Return the operator's mark, if it was set after the member's start and not carried out yet; else 0."""
     wanted = group.on_record.from_max_id
     return wanted if wanted > max(member.mark, request.ops_ack) else 0

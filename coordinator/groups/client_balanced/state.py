@@ -1,8 +1,9 @@
 """A client-balanced group and its members (docs/spec/client-balanced-groups.md): data, and the transitions of its
 state.
 
-Hard state is the last `BalancedMetadata` record, and the grants in `owners`. Everything else is soft: a crash loses it,
-and members send it again. The classic state of the same `Group` keeps `owners`; it is Empty while this one has members.
+Hard state is the last `BalancedMetadata` record, and the grants in `owners`. Everything else is soft state: a crash
+loses it, and members send it again. The classic state of the same `Group` keeps `owners`; it is Empty while this one
+has members.
 """
 
 import enum
@@ -65,8 +66,8 @@ class Reading:
 
 @dataclass(slots=True, eq=False)
 class BalancedGroupMember:
-    """A member. The first ten fields are recorded. `lost`: partitions it no longer owns and has not been notified of,
-    or has not yet reported as dropped."""
+    """A member. The first ten fields are recorded. `lost`: partitions that it no longer owns and was not yet notified
+    about, or has not yet reported as dropped."""
 
     consumer_id: str
     instance_id: str | None
@@ -90,7 +91,7 @@ class BalancedGroupMember:
     target: tuple[tuple[str, Key], ...] | None = None
     """Partitions that the last balancing pass assigned; None before the first, and in a group that balances itself."""
     offered: dict[str, None] = field(default_factory=dict)
-    """Keys of `target` that the member owns or may register: no other member owns them."""
+    """Keys of `target` that no other member owns: the member owns them or may register them."""
     offered_id: int = NO_ASSIGNMENT
 
 
@@ -108,20 +109,20 @@ class BalancedGroup:
     stored: BalancedMetadata | None = None
     members: dict[str, BalancedGroupMember] = field(default_factory=dict)
     meta: dict[str, PartitionState] = field(default_factory=dict)
-    """The configured partitions by key, in the order of keys; what `stored.meta_version` stands for."""
+    """The configured partitions by key, in the order of keys; their version is `stored.meta_version`."""
     meta_as_of: int = -1
-    """State of the topics when `meta` was made, as one number that grows; -1: `meta` must be made anew."""
+    """State of the topics when `meta` was made, as a number that only grows; -1: `meta` must be made again."""
     meta_shape: tuple[int, ...] = ()
     """Numbers of partitions and of damaged logs of the topics at that time: while they are unchanged, so is `meta`."""
     readings: dict[Key, Reading] = field(default_factory=dict)
     assigned_for: tuple[object, ...] = ()
     """Members and partitions of the last balancing pass that assigned anything."""
     metadata_bytes: int = 0
-    """Size of the client-chosen data kept while its members live; limits of the node count it."""
+    """Size of the data that clients chose, which is kept while the group has members; limits of the node count it."""
 
     @property
     def on_record(self) -> BalancedMetadata:
-        """Return the last record, or that of a group that has none."""
+        """Return the last record, or an empty one if there is none."""
         return self.stored or BalancedMetadata(self.group_id, -1)
 
     @property
@@ -149,12 +150,12 @@ class BalancedGroup:
         return None if entry is None or entry.owner is None else self.members.get(entry.owner.member_id)
 
     def grant(self, key: Key, consumer_id: str, epoch: int) -> Ownership | None:
-        """Return the grant, if the member owns the partition by it."""
+        """Return the grant with this epoch, if it is in force and the member's."""
         return self.owners.get(key) if self.owners.is_held_by(key, consumer_id, epoch) else None
 
     def reading(self, entry: Ownership, committed: int) -> Reading:
-        """Return the progress of the grant. After a restart it is the committed offset, or where the grant began: no
-        commit of its owner is lower. `committed` is -1 if there is none."""
+        """Return the progress of the grant. After a restart it is the committed offset or the grant's first position,
+        whichever is larger, since no commit of its owner is lower. `committed` is -1 if there is none."""
         known = self.readings.get((entry.topic, entry.partition))
         if known is not None and known.epoch == entry.epoch:
             return known
@@ -162,7 +163,7 @@ class BalancedGroup:
         return Reading(entry.epoch, max(entry.owner.position, committed, 0))
 
     def check(self) -> None:
-        """Assert what must hold between any two steps; tests call it after each."""
+        """Assert the invariants that hold between any two steps; tests call it after each."""
         self.owners.check()
         assert bool(self.members) == (self.state is BalancedState.ONLINE)
         stored = self.on_record
