@@ -35,7 +35,7 @@ from protocol.record_batch import decode_batch, encode_batch
 ITERATIONS: Final = 8_192
 """Iterations of credentials that this node makes itself."""
 _SALT_BYTES: Final = 24
-"""Bytes of the salts it makes, as many as in those of `muster users`."""
+"""Bytes of the salts that it makes, as many as `muster users` uses."""
 _OWN_SHAPE: Final = CredentialShape(ITERATIONS, _SALT_BYTES)
 _PLAIN_ORDER: Final = (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256)
 _ERRORS: Final = {
@@ -66,7 +66,7 @@ class Accounts:
         """Called when limits have changed."""
         self._decoy_secret = b""
         self._shapes: dict[ScramMechanism, frozenset[CredentialShape]] = {}
-        """Shapes of users' credentials, once they are asked for after a change."""
+        """Shapes of users' credentials, computed when they are first needed after a change."""
         self.position = 0
         """Write-ahead position of the last change."""
 
@@ -117,7 +117,7 @@ class Accounts:
         return ErrorCode.NONE
 
     def secret(self) -> bytes:
-        """Return thirty-two bytes that nobody can guess."""
+        """Return thirty-two unguessable bytes."""
         return hashlib.sha256((self._ids.member_id("") + self._ids.member_id("")).encode()).digest()
 
     def nonce(self) -> str:
@@ -127,8 +127,8 @@ class Accounts:
     # --------------------------------------------------------------------------------------------------- credentials
 
     def credential(self, mechanism: ScramMechanism, username: str) -> ScramCredential:
-        """Return the user's credential; of an unknown one a decoy, which no password fits. A decoy is made in either
-        case, so that it takes as long."""
+        """Return the user's credential; for an unknown user a decoy that no password matches. A decoy is made in either
+        case, so that both take the same time."""
         made = decoy(mechanism, self._decoy_secret, username, self._shapes_of(mechanism))
         return self.users.get(username, {}).get(mechanism, made)
 

@@ -23,7 +23,7 @@ class AclResourceType(IntEnum):
 
 
 class AclPatternType(IntEnum):
-    """Kafka's codes of pattern types. ANY and MATCH stand in filters alone."""
+    """Kafka's codes of pattern types. ANY and MATCH are valid only in filters."""
 
     ANY = 1
     MATCH = 2
@@ -32,7 +32,7 @@ class AclPatternType(IntEnum):
 
 
 class AclPermission(IntEnum):
-    """Kafka's codes of permission types. ANY stands in filters alone."""
+    """Kafka's codes of permission types. ANY is valid only in filters."""
 
     ANY = 1
     DENY = 2
@@ -52,7 +52,7 @@ class Acl(NamedTuple):
 
     @classmethod
     def of(cls, creation: AclCreation) -> "Acl":
-        """Make the binding that a CreateAcls asks for, sound or not."""
+        """Make the binding that a CreateAcls requests, without checks."""
         return cls(
             creation.resource_type,
             creation.resource_name,
@@ -101,7 +101,7 @@ class AclFilter(NamedTuple):
 
 
 def problem_of(acl: Acl) -> str | None:
-    """Return the sentence that refuses a new binding, in Kafka's words; None if it is sound."""
+    """Return the error message for a new binding, in Kafka's words; None if it is valid."""
     if acl.resource_type not in _CREATABLE_TYPES:
         return f"Invalid resourceType {_name(AclResourceType, acl.resource_type)}"
     if acl.pattern_type not in (AclPatternType.LITERAL, AclPatternType.PREFIXED):

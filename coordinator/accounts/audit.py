@@ -1,7 +1,7 @@
 """`AuditTrail`: lines about logins, refusals and administration, as JSON. An edge writes them to a file.
 
-Repetitions within a minute are one line more, with their number: a client that tries again and again must not fill the
-disk. Administration is never folded. No field has a password, a key, a salt or a token.
+Repetitions within a minute become one further line, with their number, so that a client that keeps retrying does not
+fill the disk. Administration is never folded. No field has a password, a key, a salt or a token.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ import msgspec
 from coordinator.clock import Moment
 
 FOLD_MS: Final = 60_000
-"""Time after the first of several like events for which the others are only counted."""
+"""Time after the first of several equal events for which the others are only counted."""
 MOST_FOLDED: Final = 10_000
-"""Kinds of events told apart at one time."""
+"""Largest number of distinct events whose repetitions are counted."""
 MOST_A_SECOND: Final = 1_000
-"""New lines about logins and refusals in a second; more are counted alone."""
+"""Largest number of new lines about logins and refusals in a second; further ones are only counted."""
 _MOST_TEXT: Final = 1_000
 _MOST_CHANGES: Final = 1_000
 _NOTHING: Final[tuple[Any, ...]] = ("", None, -1, [])
-"""Values that are left out."""
+"""Values that are omitted."""
 _OF_ONE: Final = frozenset({"port"})
 """Fields in which repetitions may differ."""
 
@@ -64,14 +64,14 @@ class AuditTrail:
         self._left_out = 0
 
     def administration(self, wall_ms: int, sender: Mapping[str, Any], request: str, changes: list[Any]) -> None:
-        """Tell that somebody changed something: each change with its values before and after."""
+        """Add a line for each change of an administrative request, with its values before and after."""
         if self.is_on:
             more = {} if len(changes) <= _MOST_CHANGES else {"more_changes": len(changes) - _MOST_CHANGES}
             fields = {**sender, "request": request, "changes": changes[:_MOST_CHANGES], **more}
             self._write(AuditEvent.ADMINISTRATION, wall_ms, fields)
 
     def tell(self, event: AuditEvent, moment: Moment, fields: Mapping[str, Any]) -> None:
-        """Tell of a login or a refusal, now or in a line that counts repetitions."""
+        """Add a line about a login or a refusal, or count it as a repetition."""
         if not self.is_on:
             return
         fields = {name: _clean(value) for name, value in fields.items()}  # before they are kept: clients choose them
@@ -97,7 +97,7 @@ class AuditTrail:
         self._left_out += count
 
     def tick(self, moment: Moment, *, is_end: bool = False) -> None:
-        """Tell of repetitions whose minute is over, or of all; to be called every second."""
+        """Add lines for repetitions whose minute is over, or for all; must be called every second."""
         for key in list(self._folded):
             if not is_end and moment.monotonic_ms - self._folded[key].since_ms < FOLD_MS:
                 break
@@ -124,7 +124,7 @@ class AuditTrail:
 
 
 def _clean(value: Any) -> Any:
-    """Shorten texts, and make all of them UTF-8: clients choose them."""
+    """Shorten texts and make them valid UTF-8, since clients choose them."""
     if isinstance(value, str):
         shown = value if len(value) <= _MOST_TEXT else value[:_MOST_TEXT] + "..."
         return shown.encode("utf-8", "replace").decode()

@@ -1,8 +1,8 @@
-"""The authorizer: Kafka's StandardAuthorizer. A denial wins over all permissions; of the others one suffices. Tokens
-have a role in place of bindings.
+"""The authorizer: Kafka's StandardAuthorizer. A denial takes precedence over all permissions; without one, a single
+permission suffices. Tokens have a role in place of bindings.
 
-A decision is one dictionary look-up once it was made: each principal at each host has a table of its decisions, all of
-which are dropped when a binding changes.
+A repeated decision is one dictionary look-up: each principal at each host has a table of its decisions, all of which
+are dropped when a binding changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ _IMPLYING: Final = {
         {AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS, AclOperation.ALL}
     ),
 }
-"""Operations whose permission implies another. A denial implies nothing but itself."""
+"""Operations whose permission implies another one. A denial implies no other denial."""
 
 
 class Decisions:
@@ -96,7 +96,7 @@ class Authorizer:
         self._roles: dict[str, Role] = {}
         """Roles of tokens, by principal."""
         self._views: WeakValueDictionary[tuple[str, str], Decisions] = WeakValueDictionary()
-        """Decisions in use: connections hold them."""
+        """Decisions in use; connections hold references to them."""
 
     def of(self, principal: str, host: str) -> Decisions:
         """Return the decisions of the principal at the host."""
@@ -137,7 +137,7 @@ class Authorizer:
         self._forget_decisions()
 
     def set_role(self, principal: str, role: Role | None) -> None:
-        """Give a token its role, or take it away."""
+        """Set a token's role, or remove it."""
         if role is None:
             self._roles.pop(principal, None)
         else:
@@ -180,7 +180,8 @@ class Authorizer:
 
     def decide_any(self, principal: str, host: str, kind: str, operation: AclOperation) -> bool:
         """Decide whether the operation is permitted on some resource of the type (KIP-679)."""
-        # A name that nobody gives tells super users, and those who are allowed everything without a binding.
+        # A name that no resource has: the decision is true for super users, and for users who are allowed everything
+        # without a binding.
         if self.decide(principal, host, kind, "hardcode", operation):
             return True
         if principal.startswith(PRINCIPAL_TYPE):

@@ -1,5 +1,5 @@
-"""Credentials of users that do not exist. A login as one of them goes through the whole exchange (RFC 5802), and its
-challenge looks like that of a user: a salt and iterations of another shape would tell that nobody has the name."""
+"""Credentials of users that do not exist. A login with such a name runs through the whole exchange (RFC 5802), and its
+challenge looks like that of a user: a salt or iterations of another shape would reveal that no user has the name."""
 
 import hmac
 import re
@@ -30,8 +30,8 @@ def shape_of(credential: ScramCredential) -> CredentialShape:
 def decoy(
     mechanism: ScramMechanism, secret: bytes, username: str, shapes: Collection[CredentialShape]
 ) -> ScramCredential:
-    """Make a credential that is valid for no password. It is the same for the same name as long as `shapes` are, and of
-    one of them."""
+    """Make a credential that is valid for no password. It has one of the `shapes`, and is the same for the same name as
+    long as these are unchanged."""
     sign = mechanism.hash_name
     seed = hmac.digest(secret, username.encode("utf-8", "surrogatepass"), sign)
     shape = max(shapes, key=lambda one: hmac.digest(seed, repr(tuple(one)).encode(), sign))

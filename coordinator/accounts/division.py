@@ -1,5 +1,5 @@
-"""Division of requests and replies by the permissions of `coordinator.accounts.requests`. Its rules do not know who
-decides: a `CodeOf` does."""
+"""Division of requests and replies by the permissions of `coordinator.accounts.requests`. A `CodeOf` decides each
+permission, by local bindings or a broker's answers."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
@@ -50,13 +50,13 @@ from protocol.messages.topics import Metadata, MetadataReply
 from protocol.refusals import REFUSE, on_each_partition
 
 _ListReply = ListGroupsReply | ListAuditReply | ListRefusalsReply
-"""Lists whose lines are about a group each."""
+"""Lists in which each line is about one group."""
 _DESCRIBE: Final = AclOperation.DESCRIBE
 _EACH_OF_CLUSTER: Final = tuple(Permission(CLUSTER, "", operation) for operation in CLUSTER_OPERATIONS)
 
 
 def permissions_for(message: Message) -> Iterator[Permission]:
-    """Yield the permissions that decide which part of the request is served; for those who must ask for them first."""
+    """Yield the permissions that decide which part of the request is served, for callers that must query them first."""
     access = ACCESS[type(message)]
     if access.whole is not None:
         yield from access.whole(message)
@@ -154,7 +154,7 @@ def divide(message: Message, code_of: CodeOf) -> Division:
     if not denials:
         return Division(message, None)
     reply = _denial_reply(message, parts, tuple(denials))
-    if permitted or isinstance(message, Metadata):  # brokers are told to everybody
+    if permitted or isinstance(message, Metadata):  # every client may learn the brokers
         return Division(replace(message, **{parts.request_field: tuple(permitted)}), reply)
     return Division(None, reply)
 

@@ -1,7 +1,7 @@
 """OAUTHBEARER (RFC 7628, KIP-768): tokens of an identity provider, which are JWTs, checked against its public keys.
 
 A signature is checked outside the event loop, as passwords are. Only asymmetric algorithms are accepted, and a key only
-with algorithms of its own type: a public key is never taken for a secret one.
+with algorithms of its own type: a public key is never used as a secret.
 """
 
 import re
@@ -14,13 +14,13 @@ from coordinator.accounts.scram import LoginRejected
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
-"""Error that a client is told, in the words of Apache Kafka; it answers with `ACKNOWLEDGED`."""
+"""Error sent to the client, as by Apache Kafka; the client answers with `ACKNOWLEDGED`."""
 ACKNOWLEDGED: Final = b"\x01"
 MAX_TOKEN_BYTES: Final = 32_768
 _MAX_HEADER_BYTES: Final = 8_192
 _MAX_KEYS: Final = 100
 _LAST_S: Final = 253_402_300_799
-"""End of the year 9999: tokens may say that they end later, which no wire has a number for."""
+"""End of the year 9999: the largest end of a token; a later one could not be encoded on the wire."""
 _TYPES: Final = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
@@ -32,7 +32,7 @@ _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([-_.=~+/A-Za-z0-9]+)")
 
 
 def read_bearer(message: bytes) -> tuple[str, str]:
-    """Return the name that the client asks for, or nothing, and the token. Raises LoginRejected."""
+    """Return the authorization id that the client requests, or an empty string, and the token. Raises LoginRejected."""
     if len(message) > 2 * MAX_TOKEN_BYTES:
         raise LoginRejected(f"a message of OAUTHBEARER has {len(message)} bytes; {2 * MAX_TOKEN_BYTES} are allowed")
     try:
@@ -49,7 +49,7 @@ def read_bearer(message: bytes) -> tuple[str, str]:
 
 
 class TokenSettings(NamedTuple):
-    """Conditions on a token. Without `audiences` any will do, without an `issuer` whoever has a key."""
+    """Conditions on a token. Without `audiences` any audience is accepted, without an `issuer` any issuer."""
 
     audiences: tuple[str, ...] = ()
     issuer: str | None = None
@@ -71,14 +71,15 @@ class TokenVerifier:
         self._settings = settings
         self._keys: tuple[tuple[Mapping[str, Any], Any], ...] = ()
         self.on_unknown_key: Callable[[], None] = lambda: None
-        """Called, in the thread of the job, when a token names a key that is not known: they may have been replaced."""
+        """Called, in the thread of the job, when a token names an unknown key, since the keys may have been
+        replaced."""
 
     @property
     def has_keys(self) -> bool:
         return bool(self._keys)
 
     def set_keys(self, text: bytes) -> None:
-        """Take the keys of a JSON Web Key Set in place of those before. Raises ValueError, and keeps those."""
+        """Replace the keys by those of a JSON Web Key Set. Raises ValueError, and keeps the former keys."""
         from joserfc import jwk
         from joserfc.errors import JoseError
 
@@ -94,7 +95,7 @@ class TokenVerifier:
             try:
                 usable.append((one, jwk.import_key(one)))
             except (JoseError, ValueError, TypeError, KeyError):
-                continue  # a curve of tomorrow: the others may be what tokens are signed with
+                continue  # an unknown curve: tokens may be signed with the other keys
         if not usable:
             raise ValueError("it has no public key that can check a signature")
         self._keys = tuple(usable)

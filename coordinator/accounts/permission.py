@@ -1,5 +1,4 @@
-"""Permissions: what a request needs, whoever decides it. The local authorizer does, or a broker, in front of a
-cluster."""
+"""Permissions that requests need. The local authorizer decides them or, in front of a cluster, a broker."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -14,11 +13,11 @@ TRANSACTIONAL_ID: Final = "transactional id"
 TOPIC_OR_CLUSTER: Final = "topic or cluster"
 """A topic for which the same operation on the cluster is enough."""
 AUTO_CREATED: Final = "auto-created topic"
-"""Topic that the request creates on the side, if it is not there: it needs CREATE, on the topic or on the cluster."""
+"""Topic that the request creates if it is missing, which needs CREATE on the topic or on the cluster."""
 DELETED_TOPIC: Final = "deleted topic"
-"""A topic to delete: DELETE on the cluster is enough; else DESCRIBE on the topic, and DELETE if it is there."""
+"""A topic to delete: DELETE on the cluster is enough; else DESCRIBE on the topic and, if it exists, DELETE."""
 REPLICATED_TOPIC: Final = "replicated topic"
-"""A topic that who may replicate it may describe: CLUSTER_ACTION on the cluster is enough."""
+"""A topic whose replicas may describe it: CLUSTER_ACTION on the cluster is enough."""
 IDEMPOTENT_PRODUCER: Final = "idempotent producer"
 """The cluster, for a producer without transactions: WRITE on any topic is enough (KIP-679)."""
 
@@ -44,7 +43,7 @@ class Permission(NamedTuple):
 
     @property
     def denial(self) -> ErrorCode:
-        """Kafka's error for a principal that lacks it."""
+        """Kafka's error for a principal without this permission."""
         return _DENIALS[self.kind]
 
 

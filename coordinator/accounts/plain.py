@@ -1,6 +1,5 @@
-"""PLAIN (RFC 4616), checked against SCRAM credentials: the node keeps no password.
-
-The key is derived from the password outside the event loop, which costs milliseconds: `PasswordCheck` is a job.
+"""PLAIN (RFC 4616), checked against SCRAM credentials: the node stores no password. Deriving the key from the password
+takes milliseconds, so a job does it outside the event loop (`PasswordCheck`).
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 """Limits of clients (KIP-13, KIP-124, KIP-546): bytes, joins, commits and connections a second, members and their
-metadata at a time, of users, client ids and addresses. Which of several limits holds is decided as by Apache Kafka
+metadata at a time, of users, client ids and addresses. The limit in force among several is chosen as by Apache Kafka
 (ClientQuotaManager).
 """
 
@@ -9,7 +9,8 @@ from math import isfinite
 from typing import Final, NamedTuple
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Types and names of those whom a limit is for, sorted. A name None stands for all that have no limit of their own."""
+"""Types and names of the clients that a limit is for, sorted. The name None stands for all without a limit of their
+own."""
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -18,13 +19,13 @@ TYPES: Final = frozenset({USER, CLIENT_ID, IP})
 BURST_S: Final = 1.0
 """Seconds of a limit that may be used at once."""
 MAX_THROTTLE_MS: Final = 10_000
-"""Longest time for which a client is not read: heartbeats wait behind it."""
+"""Longest time for which a client's connection is not read, since its heartbeats wait too."""
 _MOST_METERS: Final = 10_000
 
 
 class QuotaKey(StrEnum):
-    """Limits of what is used in a second, and, the last two, of what is there at a time. Those of bytes a second and
-    connections are Kafka's, the others Muster's own."""
+    """Limits of use a second and, the last two, of amounts at any time. Those of bytes a second and connections are
+    Kafka's, the others Muster's own."""
 
     PRODUCED_BYTES = "producer_byte_rate"
     FETCHED_BYTES = "consumer_byte_rate"
@@ -36,7 +37,7 @@ class QuotaKey(StrEnum):
 
 
 HELD: Final = (QuotaKey.MEMBERS, QuotaKey.METADATA_BYTES)
-"""Limits of what is there at a time."""
+"""Limits of amounts at any time."""
 
 
 class Limit(NamedTuple):
@@ -47,7 +48,7 @@ class Limit(NamedTuple):
 
 
 class _Meter:
-    """Amount that was used and is not yet made good by time: it drains at the rate of the limit."""
+    """Leaky bucket: the amount in use, which drains at the rate of the limit."""
 
     __slots__ = ("at_ms", "used")
 
@@ -56,7 +57,7 @@ class _Meter:
         self.at_ms = at_ms
 
     def add(self, amount: float, rate: float, now_ms: int) -> int:
-        """Count an amount; return the time after which no more is used than allowed."""
+        """Add an amount; return the milliseconds until the limit is met again."""
         burst = max(rate * BURST_S, 1.0)
         drained = max(0.0, self.used - (now_ms - self.at_ms) * rate / 1_000)
         self.used, self.at_ms = min(drained + amount, burst + rate * MAX_THROTTLE_MS / 1_000), now_ms
@@ -64,7 +65,7 @@ class _Meter:
 
 
 def problem_of(entity: Entity, key: str, value: float) -> str | None:
-    """Return what is wrong with a limit, as a sentence; None if it is sound."""
+    """Return an error message for an invalid limit; None if it is valid."""
     if problem := problem_of_entity(entity):
         return problem
     if key not in {one.value for one in QuotaKey}:
@@ -77,7 +78,7 @@ def problem_of(entity: Entity, key: str, value: float) -> str | None:
 
 
 def problem_of_entity(entity: Entity) -> str | None:
-    """Return what is wrong with whom a limit is for; None if it is sound."""
+    """Return an error message for an invalid entity; None if it is valid."""
     types = [kind for kind, _name in entity]
     if not types:
         return "a limit needs a user, a client id or an address: the entity is empty"
@@ -93,7 +94,7 @@ def problem_of_entity(entity: Entity) -> str | None:
 
 
 class Quotas:
-    """Limits by entity, and what clients have used of them."""
+    """Limits by entity, and their use by clients."""
 
     def __init__(self) -> None:
         self.limits: dict[Entity, dict[str, float]] = {}
@@ -103,12 +104,12 @@ class Quotas:
 
     @property
     def limits_held(self) -> bool:
-        """True if anybody's members, or the metadata of these, are limited."""
+        """True if members or their metadata are limited for any entity."""
         return any(key in values for values in self.limits.values() for key in HELD)
 
     @property
     def is_on(self) -> bool:
-        """True if anybody is limited."""
+        """True if there is any limit."""
         return bool(self.limits)
 
     def set(self, entity: Entity, values: Mapping[str, float]) -> None:
@@ -121,7 +122,7 @@ class Quotas:
         self._meters.clear()
 
     def use(self, key: QuotaKey, user: str, client_id: str, amount: float, now_ms: int) -> int:
-        """Count what a client uses; return for how many milliseconds it is to be throttled."""
+        """Count a client's use; return the throttle time in milliseconds."""
         limit = self.limit_of(key, user, client_id)
         return 0 if limit is None else self._count(key, limit, amount, now_ms)
 
@@ -135,7 +136,7 @@ class Quotas:
         return self._in_force[asked]
 
     def use_address(self, host: str, now_ms: int) -> int:
-        """Count a connection of an address; return for how many milliseconds it is to be throttled."""
+        """Count a connection of an address; return the throttle time in milliseconds."""
         limit = self._find(QuotaKey.CONNECTIONS, {IP: host}, (((IP, host),), ((IP, None),)))
         return 0 if limit is None else self._count(QuotaKey.CONNECTIONS, limit, 1, now_ms)
 
@@ -157,7 +158,7 @@ class Quotas:
 
 
 def _levels(user: str, client_id: str) -> Iterable[Entity]:
-    """Yield the entities that a client may have a limit by, the nearest first."""
+    """Yield the entities whose limits may apply to a client, the most specific first."""
     for name in (user, None):
         for one in (client_id, None):
             yield (CLIENT_ID, one), (USER, name)

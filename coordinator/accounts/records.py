@@ -30,8 +30,8 @@ Entry = tuple[bytes, bytes | None]
 
 
 class AccountsCorrupt(Exception):
-    """A record of the log does not parse, or was written by a newer version. The node must not start: somebody would be
-    let in, or kept out, against the rules."""
+    """A record of the log does not parse, or was written by a newer version. The node must not start: access would be
+    granted or denied against the rules."""
 
 
 class CredentialRecord(NamedTuple):
@@ -46,7 +46,7 @@ class AclRecord(NamedTuple):
 
 
 class QuotaRecord(NamedTuple):
-    """All limits of an entity; none: it has no more."""
+    """All limits of an entity; empty if they were removed."""
 
     entity: Entity
     limits: Mapping[str, float]

@@ -1,4 +1,4 @@
-"""Replies under access rules: denials of parts of requests, and replies finished for the client they go to."""
+"""Replies under access rules: denials of parts of requests, and changes of replies for the client's principal."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -56,7 +56,7 @@ _DESCRIBE: Final = AclOperation.DESCRIBE
 _HIDDEN_TOPICS: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 Finish = Callable[[Any, Any, Message | None, CodeOf], Message]
-"""Makes the client's reply of the request, the node's reply, and the denials, if there are any."""
+"""Makes the client's reply from the request, the node's reply, and the denials, if there are any."""
 
 # -------------------------------------------------------------------------------------------------- denials of parts
 
@@ -80,7 +80,7 @@ def deny_metadata(topic: MetadataTopic, code: ErrorCode) -> tuple[Any, ...]:
 
 
 def code_of_creation(message: Metadata, part: MetadataTopic, code_of: CodeOf) -> ErrorCode:
-    """Decide on a topic that describing it would create."""
+    """Decide on a topic that a Metadata request would create."""
     if not message.allow_auto_topic_creation or part.name is None:
         return ErrorCode.NONE
     return code_of(Permission(AUTO_CREATED, part.name, AclOperation.CREATE))
@@ -133,7 +133,7 @@ def _of_topic(name: str, code_of: CodeOf) -> int:
 
 
 def _of_cluster(code_of: CodeOf) -> int:
-    """Return the operations on the cluster: none are told to who may not describe it."""
+    """Return the operations on the cluster; none for a principal that may not describe it."""
     if code_of(Permission(CLUSTER, "", _DESCRIBE)):
         return 0
     return authorized_operations(CLUSTER, "", CLUSTER_OPERATIONS, code_of)
@@ -143,7 +143,7 @@ def finish_list(field: str) -> Finish:
     """Keep the lines, in this field, of groups that the client may describe."""
 
     def finish(message: Message, reply: Any, denied: Message | None, code_of: CodeOf) -> Message:
-        if not hasattr(reply, field) or not code_of(LIST_ALL):  # a long list comes as bytes, of chosen groups already
+        if not hasattr(reply, field) or not code_of(LIST_ALL):  # a long list is bytes, already filtered
             return reply  # type: ignore[no-any-return]
         lines = (line for line in getattr(reply, field) if not code_of(Permission(GROUP, line.group_id, _DESCRIBE)))
         kept: Message = replace(reply, **{field: tuple(lines)})
@@ -180,7 +180,7 @@ def finish_end_samples(
 def finish_balanced(
     message: DescribeBalanced, reply: DescribeBalancedReply, denied: Message | None, code_of: CodeOf
 ) -> Message:
-    """Keep the groups that the client may describe; those that it named and may not are denied."""
+    """Keep the groups that the client may describe; those that it named and may not describe are denied."""
     merged: Message = with_denials(finish_list("groups")(message, reply, None, code_of), "groups", denied)
     return merged
 

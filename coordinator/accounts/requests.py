@@ -1,4 +1,5 @@
-"""The permissions that requests need. Denials stand where Apache Kafka (KafkaApis, ControllerApis) puts them.
+"""The permissions that requests need. Denials are in the fields where Apache Kafka (KafkaApis, ControllerApis) puts
+them.
 
 `ACCESS` has a row for each request; `coordinator.accounts.division` divides requests by it.
 """
@@ -112,8 +113,9 @@ class PartFields(NamedTuple):
 
 
 class Access(NamedTuple):
-    """Permissions that a request needs. `title`: resource and operation, for people. `whole`: without these all of it
-    is refused. `finish` makes the client's reply, if that is more than denials added to the node's."""
+    """Permissions that a request needs. `title`: resource and operation, for people. `whole`: permissions without which
+    the whole request is refused. `finish` makes the client's reply, if that is more than the node's reply and
+    denials."""
 
     title: str
     whole: _Whole | None = None
@@ -336,4 +338,4 @@ GROUP_REQUESTS: Final[frozenset[type[Message]]] = frozenset(
         *(ConsumerGroupHeartbeat, ConsumerGroupDescribe, AddOffsetsToTxn, TxnOffsetCommit),
     }
 )
-"""Requests of Kafka's clients about groups: what a node in front of a cluster answers itself."""
+"""Requests of Kafka's clients about groups, which a node in front of a cluster answers itself."""

@@ -17,7 +17,8 @@ class Role(StrEnum):
 
 
 PRINCIPAL_TYPE: Final = "Token:"
-"""Type of the principals of tokens. No login makes a user of it, and no access control list for `User:*` matches it."""
+"""Type of the principals of tokens. No login yields a user of this type, and no access control list for `User:*`
+matches it."""
 
 _SEES: Final = frozenset({AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})
 _VIEW: Final = dict.fromkeys((CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID), _SEES)

@@ -1,4 +1,4 @@
-"""One SASL login, whatever carries it: tokens in, tokens out, a principal at its end."""
+"""One SASL login, in any protocol: it takes and returns tokens, and ends with a principal."""
 
 from typing import Final, NamedTuple
 
@@ -10,18 +10,18 @@ from coordinator.accounts.scram import SCRAM_MECHANISMS, LoginRejected, ScramSer
 MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS, OAUTHBEARER)
 
 LoginCheck = PasswordCheck | TokenCheck
-"""Job that takes too long for the event loop."""
+"""Job that runs outside the event loop, since it takes long."""
 
 
 class Challenge(NamedTuple):
-    """Token for the client, which has to answer it."""
+    """Token for the client, which must answer it."""
 
     token: bytes
 
 
 class LoggedIn(NamedTuple):
-    """End of a login: the principal, and the last token for the client. `expires_ms`: wall time at which what it showed
-    ends, if it does."""
+    """End of a login: the principal, and the last token for the client. `expires_ms`: wall time at which the client's
+    token expires; None if never."""
 
     principal: str
     token: bytes
@@ -40,7 +40,7 @@ class SaslLogin:
         self.mechanism = mechanism
         self.username = ""
         self.refusal = ""
-        """Reason for which a token was refused; the login ends when the client has been told."""
+        """Reason for which a token was refused; the login ends once the client has acknowledged the error."""
         self._accounts = accounts
         self._tokens = tokens
         self._began_ms = began_ms
@@ -48,7 +48,7 @@ class SaslLogin:
         self._scram = ScramServer(SCRAM_MECHANISMS[mechanism]) if mechanism in SCRAM_MECHANISMS else None
 
     def step(self, token: bytes) -> Challenge | LoggedIn | LoginCheck:
-        """Take the client's token. A `LoginCheck` is to be run, and handed to `checked`."""
+        """Handle the client's token. The caller must run a returned `LoginCheck`, and pass it to `checked`."""
         is_first, self._has_begun = not self._has_begun, True
         if self.mechanism == OAUTHBEARER:
             return self._check_token(token, is_first=is_first)
@@ -72,7 +72,8 @@ class SaslLogin:
         return TokenCheck(self._tokens, bearer, self._began_ms)
 
     def checked(self, check: LoginCheck) -> Challenge | LoggedIn:
-        """End the login after its password or token was checked. A client whose token is refused is told why first."""
+        """End the login after its password or token was checked. If its token is refused, the client gets the error
+        first."""
         if isinstance(check, PasswordCheck):
             if not check.is_right:
                 raise LoginRejected("wrong user or password")

@@ -1,8 +1,8 @@
 """The server's side of SCRAM (RFC 5802, RFC 7677) as Kafka speaks it (KIP-84), and credentials (KIP-554).
 
-An exchange with an unknown user runs to its end with a credential of `decoys`: the same salt each time, the same work,
-the same refusal. Nothing here derives a key from a password on the event loop: the client does
-that, or a `PasswordCheck`.
+An exchange with an unknown user runs to its end with a credential of `decoys`, with the same salt each time, the same
+work and the same refusal. No key is derived from a password on the event loop: the client does that, or a
+`PasswordCheck`.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _CLIENT_FINAL: Final = re.compile(
 
 
 class LoginRejected(Exception):
-    """A login is refused. The text is for the log: it names what was wrong, and no secret."""
+    """A login is refused. The text is for the log: it has the reason, and no secret."""
 
 
 class ScramMechanism(IntEnum):
@@ -54,7 +54,7 @@ SCRAM_MECHANISMS: Final = {mechanism.title: mechanism for mechanism in ScramMech
 
 
 class ScramCredential(Struct, frozen=True):
-    """Keys that prove a password without telling it."""
+    """Keys that verify a password without revealing it."""
 
     salt: bytes
     stored_key: bytes
@@ -66,7 +66,7 @@ class ScramCredential(Struct, frozen=True):
 
 
 def credential_of(mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
-    """Make the credential of a password that was salted and iterated already."""
+    """Make the credential from a password's salted hash (SaltedPassword of RFC 5802)."""
     sign = mechanism.hash_name
     client_key = hmac.digest(salted_password, b"Client Key", sign)
     return ScramCredential(
@@ -105,7 +105,7 @@ class ScramServer:
         return self.username
 
     def first(self, credential: ScramCredential, nonce: str) -> bytes:
-        """Return the answer to the first message. `nonce` is never used twice."""
+        """Return the answer to the first message. `nonce` must never be used twice."""
         self._credential = credential
         self._nonce += nonce
         salt = b64encode(credential.salt).decode()

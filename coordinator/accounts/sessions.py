@@ -12,7 +12,7 @@ _MOST: Final = 10_000
 
 
 class BrowserSession(NamedTuple):
-    """A login: `proof` is what it was made by, as the accounts have it. `ends_ms`: wall time."""
+    """A login: `proof` is the stored credential or token with which it was made. `ends_ms`: wall time."""
 
     principal: str
     proof: Any
@@ -20,15 +20,15 @@ class BrowserSession(NamedTuple):
 
 
 class Sessions:
-    """Sessions by the SHA-256 of their secret. They end with the process, at their time, and as soon as the password of
-    their user, or their token, is another or gone."""
+    """Sessions by the SHA-256 of their secret. They end with the process, at their end time, and as soon as their
+    user's password or their token is changed or deleted."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
         self._open: dict[bytes, BrowserSession] = {}
 
     def open(self, principal: str, ends_ms: int) -> str:
-        """Open a session, and return its secret. Of too many the oldest ends."""
+        """Open a session, and return its secret. If there are too many, the oldest ends."""
         secret = self._accounts.secret().hex()
         if len(self._open) >= _MOST:
             del self._open[next(iter(self._open))]

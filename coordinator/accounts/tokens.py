@@ -1,4 +1,4 @@
-"""Access tokens: bearer tokens that administrators make for programs, each with a role and an end."""
+"""Access tokens: bearer tokens that administrators create for programs, each with a role and an end."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _MOST_NAME: Final = 200
 
 
 class AccessToken(Struct, frozen=True):
-    """Record of a token, which has its SHA-256 alone. Times are wall times."""
+    """Record of a token, with its SHA-256 in place of the token. Times are wall times."""
 
     token_hash: bytes
     role: Role
@@ -26,12 +26,12 @@ class AccessToken(Struct, frozen=True):
 
 
 def principal_of(name: str) -> str:
-    """Return the principal that a token is."""
+    """Return the principal of a token."""
     return PRINCIPAL_TYPE + name
 
 
 def is_access_token(text: str) -> bool:
-    """Return whether a bearer token is one of these, and none of an identity provider."""
+    """Return whether a bearer token is one of these, rather than an identity provider's."""
     return text.startswith(PREFIX)
 
 
@@ -43,7 +43,7 @@ class AccessTokens:
         self._names: dict[bytes, str] = {}
 
     def set(self, name: str, token: AccessToken | None) -> None:
-        """Take a token, or forget it."""
+        """Store a token, or remove it."""
         known = self.by_name.pop(name, None)
         if known is not None:
             self._names.pop(known.token_hash, None)
@@ -52,12 +52,12 @@ class AccessTokens:
             self._names[token.token_hash] = name
 
     def name_of(self, token_hash: bytes) -> str | None:
-        """Return the name of the token with this hash. How long that takes tells nobody a token: whoever measures it
-        does not choose the hash."""
+        """Return the name of the token with this hash. The time that this takes reveals no token, since a client does
+        not choose the hash."""
         return self._names.get(token_hash)
 
     def owner(self, text: str, wall_ms: int) -> tuple[str, AccessToken]:
-        """Return the name and the record of the token that is shown. Raises LoginRejected."""
+        """Return the name and the record of a presented token. Raises LoginRejected."""
         name = self.name_of(hash_of(text))
         if name is None:
             raise LoginRejected("there is no such token")
@@ -68,7 +68,7 @@ class AccessTokens:
 
 
 def problem_of(name: str, role: str, token_hash: bytes, lifetime_ms: int) -> str | None:
-    """Return what is wrong with a new token, as a sentence; None if it is sound."""
+    """Return an error message for an invalid new token; None if it is valid."""
     if not name or len(name) > _MOST_NAME or not name.isprintable():
         return f"a token's name has 1 to {_MOST_NAME} printable characters"
     if role not in Role.__members__.values():

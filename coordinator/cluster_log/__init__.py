@@ -1,1 +1,2 @@
-"""A shard's log as a partition of the Kafka cluster's own log: the protocol of docs/spec/shared-log.md, without I/O."""
+"""A shard's log as a partition of a topic of the Kafka cluster: the protocol of docs/spec/shared-log.md, without
+I/O."""

@@ -1,4 +1,4 @@
-"""Sorts what a broker says of a batch (docs/spec/shared-log.md#Recommended.5)."""
+"""Classifies a broker's answer to a batch (docs/spec/shared-log.md#Recommended.5)."""
 
 import enum
 
@@ -35,7 +35,7 @@ _STATE_LOST = {
 
 
 def verdict_on(error: ErrorCode | None) -> WriteVerdict:
-    """Sort the error of a partition; None: there was no answer."""
+    """Classify the error of a partition; None: there was no answer."""
     if error is ErrorCode.NONE:
         return WriteVerdict.TAKEN
     if error in _AGAIN:

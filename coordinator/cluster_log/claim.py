@@ -1,4 +1,5 @@
-"""One attempt to claim a shard: its epoch, the end of the log, a fence if need be, the claim, and whether it stands."""
+"""One attempt to claim a shard: get an epoch, read to the end of the log, fence the former owner if necessary, write
+the claim, and check that it is valid."""
 
 import enum
 
@@ -27,7 +28,7 @@ class ClaimAttempt:
     """Steps 1 and 2 of docs/spec/shared-log.md#Recommended. At the end `phase` is WON or FAILED, with a `reason`."""
 
     def __init__(self, requests: ShardRequests, reader: LogReader, patience_ms: int, now: BootMoment) -> None:
-        """`patience_ms`: a session. `replaces`, for an owner that claims anew: its claim, which must be the newest."""
+        """`patience_ms`: a session."""
         self.phase = ClaimPhase.ASKING
         self.reason = ""
         self.producer = (-1, -1)
@@ -41,7 +42,8 @@ class ClaimAttempt:
         self._fenced = (-1, -1)
 
     def begin(self, replaces: ClaimedEpoch | None) -> None:
-        """Ask for an epoch; an owner that claims anew asks for the one after its own."""
+        """Ask for an epoch. An owner that claims again passes its claim as `replaces`, which must be the newest one,
+        and asks for the epoch after its own."""
         self.replaces = replaces
         self._requests.ask(*((-1, -1) if replaces is None else replaces[1:]))
 
@@ -49,7 +51,7 @@ class ClaimAttempt:
         self.phase, self.reason = ClaimPhase.FAILED, reason
 
     def producer_given(self, event: ProducerIdAnswered) -> None:
-        """Go on to the end of the log."""
+        """Continue with reading to the end of the log."""
         if event.error is not ErrorCode.NONE:
             self._fail(f"InitProducerId was answered {error_name(event.error)}")
             return
@@ -58,7 +60,7 @@ class ClaimAttempt:
         self._reader.read_on()
 
     def log_read(self, now: BootMoment, *, is_end: bool) -> bool:
-        """Go on after a read. Return true if no more is to be read now."""
+        """Continue after a read. Return true if no more is to be read now."""
         if self.phase is ClaimPhase.READING and is_end:
             self._fence_or_claim(now)
         elif self.phase is ClaimPhase.CHECKING and self._reader.tail.next_offset > self.offset:
@@ -66,12 +68,12 @@ class ClaimAttempt:
         return self.phase not in {ClaimPhase.READING, ClaimPhase.CHECKING}
 
     def _is_late(self, now: BootMoment) -> bool:
-        # A claimer that slept would fence a rightful owner (docs/spec/shared-log.md#Recommended.1).
+        # A claimer that was suspended would fence a rightful owner (docs/spec/shared-log.md#Recommended.1).
         return now.boot_ms - self._asked_ms > self._patience_ms
 
     def _is_below(self, claim: ClaimedEpoch) -> bool:
-        """Return true if nothing can be written under that claim behind this attempt's own: its epoch is an older one
-        of the same producer id, or is fenced."""
+        """Return true if nothing can be written under that claim after this attempt's own: its epoch is an older one of
+        the same producer id, or is fenced."""
         return any(
             claim.producer_id == producer_id and claim.producer_epoch < epoch
             for producer_id, epoch in (self.producer, self._fenced)
@@ -89,7 +91,7 @@ class ClaimAttempt:
             self._requests.write(fence_batch((claim.producer_id, claim.producer_epoch + 1, 0), now.wall_ms))
 
     def batch_answered(self, event: BatchAnswered, now: BootMoment) -> None:
-        """Go on after the fence or the claim."""
+        """Continue after the fence or the claim."""
         verdict = verdict_on(event.error)
         if verdict is WriteVerdict.AGAIN:
             self._requests.later(now, self._write_again)
@@ -115,8 +117,9 @@ class ClaimAttempt:
             self._requests.write_again(alone=True)
 
     def _check(self) -> None:
-        """Win if the claim is in the log, the newest there, and no owner before it can write on. The record itself is
-        looked at: an answer may tell the place of another's batch of the same epoch and sequence."""
+        """Win if the claim is in the log, is the newest one there, and no former owner can write any more. The record
+        itself is compared, since an answer may have the offset of another node's batch with the same epoch and
+        sequence."""
         tail = self._reader.tail
         earlier = tail.earlier_claim
         if tail.claim != ClaimedEpoch(self.offset, *self.producer):

@@ -1,8 +1,8 @@
 """A shard whose log is a partition in the cluster: claim, replay, write, acknowledge, keep alive, hand over.
 
-The protocol, its observations and its proof are docs/spec/shared-log.md; the numbers of its steps stand where they are
-kept. In short: the partition's leader takes no batch of an epoch below that of the newest claim, so what an owner was
-acknowledged lies before the next claim, whose owner reads everything before it.
+docs/spec/shared-log.md has the protocol, its observations and its proof; comments here give the numbers of its steps.
+In short: the partition's leader accepts no batch with an epoch below that of the newest claim. So every batch that was
+acknowledged to an owner lies before the next claim, whose owner reads everything before it.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,12 +43,12 @@ class ClusterShard:
     """One shard at one node. The node must call `take_effects` after events and appends, and by `next_deadline_ms`."""
 
     attempt: type[ClaimAttempt] = ClaimAttempt
-    """Kind of its claims."""
+    """Class of its attempts to claim."""
 
     def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
         self.index = index
         self.claim: ClaimedEpoch | None = None
-        """The claim under which the shard is served; None where it is not."""
+        """The claim under which the shard is served; None if it is not served."""
         self.problem = ""
         """Reason of the last failure, for the operator."""
         self._settings = settings
@@ -75,24 +75,24 @@ class ClusterShard:
     # --- the node's side ---
 
     def happen(self, event: ShardEvent, now: BootMoment) -> None:
-        """Handle the event. Answers to requests that were given up change nothing."""
+        """Handle the event. Answers to abandoned requests are ignored."""
         self._see(now)
         self._handlers[type(event)](event, now)
 
     @property
     def is_serving(self) -> bool:
-        """True while appends are taken and reads answered."""
+        """True while appends are accepted and reads answered."""
         return self.claim is not None and not self._is_leaving
 
     def append(self, pairs: Sequence[Pair], now: BootMoment) -> int | None:
-        """Append records; return the position at which they are durable, or None where the shard is not served."""
+        """Append records; return the position at which they are durable, or None if the shard is not served."""
         self._see(now)
         return self._writer.append(pairs) if self.is_serving else None
 
     def read_position(self, now: BootMoment) -> int | None:
-        """Return the position for which the answer to a read must wait, 0 if for none; None where the shard is not
-        served. Without a lease it is that of a no-op: if it is taken, nobody had claimed the shard when it was sent
-        (docs/spec/shared-log.md#5)."""
+        """Return the position for which the answer to a read must wait, 0 if it need not wait; None if the shard is not
+        served. Without a lease it is the position of a no-op: if that is accepted, no other node had claimed the shard
+        when the no-op was sent (docs/spec/shared-log.md#5)."""
         self._see(now)
         if not self.is_serving:
             return None
@@ -103,7 +103,7 @@ class ClusterShard:
         return self._barrier
 
     def take_effects(self, now: BootMoment) -> list[ShardEffect]:
-        """Do what is due and return the effects since the last call."""
+        """Run the steps that are due, and return the effects since the last call."""
         self._see(now)
         self._requests.run_due(now)
         self._note_attempt(now)
@@ -123,9 +123,9 @@ class ClusterShard:
         return min(dues, default=NEVER)
 
     def _see(self, now: BootMoment) -> None:
-        """Look at the clock. A process that slept longer than a session claims anew before it writes, so that no zombie
-        outlives the time for which a leader remembers producers (docs/spec/shared-log.md#Recommended.6). An owner that
-        has not heard of the nodes' group for long sends its clients on (docs/spec/shared-log.md#Recommended.9)."""
+        """Check the clock. A process that was suspended longer than a session claims again before it writes, so that no
+        zombie writes after the leader has forgotten its producer (docs/spec/shared-log.md#Recommended.6). An owner that
+        cannot reach the nodes' group for long redirects its clients (docs/spec/shared-log.md#Recommended.9)."""
         slept_ms, self._seen_ms = now.boot_ms - self._seen_ms, now.boot_ms
         if slept_ms > self._settings.session_ms and (self.claim is not None or self._attempt is not None):
             self._slept(slept_ms, now)
@@ -135,7 +135,7 @@ class ClusterShard:
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         self._lose(f"the process slept for {slept_ms} ms", now)
 
-    # --- who should own the shard: the nodes' group ---
+    # --- ownership: given and revoked by the nodes' group ---
 
     def _given(self, event: OwnershipGiven, now: BootMoment) -> None:
         self._is_wanted, self._is_leaving = True, False
@@ -143,7 +143,7 @@ class ClusterShard:
             self._begin_claim(now)
 
     def _revoked(self, event: OwnershipRevoked, now: BootMoment) -> None:
-        """Take no more, and wait for what is under way (docs/spec/shared-log.md#Recommended.7)."""
+        """Accept no more requests, and wait for those in flight (docs/spec/shared-log.md#Recommended.7)."""
         self._is_wanted = False
         if self.claim is not None:
             self._is_leaving = True
@@ -160,15 +160,15 @@ class ClusterShard:
             self.reader.read_at(now.boot_ms)
 
     def _lose(self, reason: str, now: BootMoment) -> None:
-        """Stop at once, and acknowledge nothing of what is under way (docs/spec/shared-log.md#Recommended.5). Claim
-        anew if the shard is still this node's."""
+        """Stop at once, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim the shard
+        again if this node still owns it."""
         self.problem = reason
         was_leaving = self._is_leaving
         if self.claim is not None:
             self.claim, self._is_leaving = None, False
             self._writer.drop()
             self._requests.effects.append(ShardLost(self.index, reason))
-            # The state holds what may not be in the log.
+            # The state has changes that may not be in the log.
             self.reader.restart()
         self._rest(now)
         if was_leaving:
@@ -179,14 +179,14 @@ class ClusterShard:
     def _hand_over(self, now: BootMoment) -> None:
         tag = -1 if self.claim is None else self.claim.offset
         if self.claim is not None:
-            # What is in memory was changed by more than records: whoever serves next begins with the log.
+            # The state in memory was changed by more than records, so a later owner must replay the log.
             self.reader.restart()
         self.claim, self._is_leaving = None, False
         self._rest(now)
         self._requests.effects.append(ShardHandedOver(self.index, tag))
 
     def _rest(self, now: BootMoment) -> None:
-        """Give up what is under way; go on reading if the shard is followed."""
+        """Abandon the requests in flight; continue reading if the shard is followed."""
         self._attempt, self._gap_end = None, None
         self._requests.forget()
         if self._follows:
@@ -197,7 +197,7 @@ class ClusterShard:
     def _begin_claim(self, now: BootMoment) -> None:
         self._requests.forget()
         if not self._lease.holds(now.boot_ms):
-            # A node that slept or is cut off does not know whether it is still a member.
+            # A node that was suspended or is cut off does not know whether it is still a member.
             self._requests.later(now, self._begin_claim)
             return
         self._attempt = self.attempt(self._requests, self.reader, self._settings.session_ms, now)
@@ -206,7 +206,7 @@ class ClusterShard:
     def _producer_given(self, event: ProducerIdAnswered, now: BootMoment) -> None:
         if self._requests.take_answer(event.number) and self._attempt is not None:
             if event.error is not ErrorCode.NONE and self.claim is not None:
-                # Whether somebody else has claimed the shard, the next write tells.
+                # The next write shows whether another node has claimed the shard.
                 self._attempt = None
                 self._renew_ms = now.boot_ms + self._settings.session_ms
                 return
@@ -249,7 +249,7 @@ class ClusterShard:
         self.reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
 
     def _has_read_enough(self, now: BootMoment, *, is_end: bool) -> bool:
-        """Go on with what waited for the read. Return true if no more is to be read now."""
+        """Continue the step that waited for the read. Return true if no more is to be read now."""
         if self._attempt is not None:
             enough = self._attempt.log_read(now, is_end=is_end)
             self._note_attempt(now)
@@ -265,7 +265,8 @@ class ClusterShard:
         return not self._follows
 
     def _have_read_between(self, claim: ClaimedEpoch, now: BootMoment) -> None:
-        """Look at what was read without a gap to close: markers of transactions come between the owner's batches."""
+        """Check records that were read while no gap was being closed: markers of transactions lie between the owner's
+        batches."""
         if self.reader.tail.claim != claim:
             self._lose("another node claimed the shard", now)
         elif self._writer.in_flight is None:
@@ -287,7 +288,8 @@ class ClusterShard:
             self._requests.write(self._writer.send(now.wall_ms).batch)
 
     def _is_keep_alive_due(self, now: BootMoment) -> bool:
-        """A leader forgets a producer that is silent for long (docs/spec/shared-log.md#Recommended.6)."""
+        """Return true if a no-op must be written, since a leader forgets a producer that is silent for long
+        (docs/spec/shared-log.md#Recommended.6)."""
         return now.boot_ms - self._written_ms >= self._settings.keep_alive_ms
 
     def _batch_answered(self, event: BatchAnswered, now: BootMoment) -> None:
@@ -320,7 +322,7 @@ class ClusterShard:
             self._lose(f"a write was answered with offset {base_offset}, which is another's", now)
 
     def _is_in_place(self, base_offset: int) -> bool:
-        """Return true if nobody wrote between: the second fence (docs/spec/shared-log.md#4)."""
+        """Return true if no other producer has written in between: the second fence (docs/spec/shared-log.md#4)."""
         return base_offset == self._expected
 
     def _acknowledge(self, end: int) -> None:
@@ -330,7 +332,8 @@ class ClusterShard:
         self._requests.effects.append(WritesDurable(self.index, durable))
 
     def _close_gap(self, now: BootMoment) -> None:
-        """Acknowledge if what stands between is innocent, as markers and fences are; have stale records repaired."""
+        """Acknowledge if the records in between are innocent, as markers and fences are; request the repair of stale
+        records."""
         self._gap_end = None
         if self.reader.tail.claim != self.claim:
             self._lose("another node claimed the shard", now)

@@ -20,16 +20,16 @@ Pair = tuple[bytes, bytes | None]
 """Key and value of a record; no value: a tombstone."""
 
 SEQUENCES = 1 << 31
-"""Sequence numbers of a producer, which begin again behind the last."""
+"""Number of a producer's sequence numbers, which wrap around."""
 _TAG = "muster.claim"
 _CLAIM, _FENCE, _NO_OP = b"claim|", b"fence|", b"noop|"
 _PENDING = b"txn|"
 _PRESENT = b"1"
 _NODE = b"node "
-"""Begins the value of a claim, before the id of the node that made it."""
+"""Prefix of the value of a claim; the id of the claiming node follows."""
 _NO_TAG = -1
 NOBODY = -1
-"""Node id of a claim that does not tell whose it is."""
+"""Node id of a claim that does not record its node."""
 
 
 class EntryKind(enum.Enum):
@@ -40,11 +40,11 @@ class EntryKind(enum.Enum):
     PENDING = "pending"
     """Offsets of a client's transaction."""
     COMMIT = "commit"
-    """A marker of the cluster's: the transaction of its producer is committed."""
+    """A marker of the cluster: its producer's transaction is committed."""
     ABORT = "abort"
-    """The same, of one that is aborted."""
+    """A marker of the cluster: its producer's transaction is aborted."""
     INNOCENT = "innocent"
-    """A fence or a no-op: it says nothing about groups, and nobody's right follows from it."""
+    """A fence or a no-op: it changes no group, and gives no node ownership."""
 
 
 _MARKERS = {b"\0\0\0\0": EntryKind.ABORT, b"\0\0\0\1": EntryKind.COMMIT}
@@ -60,7 +60,7 @@ class ClaimedEpoch(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """A record read. `tag`: the claim it was written under; -1 if it names none. `sequence`: its producer's."""
+    """A record read. `tag`: the claim it was written under; -1 if it has none. `sequence`: its producer's."""
 
     offset: int
     kind: EntryKind
@@ -88,18 +88,19 @@ def _sealed(pairs: Sequence[Pair], headers: bytes, producer: tuple[int, int, int
 
 
 def _named(kind: bytes, producer: tuple[int, int, int]) -> Pair:
-    # Each of its own: the cleaner keeps the last record of a key, and a claim must stay (docs/spec/shared-log.md#4).
+    # A key of its own for each claim: the cleaner keeps the last record of a key, and a claim must stay
+    # (docs/spec/shared-log.md#4).
     return b"%b%d|%d" % (kind, producer[0], producer[1]), _PRESENT
 
 
 def claim_batch(producer: tuple[int, int, int], wall_ms: int, node_id: int = NOBODY) -> bytes:
-    """Encode the batch of a claim; `producer`: id, epoch and sequence, which is 0. `node_id`: who claims."""
+    """Encode the batch of a claim; `producer`: id, epoch and sequence, which is 0. `node_id`: the claiming node."""
     key, value = _named(_CLAIM, producer)
     return _sealed([(key, value if node_id < 0 else b"%b%d" % (_NODE, node_id))], b"\0", producer, wall_ms)
 
 
 def claiming_node(claim: LogEntry) -> int:
-    """Return the id of the node that made a claim; -1 if the claim does not tell."""
+    """Return the id of the node that made a claim; -1 if the claim does not record it."""
     number = (claim.value or b"").removeprefix(_NODE)
     return int(number) if number != claim.value and number.isdigit() else NOBODY
 
@@ -110,7 +111,7 @@ def fence_batch(producer: tuple[int, int, int], wall_ms: int) -> bytes:
 
 
 def no_op(producer_id: int) -> Pair:
-    """Return a record without a meaning, so that there is a write."""
+    """Return a record without effect, for a write that only proves ownership."""
     return b"%b%d" % (_NO_OP, producer_id), _PRESENT
 
 
@@ -120,7 +121,8 @@ def pending_key(tag: int, number: int) -> bytes:
 
 
 def pending_pair(key: bytes, offsets: TransactionOffsets) -> Pair:
-    """Return the record of offsets of a transaction; its tombstone says that nothing more follows from it."""
+    """Return the record of offsets of a transaction; its tombstone says that the transaction's outcome is in the
+    log."""
     return key, msgspec.msgpack.encode(offsets)
 
 
@@ -130,7 +132,7 @@ def is_pending_key(key: bytes) -> bool:
 
 
 def read_pending(entry: LogEntry) -> TransactionOffsets:
-    """Return the offsets of an entry of that kind. Raises `CorruptBatch`."""
+    """Return the offsets of a PENDING entry. Raises `CorruptBatch`."""
     try:
         return msgspec.msgpack.decode(entry.value or b"", type=TransactionOffsets)
     except msgspec.DecodeError as error:
@@ -145,8 +147,8 @@ def tagged_batch(pairs: Sequence[Pair], tag: int, producer: tuple[int, int, int]
 
 
 def entries_of(data: bytes) -> Iterator[tuple[int, list[LogEntry]]]:
-    """Yield for each whole batch the offset behind it and its records. Batches that the cleaner has emptied, and
-    control records that are no markers of transactions, have none. Raises `CorruptBatch`."""
+    """Yield for each whole batch the offset after it and its records. There are none for batches that the cleaner has
+    emptied, and for control records other than transaction markers. Raises `CorruptBatch`."""
     for header, batch in batches(data):
         found: list[LogEntry] = []
         if header.record_count:

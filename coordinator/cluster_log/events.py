@@ -18,17 +18,18 @@ class OwnershipRevoked(ShardEvent, frozen=True):
 
 
 class OwnershipLost(ShardEvent, frozen=True):
-    """The node is no member of the nodes' group any more: others may have the shard already."""
+    """The node is no longer a member of the nodes' group: other nodes may own the shard already."""
 
 
 class FollowingWanted(ShardEvent, frozen=True):
-    """The log is to be read, or not, while another node owns the shard, so that a take-over reads the rest only."""
+    """Begin or stop to follow the log while another node owns the shard, so that a take-over has only the rest to
+    read."""
 
     is_wanted: bool
 
 
 class ProducerIdAnswered(ShardEvent, frozen=True):
-    """Answer to `AskProducerId`; `error` None: there was none."""
+    """Answer to `AskProducerId`; `error` None: there was no answer."""
 
     number: int
     error: ErrorCode | None
@@ -37,7 +38,7 @@ class ProducerIdAnswered(ShardEvent, frozen=True):
 
 
 class BatchAnswered(ShardEvent, frozen=True):
-    """Answer to `WriteBatch` for the partition; `error` None: there was none."""
+    """Answer to `WriteBatch` for the partition; `error` None: there was no answer."""
 
     number: int
     error: ErrorCode | None
@@ -45,7 +46,7 @@ class BatchAnswered(ShardEvent, frozen=True):
 
 
 class LogRead(ShardEvent, frozen=True):
-    """Answer to `ReadLog`; `error` None: there was none. `high_watermark`: the end that readers may see."""
+    """Answer to `ReadLog`; `error` None: there was no answer. `high_watermark`: the end of the readable records."""
 
     number: int
     error: ErrorCode | None

@@ -1,4 +1,4 @@
-"""Reading a shard's partition: one request at a time, as far as somebody wants."""
+"""Reading a shard's partition: one request at a time, as long as the shard needs more."""
 
 import enum
 
@@ -36,34 +36,35 @@ class LogReader:
         self.due_ms: int | None = None
         """Boot time of the next read."""
         self.is_end_wanted = False
-        """True until the end is reached for somebody who waits for it."""
+        """True while the shard waits for a read to the end of the log."""
         self._index = index
         self._requests = requests
         self._number = 0
 
     @property
     def is_reading(self) -> bool:
-        """True while a read is under way or put off."""
+        """True while a read is in flight or scheduled."""
         return self._number > 0 or self.due_ms is not None
 
     def read_on(self) -> None:
-        """Read from where the tail is, unless that is under way."""
+        """Read from the tail's offset, unless such a read is in flight."""
         self.due_ms = None
         if not self._number:
             self._number = self._requests.read(self.tail.next_offset)
 
     def read_anew(self) -> None:
-        """Read from where the tail is, and look at no answer to a read that was sent before."""
+        """Read from the tail's offset, and ignore the answer to a read that was sent before."""
         self._number = 0
         self.read_on()
 
     def read_to_end(self) -> None:
-        """Read on until `LogEndRead` tells that the end as it is now was reached, unless the shard is lost before."""
+        """Continue reading until `LogEndRead` reports that the present end was reached, unless the shard is lost
+        before."""
         self.is_end_wanted = True
         self.read_anew()
 
     def read_at(self, boot_ms: int) -> None:
-        """Read at that time, or when the read under way is answered."""
+        """Read at that time, or when the read in flight is answered."""
         if not self._number:
             self.due_ms = boot_ms
 
@@ -73,12 +74,12 @@ class LogReader:
             self.due_ms = boot_ms
 
     def run_due(self, now: BootMoment) -> None:
-        """Read if its time has come."""
+        """Send the scheduled read if it is due."""
         if self.due_ms is not None and self.due_ms <= now.boot_ms:
             self.read_on()
 
     def restart(self, start_offset: int = 0) -> None:
-        """Begin at the log's start, without the state read so far."""
+        """Begin again at the log's start, and drop the state read so far."""
         if self.tail.next_offset:
             self._requests.effects.append(StateDropped(self._index))
         self.tail = ShardTail()
@@ -86,8 +87,8 @@ class LogReader:
         self._number, self.due_ms, self.is_end_wanted = 0, None, False
 
     def answered(self, event: LogRead, own_tag: int) -> ReadOutcome | None:
-        """Take what was read: records that count are replayed, but for those of `own_tag`. None: it is no answer to the
-        read under way. Raises `CorruptBatch`."""
+        """Handle an answer: valid records are replayed, except those of `own_tag`. Return None if it does not answer
+        the read in flight. Raises `CorruptBatch`."""
         if event.number != self._number:
             return None
         self._number = 0
@@ -105,7 +106,7 @@ class LogReader:
         return ReadOutcome.READ if self.tail.next_offset > before else ReadOutcome.UNANSWERED
 
     def take(self, data: bytes, own_tag: int) -> None:
-        """Replay the records in these batches that count. Raises `CorruptBatch`."""
+        """Replay the valid records in these batches. Raises `CorruptBatch`."""
         effects, pairs = self._requests.effects, list[Pair]()
         for one in self.tail.take(data, own_tag):
             match one:
@@ -120,7 +121,7 @@ class LogReader:
         self._replay(pairs)
 
     def repair(self) -> None:
-        """Have keys repaired whose newest record does not count."""
+        """Request the repair of keys whose newest record is not valid."""
         if keys := self.tail.take_stale_keys():
             self._requests.effects.append(KeysToRepair(self._index, keys))
 

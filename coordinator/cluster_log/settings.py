@@ -7,24 +7,22 @@ import msgspec
 OFFSETS_LOG_TOPIC = "__muster_offsets"
 """Topic of the cluster whose partitions are the shards."""
 NOTES_TOPIC = "__muster_notes"
-"""Topic of the cluster by which nodes know each other's notes on groups."""
+"""Topic of the cluster through which nodes share their notes on groups."""
 
 
 class BootMoment(NamedTuple):
-    """A reading of the clock that goes on while the machine is suspended (CLOCK_BOOTTIME), and of the calendar's."""
+    """A reading of the clock that counts while the machine is suspended (CLOCK_BOOTTIME), and of wall time."""
 
     boot_ms: int
     wall_ms: int
 
 
 class ClusterLogSettings(msgspec.Struct, frozen=True):
-    """Milliseconds and bytes. The owner must be seen by its clock, with an event or a `take_effects`, more often than a
-    session: a longer silence counts as sleep.
-
-    `session_ms` is the session timeout of the nodes' group, `lease_margin_ms` what clocks and the brokers' may differ
-    by in one, `unheard_sessions` the time without that group's coordinator after which nobody is served.
-    `keep_alive_ms` is far below the brokers' `producer.id.expiration.ms`, `renew_ms` far below their
-    `transactional.id.expiration.ms`.
+    """Milliseconds and bytes. A shard must get an event or a `take_effects` call more often than once a session, since
+    a longer gap counts as suspension. `session_ms` is the session timeout of the nodes' group, `lease_margin_ms` the
+    largest drift between this node's and the brokers' clocks in one session, `unheard_sessions` the time without an
+    answer of that group's coordinator after which no client is served. `keep_alive_ms` is far below the brokers'
+    `producer.id.expiration.ms`, `renew_ms` far below their `transactional.id.expiration.ms`.
     """
 
     session_ms: int = 6_000
@@ -39,7 +37,7 @@ class ClusterLogSettings(msgspec.Struct, frozen=True):
     """Time between two reads of a log in which offsets wait for the end of their transaction."""
     max_batch_bytes: int = 1_000_000
     node_id: int = -1
-    """Id that claims tell, for whoever comes next; -1: they tell none."""
+    """Node id that claims record, for the next owner; -1: none."""
 
 
 def transactional_id(shard: int) -> str:

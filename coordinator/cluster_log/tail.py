@@ -41,12 +41,13 @@ class ShardTail:
 
     @property
     def before(self) -> tuple[int, int]:
-        """The node that owned the shard before the newest claim, and the offset of its claim; -1 if there is none."""
+        """Return the node that owned the shard before the newest claim, and the offset of its claim; -1 if there is
+        none."""
         return self.earlier_owner, -1 if self.earlier_claim is None else self.earlier_claim.offset
 
     def take(self, data: bytes, own_tag: int = -1) -> tuple[Counting, ...]:
-        """Read whole batches; return the records that count. Those written under `own_tag` are left out: their writer
-        knows them, but not whether offsets of transactions count. Raises `CorruptBatch`."""
+        """Read whole batches; return the records that count. Those written under `own_tag` are omitted, since their
+        writer knows them, except offsets of transactions, which may not count. Raises `CorruptBatch`."""
         counting: list[Counting] = []
         for next_offset, entries in entries_of(data):
             if next_offset > self.next_offset:

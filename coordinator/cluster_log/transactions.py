@@ -1,8 +1,7 @@
-"""Offsets that clients commit in transactions of the cluster, as a shard's log tells of them
-(docs/spec/shared-log.md#7).
+"""Offsets that clients commit in transactions of the cluster, replayed from a shard's log (docs/spec/shared-log.md#7).
 
-They count if no transaction of their producer has ended between the offset at which it was seen open and them: then the
-next marker of the producer decides them. What is decided and has no tombstone yet is still to be settled.
+They count if no transaction of their producer has ended between the offset at which theirs was seen open and their own
+offset: then the next marker of the producer decides them. Decided records without a tombstone are still unsettled.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from coordinator.cluster_log.entries import EntryKind, LogEntry, Pair, Transacti
 
 
 class PendingRecord(NamedTuple):
-    """Offsets of a transaction that count, in the log at that offset."""
+    """Valid offsets of a transaction, and their offset in the log."""
 
     offset: int
     key: bytes
@@ -28,31 +27,31 @@ class TransactionEnd(NamedTuple):
 
 
 class ClientTransactions:
-    """Transactions of clients up to where the log was read."""
+    """Transactions of clients, as of the last record read."""
 
     def __init__(self) -> None:
         self._open: dict[int, list[PendingRecord]] = {}
         self._ends: dict[int, int] = {}
         self._claimed_at = -1
         self.unsettled: dict[bytes, tuple[Pair, ...]] = {}
-        """Decided records by key, each with those that are valid by it: none after an abort."""
+        """Decided records by key, each with the offset records that it makes valid: none after an abort."""
 
     @property
     def open(self) -> Mapping[int, list[PendingRecord]]:
-        """Records that no marker has decided, by producer."""
+        """Return the records that no marker has decided, by producer."""
         return self._open
 
     def claimed(self, offset: int) -> None:
-        """Note a claim. Offsets behind it count only if their transaction was open behind it too."""
+        """Note a claim. Offsets after it count only if their transaction was seen open after it too."""
         self._claimed_at = offset
         self._ends.clear()
 
     def is_open_since(self, producer_id: int, offset: int) -> bool:
-        """Return true if no transaction of the producer has ended at that offset or behind it."""
+        """Return true if no transaction of the producer has ended at that offset or later."""
         return self._claimed_at < offset and self._ends.get(producer_id, -1) < offset
 
     def take(self, entry: LogEntry) -> PendingRecord | None:
-        """Take offsets; return them if they count. Raises `CorruptBatch`."""
+        """Store offsets; return them if they count. Raises `CorruptBatch`."""
         offsets = read_pending(entry)
         if not self.is_open_since(offsets.producer_id, offsets.open_at):
             return None
@@ -61,7 +60,7 @@ class ClientTransactions:
         return record
 
     def end(self, marker: LogEntry) -> TransactionEnd:
-        """Take a marker."""
+        """Apply a marker."""
         producer_id, is_committed = marker.producer[0], marker.kind is EntryKind.COMMIT
         self._ends[producer_id] = marker.offset
         decided = tuple(self._open.pop(producer_id, ()))
@@ -70,5 +69,5 @@ class ClientTransactions:
         return TransactionEnd(producer_id, is_committed, decided)
 
     def settled(self, key: bytes) -> None:
-        """Note that what follows from a record is in the log."""
+        """Note that the outcome of a record is in the log."""
         self.unsettled.pop(key, None)

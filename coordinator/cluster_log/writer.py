@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, Pair, is_pending_key, no_op, tagged_batch
 
-_RECORD_BYTES = 60  # of a record, besides its key and value
+_RECORD_BYTES = 60  # overhead of a record beside its key and value
 
 
 class SentBatch(NamedTuple):
-    """A batch under way. Sent again, it is the same bytes with the same sequence
+    """A batch in flight. A repetition has the same bytes and the same sequence
     (docs/spec/shared-log.md#Recommended.5)."""
 
     batch: bytes
@@ -18,7 +18,7 @@ class SentBatch(NamedTuple):
     position: int
     """Position of the last append in it."""
     has_pending: bool
-    """True if an append in it begins with offsets of a transaction: whether they count, the tail tells."""
+    """True if an append in it begins with offsets of a transaction; the tail decides whether they count."""
 
 
 class ShardWriter:
@@ -42,13 +42,13 @@ class ShardWriter:
         self._claim, self.sequence = claim, 1
 
     def append(self, pairs: Sequence[Pair]) -> int:
-        """Add records, which go in one batch, and return the position at which they are durable."""
+        """Add records, which are sent in one batch, and return the position at which they are durable."""
         self.position += 1
         self._queue.append((self.position, pairs))
         return self.position
 
     def append_no_op(self) -> int:
-        """Append a record without a meaning."""
+        """Append a record without effect."""
         return self.append([no_op(self._claim.producer_id)])
 
     def is_unsent(self, position: int) -> bool:
@@ -56,7 +56,7 @@ class ShardWriter:
         return position > (self.durable if self.in_flight is None else self.in_flight.position) and self.has_unsent
 
     def drop(self) -> None:
-        """Drop everything that is not known to be durable. Nobody may wait for its positions any more."""
+        """Drop everything that is not known to be durable. No reply may wait for its positions any more."""
         self._queue.clear()
         self.in_flight = None
 
@@ -67,11 +67,11 @@ class ShardWriter:
 
     @property
     def has_unsent(self) -> bool:
-        """True if appends wait for the batch under way, or for `send`."""
+        """True if appends wait for the batch in flight, or for `send`."""
         return bool(self._queue)
 
     def send(self, wall_ms: int) -> SentBatch:
-        """Make a batch of what was appended, in order, as much as fits."""
+        """Make a batch of the unsent appends, in order, as many as fit."""
         assert self.in_flight is None and self._queue
         pairs: list[Pair] = []
         room, position, has_pending = self._most, 0, False
@@ -89,7 +89,7 @@ class ShardWriter:
         return self.in_flight
 
     def acknowledge(self) -> int:
-        """End the batch under way: it is in the log, in its place. Return `durable`."""
+        """Complete the batch in flight, which is in the log at its expected offset. Return `durable`."""
         assert self.in_flight is not None
         self.sequence = (self.sequence + self.in_flight.records) % SEQUENCES
         self.durable = self.in_flight.position

@@ -37,7 +37,7 @@ class QuerySession(Protocol):
 
 
 class _Request(NamedTuple):
-    """A client's request that is served, and the reply to its part that is not permitted."""
+    """The permitted part of a client's request, and the reply to the other part."""
 
     message: Message
     denied: Message | None
@@ -174,7 +174,7 @@ class Authorization:
         *,
         needs_topics: bool = False,
     ) -> None:
-        """Run the continuation once these permissions are known, or cannot be had now."""
+        """Run the continuation once these permissions are known, or cannot be queried now."""
         if client.continuation is not None:
             client.behind.append((required, continuation, needs_topics))
             return
@@ -214,7 +214,7 @@ class Authorization:
             self._ensure_known(number, client, required, following, moment, needs_topics=needs_topics)
 
     def on_replies(self, number: int, replies: list[Message], moment: Moment) -> None:
-        """Learn the broker's replies, in the order of the queries."""
+        """Store the broker's replies, in the order of the queries."""
         client = self.clients.get(number)
         if client is None or not replies:
             return

@@ -22,7 +22,7 @@ class BrokerTimeouts:
         """Bytes that the broker had sent, and the milliseconds since, by connection."""
 
     def watch(self, number: int) -> None:
-        """Watch a connection whose broker owes it a reply."""
+        """Watch a connection that waits for its broker's reply."""
         self._silence.setdefault(number, (-1, 0))
 
     @property

@@ -49,7 +49,7 @@ class Brokers:
         """The same brokers, sorted by id."""
         self.is_reachable = False
         self.reason = "the cluster has not been found yet"
-        """The problem that keeps clients from the cluster or its brokers; empty if there is none."""
+        """The problem for which clients cannot reach the cluster or its brokers; empty if there is none."""
         self.since_ms = 0
         """Clock reading when the cluster was last reached, or at start."""
         self.addresses: dict[int, tuple[str, int]] = {}
@@ -84,7 +84,7 @@ class Brokers:
         self._set_addresses()
 
     def share(self, listeners: Mapping[int, tuple[str, int]], coordinators: Mapping[int, tuple[str, int]]) -> None:
-        """Tell clients the listeners that several nodes have agreed on, by broker, and coordinators, by ids that no
+        """Set the addresses that several nodes have agreed on: listeners by broker, and coordinators by ids that no
         broker has."""
         self._shared, self._coordinators = listeners, coordinators
         self._set_addresses()
@@ -129,15 +129,15 @@ class Brokers:
 
 
 class GatewayPlacement(Placement):
-    """Placement of shards on the brokers' listeners, by shard as Kafka does it. All of them lead to this node: a client
-    stays with its coordinator, and connections are spread."""
+    """Placement of shards on the brokers' listeners, by shard as Kafka does it. All listeners lead to this node; so
+    each client finds its coordinator again, and connections are spread over the listeners."""
 
     def __init__(self, placement: Placement, brokers: Brokers) -> None:
         super().__init__(placement.node_id, placement.shards, placement.addresses)
         self._brokers = brokers
 
     def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
-        """Return the coordinator: Kafka clients need a broker id that Metadata told them, at its address there."""
+        """Return the coordinator. Kafka clients need a broker id and address that Metadata has as well."""
         known = self._brokers.by_id
         if dialect != "kafka" or not known:
             return super().coordinator_of(shard, dialect)

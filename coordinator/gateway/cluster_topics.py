@@ -224,8 +224,8 @@ class UpstreamTopics:
 
     def to_ask(self, places: Iterable[Place], now_ms: int, *, needs_ids: bool = False) -> tuple[Metadata, ...]:
         """Return the requests to the cluster without which a request for these places cannot be served: for unknown
-        partitions, and for unconfirmed ids if it `needs_ids`. Topics requested just now are left out, and all while no
-        broker can be reached."""
+        partitions, and for unconfirmed ids if it `needs_ids`. Topics requested just now are omitted; while no broker
+        can be reached, all are."""
         if not self.brokers.is_reachable:
             return ()
         needs_ids = needs_ids and not self.is_unanswered
@@ -292,7 +292,7 @@ class UpstreamTopics:
         return None if known is None else known.topic_id
 
     def id_to_record(self, name: str) -> bytes:
-        """Id of the topic; none if it is unknown, or a client may have been told of another topic of the name."""
+        """Id of the topic; none if it is unknown, or a client may know another topic with the name."""
         known = self._known.get(name)
         return NO_TOPIC_ID if known is None or name in self._unconfirmed else known.topic_id
 

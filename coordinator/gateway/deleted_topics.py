@@ -93,7 +93,8 @@ class DeletedTopics:
         self._absent.pop(topic_id, None)
 
     def to_ask(self, now_ms: int) -> Metadata | None:
-        """Return the question for every broker; None if nothing is absent, or they were asked not long ago."""
+        """Return the request for every broker; None if no topic is absent, or the brokers were asked a short time
+        ago."""
         if not self._absent or (self._asked_ms is not None and now_ms - self._asked_ms < self._every_ms):
             return None
         self._asked_ms = now_ms

@@ -301,7 +301,7 @@ class Gateway:
             self._serve(ref, message, moment)
 
     def _after_fresh_metadata(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-        """Answer Metadata once the cluster has been asked: leaders move."""
+        """Answer Metadata once the cluster has described the topics again, since leaders move."""
         can_ask = ref.connection != INTERNAL and not self.upstream_requests.is_full
         stale = self.topics.news_of(message, moment.monotonic_ms) if can_ask else ()
         if stale:

@@ -74,7 +74,7 @@ class Migration:
 
     def group_to_migrate(self, ref: RequestRef, message: GroupRequest, moment: Moment) -> str | None:
         """Return the group that must be looked up first, or None. Requests for several groups, and internal ones, see
-        what is here: reading must not import anything."""
+        only groups with state here, since reading must not import anything."""
         if not self._is_enabled or ref.connection == INTERNAL:
             return None
         if isinstance(message, OffsetFetch):
@@ -91,7 +91,7 @@ class Migration:
         if rejection is not None and rejection.until_ms <= moment.monotonic_ms:
             del self._rejections[group_id]
         found_ms = self._without_offsets.get(group_id)
-        # Requests that waited for this result go on at the same clock reading: valid for 1 ms lets them pass.
+        # Requests that waited for this result continue at the same clock reading, so a validity of 1 ms lets them pass.
         valid_ms = _NO_OFFSETS_TTL_MS if isinstance(message, OffsetFetch) else 1
         return None if found_ms is not None and moment.monotonic_ms - found_ms < valid_ms else group_id
 

@@ -172,7 +172,7 @@ def _after_describe(
     if not described.groups or not fetched.groups:
         return LookupFailed("the cluster's coordinator left the group out of its reply")
     group = described.groups[0]
-    offsets = msgspec.structs.replace(fetched.groups[0], group_id=lookup.group_id)  # old versions leave it out
+    offsets = msgspec.structs.replace(fetched.groups[0], group_id=lookup.group_id)  # old versions omit it
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         return LookupFailed(f"the cluster's coordinator of the group: {group.error_code.name}")
     if group.members or group.group_state not in _EMPTY_STATES:

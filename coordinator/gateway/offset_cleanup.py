@@ -24,8 +24,8 @@ _NOT_READ = (ShardState.FAILED, ShardState.UNLOADED)
 
 
 class OffsetCleanup:
-    """Deleted topics whose offsets are being deleted, one after the other. After a restart the rest is found again by
-    the ids that offsets are stored with."""
+    """Deleted topics whose offsets are being deleted, one after the other. After a restart the rest is found by the
+    topic ids stored with the offsets."""
 
     def __init__(self) -> None:
         self._topics: deque[AbsentTopic] = deque()

@@ -1,6 +1,6 @@
 """Proxied connections: bytes to and from both sides, and the authorization of group requests.
 
-They take part in a node's serving by the attributes that `coordinator.node.serving` offers for it.
+They hook into a node's serving by the attributes that `coordinator.node.serving` has for it.
 """
 
 from coordinator.accounts.requests import ACCESS, GROUP_REQUESTS
@@ -65,7 +65,7 @@ class ProxiedConnections:
         node.core.topics_seen = self._topics_seen
 
     def set_guarded(self, *, has_authorizer: bool) -> None:
-        """Begin or stop to authorize requests, now that the cluster can be asked again."""
+        """Begin or stop to authorize requests, as the cluster has an authorizer or not; it can be asked again."""
         self.authorization.is_offline = False
         if has_authorizer != self._is_guarding:
             self._is_guarding = has_authorizer
@@ -82,15 +82,15 @@ class ProxiedConnections:
     def _when_permitted(self, core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve the request once the client's broker permits it. Listeners without a broker are open or closed as a
         whole."""
-        is_clusters = isinstance(message, FORWARDED_APIS) and not is_local(message)  # which decides itself
+        is_clusters = isinstance(message, FORWARDED_APIS) and not is_local(message)  # authorized by the cluster
         if not is_clusters and self._is_judged(ref.connection, type(message)):
             self.authorization.admit(ref, message, moment, needs_topics=resolves_patterns(core, message, moment))
         else:
             self._serve_permitted(ref, message, moment)
 
     def _is_judged(self, number: int, message: type[Message]) -> bool:
-        """Return whether a request of the connection needs a broker's permission. A proxied client sends the others to
-        its broker itself, unless none can be reached."""
+        """Return whether a request of the connection needs a broker's permission. Other requests of proxied clients are
+        forwarded to their broker, unless none can be reached."""
         connection = self._core.connections.get(number)
         if connection is None or not self._is_guarding:
             return False
@@ -106,7 +106,7 @@ class ProxiedConnections:
         self._unguarded[type(message)](self._core, ref, message, moment)
 
     def _on_upstream(self, event: Forwarded | UpstreamLost, moment: Moment) -> None:
-        """Take in bytes of the broker's side, or its loss."""
+        """Handle bytes of the broker's side, or its loss."""
         connection = self._core.connections.get(event.connection)
         if connection is None:
             return
@@ -167,7 +167,7 @@ class ProxiedConnections:
         return filtered
 
     def _coordinated_by_broker(self, number: int, reply: ListGroupsReply) -> ListGroupsReply:
-        """Keep the groups whose coordinator is the connection's broker: tools ask every broker."""
+        """Keep the groups whose coordinator is the connection's broker, since tools ask every broker."""
         connection = self._core.connections.get(number)
         if connection is None or connection.broker is None:
             return reply
@@ -179,7 +179,8 @@ class ProxiedConnections:
 
 
 def _name(connection: Connection, user: ClaimedUser | None) -> None:
-    """Let notes, and members that join from now on, have the principal that the broker serves, if it is known."""
+    """Set the connection's principal to the one that the broker serves, if it is known, for notes and for members that
+    join from now on."""
     principal = None if user is None else user.principal
     if principal is not None and principal != connection.principal:
         connection.principal, connection.client = principal, None

@@ -1,1 +1,1 @@
-"""The nodes' group and the log's topics, without I/O: who owns which shard, and what the brokers must be."""
+"""The nodes' group and the log's topics, without I/O: the owner of each shard, and the requirements on brokers."""

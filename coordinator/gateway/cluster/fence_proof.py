@@ -1,4 +1,4 @@
-"""The proof at every start that the brokers fence: no make or version is trusted
+"""The test at every start that the brokers fence former owners, whatever their make and version
 (docs/spec/shared-log.md#Recommended.8)."""
 
 from collections.abc import Awaitable, Callable
@@ -12,12 +12,12 @@ Write = Callable[[ProducerId, int], Awaitable[ErrorCode]]
 """Writes one record with that sequence number."""
 
 _ATTEMPTS = 2
-"""Epochs of an id may run out between two requests, but not twice."""
+"""The epochs of an id may be used up between two requests, but not twice."""
 _LATE_SEQUENCE = 5
 
 
 async def fault_of_brokers(ask_id: AskId, write: Write) -> str:
-    """Return in which way the brokers do not fence a former owner; empty if they do."""
+    """Return how the brokers fail to fence a former owner; empty if they fence it."""
     for _ in range(_ATTEMPTS):
         fault = await _try(ask_id, write)
         if fault is not None:
@@ -26,7 +26,7 @@ async def fault_of_brokers(ask_id: AskId, write: Write) -> str:
 
 
 async def _try(ask_id: AskId, write: Write) -> str | None:
-    """Return the fault, as above; None: the producer id changed, so that nothing is shown."""
+    """Return the fault, as above; None: the producer id changed, so that the test shows nothing."""
     former = await ask_id()
     if (error := await write(former, 0)) is not ErrorCode.NONE:
         return f"a first write of a producer id is answered {error.name}"

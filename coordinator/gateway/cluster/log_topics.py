@@ -1,4 +1,4 @@
-"""The topics of the log in the cluster: how they are made, and what must not be so at a start
+"""The topics of the log in the cluster: their settings, and the faults for which a node does not start or warns
 (docs/spec/shared-log.md#Recommended, docs/spec/shared-log.md#Limits)."""
 
 from collections.abc import Iterator, Mapping
@@ -8,20 +8,20 @@ from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, Clu
 from protocol.messages.topics import CreatableTopic, MetadataTopicReply, TopicConfig
 
 PROOF_TOPIC = "__muster_proof"
-"""Topic with one partition, in which nodes try at their start whether the brokers fence (`fence_proof`)."""
+"""Topic with one partition, in which nodes test at their start that the brokers fence (`fence_proof`)."""
 _SAFE_REPLICAS, _SAFE_IN_SYNC = 3, 2
 _LEAST_LAG_MS = 3_600_000
 _MESSAGE_BYTES = 2 << 20
-"""Largest batch that the topic takes, twice what a shard puts in one but for a single append."""
+"""Largest batch that the topic accepts: twice the size of a shard's batches, except those of a single append."""
 _LEAST_SEGMENT_BYTES = 4 << 20
 _KEPT_FOR_TWICE = 2
-"""Times that brokers must remember a producer longer than its owner is ever silent."""
+"""Factor by which brokers must remember a producer longer than its owner is ever silent."""
 
 Settings = Mapping[str, str | None]
 
 
 class LogFacts(NamedTuple):
-    """Facts that the cluster tells. Settings that it does not tell are missing."""
+    """Facts that the cluster reports. Settings that it does not report are missing."""
 
     brokers: int
     topic: MetadataTopicReply
@@ -30,7 +30,7 @@ class LogFacts(NamedTuple):
 
 
 def replicas(wanted: int, brokers: int) -> int:
-    """Return how many replicas a new topic gets: not more than there are brokers."""
+    """Return the number of replicas of a new topic, at most the number of brokers."""
     return max(1, min(wanted, brokers))
 
 
@@ -52,7 +52,7 @@ def offsets_topic(shards: int, copies: int) -> CreatableTopic:
 
 
 def proof_topic(copies: int) -> CreatableTopic:
-    """Return the topic of the proof; what is in it means nothing an hour later."""
+    """Return the topic of the proof; its records may be deleted after an hour."""
     return CreatableTopic(
         PROOF_TOPIC,
         1,
@@ -62,7 +62,7 @@ def proof_topic(copies: int) -> CreatableTopic:
 
 
 def notes_topic(copies: int, kept_bytes: int) -> CreatableTopic:
-    """Return the topic of notes, which keeps as much as a node does."""
+    """Return the topic of notes, with the retention of a node's own notes."""
     kept = {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -102,7 +102,7 @@ def refusal(facts: LogFacts, shards: int) -> str:
 
 
 def problems(facts: LogFacts, settings: ClusterLogSettings) -> Iterator[str]:
-    """Yield what is unsafe about the topic and the brokers, a sentence each."""
+    """Yield a sentence for each unsafe setting of the topic or the brokers."""
     name = OFFSETS_LOG_TOPIC
     copies = min((len(one.replica_nodes) for one in facts.topic.partitions), default=0)
     in_sync = _number(facts.settings, "min.insync.replicas")

@@ -1,5 +1,5 @@
-"""Records of the notes topic: what nodes tell each other, and those that start later. Values are JSON that people can
-read; later fields are passed over, and so is a record of which this version understands nothing."""
+"""Records of the notes topic: notes and moves, for the other nodes and for later starts. Values are JSON, so that
+people can read them. Unknown fields are ignored, and so are records of an unknown kind."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ News = Note | LetGo
 
 
 class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A record. `by` is the process that wrote it, and knows it without reading."""
+    """A record. `by` is the process that wrote it, which ignores the record when it reads it back."""
 
     by: str
     note: Note | None = None
@@ -21,7 +21,8 @@ class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def encode_news(news: Iterable[News], by: str, wall_ms: int) -> bytes:
-    """Encode a batch. The key is the id of the group, which people filter by; empty for what concerns no group."""
+    """Encode a batch. The key is the id of the group, so that people can filter by it; empty for records about no
+    group."""
     pairs: list[tuple[bytes | None, bytes | None]] = []
     for one in news:
         if isinstance(one, LetGo):
@@ -32,8 +33,9 @@ def encode_news(news: Iterable[News], by: str, wall_ms: int) -> bytes:
 
 
 def decode_news(data: bytes, offset: int, own: str) -> tuple[int, list[News]]:
-    """Decode batches that were read from `offset`; return the offset to go on at, and what other processes than `own`
-    told. A batch that cannot be read is passed over: history is no reason not to serve."""
+    """Decode batches that were read from `offset`; return the offset to continue from, and the records of other
+    processes than `own`. A batch that cannot be read is skipped, since lost history must not keep a node from
+    serving."""
     found: list[News] = []
     for next_offset, values in _values(data, offset):
         offset = max(offset, next_offset)

@@ -1,8 +1,8 @@
-"""A node as a member of the nodes' group: which shards it owns, which it follows, and who owns the others
+"""A node as a member of the nodes' group: the shards that it owns, those that it follows, and the owners of the others
 (docs/spec/shared-log.md#5).
 
-`Membership` decides as for any member; here its partitions are shards. Nothing waits for an application: the group is
-polled at each step. Times are those of CLOCK_BOOTTIME, so that a member that slept knows it.
+`Membership` decides as for any member; its partitions are shards here. There is no application to wait for: the group
+is polled at each step. Times are those of CLOCK_BOOTTIME, so that a member notices that the machine was suspended.
 """
 
 import enum
@@ -43,9 +43,9 @@ _ASSIGNOR = "cooperative-sticky"
 _REFUSED_PAUSE_MS = 1_000
 """Pause after a refusal, before the member tries again."""
 _REQUEST_TIMEOUT_MS = 2_000
-"""Silence after which another broker is asked: a coordinator that stands still must be noticed within a session."""
+"""Silence after which another broker is asked: a coordinator that hangs must be noticed within a session."""
 _NO_POLL_LIMIT_MS = 2**31 - 1
-"""Nothing is to be polled here but by this module."""
+"""No limit: this module polls at each step."""
 
 
 class Follows(enum.Enum):
@@ -67,26 +67,26 @@ class NodesGroupSettings(NamedTuple):
 
 
 class GroupStep(NamedTuple):
-    """Results of an event: requests for brokers, and events for the node, each in order."""
+    """Results of an event: requests to brokers, and events for the node, each in order."""
 
     requests: list[SendRequest | HangUp]
     events: list[Event]
 
 
 class NodesGroup:
-    """The member. `problem` is why it gets no shards, for the operator; empty while nothing is wrong."""
+    """The member. `problem` says for the operator why it gets no shards; empty if there is no problem."""
 
     def __init__(self, settings: NodesGroupSettings, me: Candidate, jitter: Callable[[], float]) -> None:
         self.problem = ""
         self.is_id_taken = False
-        """True once it is certain that another living node has the id: this one will get nothing."""
+        """True once it is certain that another living node has the id: this node will get no shards."""
         self.table: OwnerTable | None = None
         self._settings = settings
         self._me = me
         self._protocol = NodesProtocol(settings.topic, me)
         self._membership = Membership(self._member_settings(settings), (settings.topic,), jitter, self._protocol)
         self._unreleased: set[int] = set()
-        """Shards that the node was told to hand over, and has not yet."""
+        """Shards that the node is handing over."""
         self._followed: frozenset[int] = frozenset()
         self._lease_from_ms = -1
         self._pause_until_ms = 0
@@ -94,7 +94,7 @@ class NodesGroup:
         """The other node with this id, and when it was first seen."""
         self._is_leaving = False
         self._unsettled_ms = -1
-        """Time when members were heard to come or go; -1 before this node was one of them."""
+        """Time of the last change of the members that this node has seen; -1 before it was a member."""
 
     @staticmethod
     def _member_settings(settings: NodesGroupSettings) -> MemberSettings:
@@ -111,7 +111,7 @@ class NodesGroup:
     # --- in ---
 
     def step(self, event: MemberEvent, now_ms: int) -> GroupStep:
-        """Hand the member an answer or the time, and return what comes of it."""
+        """Handle an answer or the passing of time; return the results."""
         done = GroupStep([], [])
         was_steady = self._membership.is_steady
         self._hand(event, now_ms, done)
@@ -125,25 +125,26 @@ class NodesGroup:
         return done
 
     def leave(self, now_ms: int) -> GroupStep:
-        """Hand everything over, and then leave."""
+        """Hand all shards over, then leave."""
         self._is_leaving = True
         return self.step(Closing(), now_ms)
 
     def handed_over(self, shard: int, now_ms: int) -> GroupStep:
-        """Note that another node may have the shard; the last of those that were revoked lets the member go on."""
+        """Note that another node may claim the shard; with the last revoked shard, the member continues its
+        rebalance."""
         was_waiting = bool(self._unreleased)
         self._unreleased.discard(shard)
         return self.step(Released() if was_waiting and not self._unreleased else TimePassed(), now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when `TimePassed` is due; None: only an answer will change anything."""
+        """Return when `TimePassed` is due; None if only an answer can change anything."""
         deadlines = [self._membership.next_deadline_ms, self._pause_until_ms or None]
         return min((one for one in deadlines if one is not None), default=None)
 
     @property
     def is_placed(self) -> bool:
-        """True while this node is one of those among which the shards are shared out."""
+        """True while shards are assigned to this node too."""
         holder = None if self.table is None else self.table.holder(self._me.node.node_id)
         return holder is not None and holder.incarnation == self._me.incarnation
 
@@ -179,14 +180,14 @@ class NodesGroup:
         done.events.extend(_all(self._unreleased, OwnershipRevoked()))
 
     def _lose(self, partitions: tuple[TopicPartition, ...], now_ms: int, done: GroupStep) -> None:
-        """Stop at once: others may have the shards already."""
+        """Stop at once, since other nodes may own the shards already."""
         self._unreleased.clear()
         done.events.append(LeaseEnded())
         done.events.extend(_all((one.partition for one in partitions), OwnershipLost()))
         self._hand(Released(), now_ms, done)
 
     def _assigned(self, effect: Assigned, now_ms: int, done: GroupStep) -> None:
-        self._note_lease(done)  # a shard is claimed within the lease only
+        self._note_lease(done)  # a shard is claimed only within the lease
         self.problem = ""
         table = self.table = self._protocol.table
         if table is None:
@@ -220,7 +221,7 @@ class NodesGroup:
     # --- another node with this one's id ---
 
     def _note_rival(self, table: OwnerTable, now_ms: int) -> None:
-        """Look whether another node has this one's id."""
+        """Check whether another node has this node's id."""
         holder = table.holder(self._me.node.node_id)
         if holder is None or self.is_placed:
             self._rival = None
@@ -228,8 +229,8 @@ class NodesGroup:
             self._rival = holder, now_ms
 
     def _judge_rival(self) -> None:
-        """Say that the id is taken once the other node must be alive. If it was killed while it joined, it is evicted
-        within a session, of which the members hear."""
+        """Report that the id is taken once the other node must be alive. A node that was killed while it joined is
+        evicted within a session, which the members notice."""
         if self._rival is None or not self._membership.is_steady:
             return
         holder, since_ms = self._rival

@@ -1,5 +1,5 @@
-"""The group protocol of nodes: that of consumers with a cooperative, sticky assignor, so that Kafka's tools show who
-owns which shard, and with words of nodes in the user data.
+"""The group protocol of nodes: that of consumers with a cooperative, sticky assignor, so that Kafka's tools show the
+owner of each shard. The user data carries facts about nodes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,8 @@ from protocol.messages.topics import MetadataReply
 
 
 class NodesProtocol(ConsumerProtocol):
-    """Group protocol of one node. `table` is that of the newest assignment; None if it had none that can be read."""
+    """Group protocol of one node. `table` is that of the newest assignment; None if it had no table that can be
+    read."""
 
     def __init__(self, topic: str, me: Candidate) -> None:
         self.table: OwnerTable | None = None
@@ -38,18 +39,18 @@ class NodesProtocol(ConsumerProtocol):
         self._me = me
 
     def encode_subscription(self, m: MemberState, protocol: str) -> bytes:
-        """Encode the shards that the node has, and who it is."""
+        """Encode the shards of the node, and its identity."""
         user_data = encode_candidate(self._me, m.last_generation_id)
         return encode_subscription(ConsumerSubscription(m.topics, user_data, m.held, m.generation_id))
 
     def assign(self, m: MemberState, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
-        """Share out the shards among the nodes, one of each id, and tell every member the whole table."""
+        """Assign the shards to the nodes, one node for each id, and send every member the whole table."""
         nodes = _one_of_each_id([subscriber_of(one) for one in m.roster])
         living = {subscriber.member_id: candidate for subscriber, candidate in nodes}
         subscribers = [subscriber for subscriber, _ in nodes]
         shares = assign_cooperative_sticky(partition_counts, subscribers)
-        # What a node is to hand over is nobody's in this round. Clients wait until a coordinator is named, and give up
-        # on one that does not serve yet.
+        # A shard that a node must hand over has no owner in this round: clients wait until a coordinator is named, but
+        # give up on a coordinator that does not serve yet.
         owners = {one: member_id for member_id, share in shares.items() for one in share}
         heirs = _heirs(partition_counts, subscribers, shares)
         places = [TopicPartition(self._topic, index) for index in range(partition_counts.get(self._topic, 0))]
@@ -70,8 +71,8 @@ class NodesProtocol(ConsumerProtocol):
 
 
 def _one_of_each_id(members: Sequence[Subscriber]) -> list[tuple[Subscriber, Candidate]]:
-    """Return the members that are nodes. Of several with one id the one that was in the newest generation has it, and
-    among new ones the older."""
+    """Return the members that are nodes. Of several nodes with one id, only the one that was in the newest generation
+    is returned, or else the oldest."""
     found: dict[int, tuple[Subscriber, Candidate]] = {}
     for one in members:
         candidate = decode_candidate(one.user_data)
@@ -88,14 +89,14 @@ def _precedence(one: Subscriber, candidate: Candidate) -> tuple[int, str]:
 
 
 def _holding(subscribers: Iterable[Subscriber], shares: Assignment) -> list[Subscriber]:
-    """Return the members as they join once each has its share, and nothing else."""
+    """Return the members as they would join if each had exactly its share."""
     return [replace(one, owned=tuple(shares[one.member_id])) for one in subscribers]
 
 
 def _heirs(
     counts: Mapping[str, int], subscribers: Sequence[Subscriber], shares: Assignment
 ) -> dict[TopicPartition, str]:
-    """Return who would get each partition if its owner died: what the assignor will decide then."""
+    """Return the node that the assignor would give each partition if its owner died."""
     heirs: dict[TopicPartition, str] = {}
     for gone in subscribers:
         orphans = set(shares[gone.member_id])

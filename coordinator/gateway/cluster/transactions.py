@@ -1,5 +1,5 @@
-"""Answers AddOffsetsToTxn and TxnOffsetCommit where shards are in the cluster's log: what the cluster's coordinators of
-transactions are asked for them (docs/spec/shared-log.md#7)."""
+"""Handlers of AddOffsetsToTxn and TxnOffsetCommit for shards in the cluster's log, and their requests to the cluster's
+transaction coordinators (docs/spec/shared-log.md#7)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +30,7 @@ from protocol.messages.transactions import (
 from protocol.session import RequestRef
 
 Ask = Callable[[BrokerRequest, RequestRef, Message, Moment, Continuation], bool]
-"""Asks a broker, and returns false if none can be asked now."""
+"""Sends a request to a broker; returns false if none can be asked now."""
 
 _TRANSACTION_KEY = 1
 """Type of the keys that are transactional ids, in a FindCoordinator."""
@@ -41,7 +41,7 @@ _NO_SUCH_ID = {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
 
 TransactionRequest = AddOffsetsToTxn | TxnOffsetCommit
 Then = Callable[[int, Moment], None]
-"""Goes on with the broker that coordinates the transaction."""
+"""Continues with the id of the broker that coordinates the transaction."""
 
 
 class TransactionCalls:
@@ -74,8 +74,8 @@ class TransactionCalls:
     # --- TxnOffsetCommit: the owner's ---
 
     def commit(self, core: Core, ref: RequestRef, message: TxnOffsetCommit, moment: Moment) -> None:
-        """Commit offsets in a transaction, once its coordinator has called it open. One that is known as open may have
-        ended, and been followed by another: then the coordinator is asked, too."""
+        """Commit offsets in a transaction, once its coordinator has said that it is open. The coordinator is also asked
+        if the transaction was known as open, but may have ended and been followed by another."""
         if refused := producer_error(message) or admit(core, message.group_id):
             self._refuse(ref, refused)
             return
@@ -103,7 +103,7 @@ class TransactionCalls:
         else:
             service.transactions.opened(OpenTransaction(message.producer_id, message.producer_epoch, open_at))
             if not service.commit(self._core, ref, message, moment):
-                self._refuse(ref, _NOT_NOW)  # it has ended since, or another node has had the shard
+                self._refuse(ref, _NOT_NOW)  # the transaction has ended since, or another node has owned the shard
 
     def _service_of(self, message: TransactionRequest) -> ShardService:
         return self._shards.services[self._core.placement.shard_of(message.group_id)]
@@ -141,7 +141,7 @@ class TransactionCalls:
 
 
 def error_of(message: TxnOffsetCommit, found: DescribedTransaction, shard: int) -> ErrorCode:
-    """Return why the transaction, as its coordinator describes it, takes no commit; NONE if it does."""
+    """Return the error for a commit in the transaction that its coordinator described; NONE if it may commit."""
     if found.error_code:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING if found.error_code in _NO_SUCH_ID else found.error_code
     if found.producer_id != message.producer_id:

@@ -1,5 +1,5 @@
-"""Words that nodes send each other through their group: a member about itself when it joins, the leader about all of
-them with the assignment. Both are msgpack, and later fields are passed over.
+"""Data that nodes exchange through their group: each member's identity when it joins, and the leader's table of all
+nodes with the assignment. Both are MessagePack; unknown fields are ignored.
 """
 
 import msgspec
@@ -11,14 +11,15 @@ _GENERATION_BYTES = len(cooperative_user_data((), -1))
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node that joins. `incarnation` is another at each start; of two nodes with one id the smaller is the older."""
+    """A node that joins. `incarnation` changes at each start; of two nodes with one id, the one with the smaller
+    incarnation is older."""
 
     node: NodeView
     incarnation: str
 
 
 class OwnerTable(msgspec.Struct, frozen=True):
-    """The living nodes, and by shard the id of its owner, and of the node that would inherit it."""
+    """The living nodes; for each shard, the ids of its owner and of the node that would inherit it."""
 
     nodes: tuple[Candidate, ...] = ()
     owners: tuple[int, ...] = ()
@@ -30,12 +31,13 @@ class OwnerTable(msgspec.Struct, frozen=True):
 
 
 def encode_candidate(candidate: Candidate, generation_id: int) -> bytes:
-    """Encode the user data of a subscription. It begins like that of any member with a cooperative assignor."""
+    """Encode the user data of a subscription. It begins like the user data of any member with a cooperative
+    assignor."""
     return cooperative_user_data((), generation_id) + msgspec.msgpack.encode(candidate)
 
 
 def decode_candidate(data: bytes | None) -> Candidate | None:
-    """Return what a member says of itself; None: it is no node of ours."""
+    """Return a member's identity; None if the member is not a node."""
     try:
         return msgspec.msgpack.decode((data or b"")[_GENERATION_BYTES:], type=Candidate)
     except (msgspec.DecodeError, ValueError):

@@ -1,1 +1,1 @@
-"""EDGES: connections to the cluster's brokers, and the listeners that clients reach them by."""
+"""EDGES: connections to the cluster's brokers, and the listeners through which clients reach them."""

@@ -66,7 +66,7 @@ class BrokerClient:
         self._in_flight: dict[int, asyncio.Future[Message]] = {}
         self._free_slots = MAX_IN_FLIGHT
         self._slot_waiters: dict[asyncio.Future[None], None] = {}
-        """Requests that wait for a slot, the newest last."""
+        """Requests that wait for a slot, in order of arrival."""
         self._undecoded_bytes = 0
         self._received_s = 0.0
         self._is_open = True

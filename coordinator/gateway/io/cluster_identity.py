@@ -1,8 +1,8 @@
 """EDGE: two files in the data folder: the id of the cluster that its offsets belong to, and whether that cluster has an
 authorizer.
 
-Offsets mean nothing in the topics of another cluster: a group would read records again or skip some. The second file
-tells a start that cannot reach the cluster whether to keep its unguarded listeners closed.
+Offsets are not valid for the topics of another cluster: a group would read records again or skip some. If the cluster
+cannot be reached at a start, the second file says whether to keep the unguarded listeners closed.
 """
 
 import os
@@ -46,8 +46,8 @@ class ClusterIdentity:
         return self._known or self._read()
 
     def problem_without_upstream(self) -> str:
-        """Return why the folder must not be served without its cluster, or empty. Groups would go on in topics of the
-        same names, and their commits would overwrite the cluster's offsets. Raises OSError."""
+        """Return why the folder must not be served without its cluster, or empty. Groups would continue in topics with
+        the same names, and their commits would overwrite the cluster's offsets. Raises OSError."""
         cluster_id = self.recorded_cluster_id
         if not cluster_id:
             return ""

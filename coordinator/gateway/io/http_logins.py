@@ -1,6 +1,6 @@
-"""EDGE: logins of HTTP requests in front of a cluster with ACLs. A password or a token is carried to a broker, as a
-native client's is, over a connection to the node that has no socket; what its user asks for goes the same way, so the
-broker decides about it. Nothing of a login is kept but that connection."""
+"""EDGE: logins of HTTP requests in front of a cluster with ACLs. A password or a token is sent to a broker, as a native
+client's is, over a connection to the node that has no socket. The user's requests go the same way, so the broker
+authorizes them. Of a login only that connection is kept."""
 
 import asyncio
 import hashlib
@@ -29,14 +29,15 @@ from protocol.native.client import NativeAnswer, NativeClient
 
 _LONGEST_REPLY_BYTES: Final = 256 << 20
 _TRUSTED_S: Final = 60.0
-"""Time for which a password is not shown to a broker again, as the answers of brokers are believed for a minute."""
+"""Time for which a password is not sent to a broker again: the validity of brokers' decisions, a minute."""
 _GRACE_S: Final = 60.0
-"""Time that requests have to end on a connection that no others come to."""
+"""Time for requests to end on a connection that gets no new ones."""
 _SPARE_MS: Final = 10_000
-"""Time before the end of a login from which on no request begins on its connection."""
+"""Time before the end of a login within which no request begins on its connection."""
 _LONGEST_SESSION_MS: Final = 12 * 3_600_000
 _OF_THE_NODE: Final = (DescribeNode, Measure)
-"""Health and numbers of the node; pages show of these the groups that a list has had for their caller."""
+"""Requests about the node, sent without a login; pages show only those of its groups that the caller's own lists
+contain."""
 _GONE: Final = "the connection to the broker that knows the user is gone; try again"
 
 
@@ -45,7 +46,7 @@ class _Lost(Exception):
 
 
 class _NoSocket(asyncio.Transport):
-    """Transport of a connection from inside the process."""
+    """Transport of a connection within the process."""
 
     def __init__(self, host: str, received: Callable[[bytes], None], closed: Callable[[], None]) -> None:
         super().__init__({"peername": (host, -1)})
@@ -93,7 +94,7 @@ class _Link:
 
     @property
     def is_open(self) -> bool:
-        """Return whether anything can be asked."""
+        """Return whether requests can be sent."""
         return not self._transport.is_closing()
 
     @property
@@ -115,7 +116,7 @@ class _Link:
             self._waiting.pop(number, None)
 
     def close(self) -> None:
-        """End the connection, and with it the one to the broker."""
+        """Close the connection, and with it the one to the broker."""
         self._transport.close()
 
     def _received(self, data: bytes) -> None:
@@ -133,7 +134,7 @@ class _Link:
 
 
 class BrokerLogins:
-    """Users of the cluster over HTTP: see `coordinator.http.logins.Authenticator`. A password is taken to a broker by
+    """Users of the cluster over HTTP: see `coordinator.http.logins.Authenticator`. A password is sent to a broker by
     `mechanism`, a token by OAUTHBEARER."""
 
     def __init__(
@@ -150,14 +151,14 @@ class BrokerLogins:
         self._links: dict[bytes, _Link] = {}
         """Logins by the hash of the secret that stands for them."""
         self._trusted: dict[bytes, asyncio.Task[HttpLoginReply]] = {}
-        """Logins, the answered ones of the last minute too, by the hash of what was given for them."""
+        """Logins under way or of the last minute, by the hash of their credentials."""
         self._salt = secrets.token_bytes(32)
 
     async def log_in(
         self, username: str | None, password: str, host: str, *, opens_session: bool = False
     ) -> HttpLoginReply:
-        """Check a user and a password, or without a user a token; the reply has the secret that stands for the login
-        from then on."""
+        """Check a user and a password, or without a user a token; the reply has a secret by which later requests name
+        the login."""
         if opens_session:
             return await self._begin(username, password, host)
         key = self._key_of(username, password, host)
@@ -168,7 +169,7 @@ class BrokerLogins:
         return await asyncio.shield(task)
 
     async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> HttpLoginReply:
-        """Say whose secret it is; `is_end`: that login is over."""
+        """Return the login of the secret; `is_end`: end it."""
         if not self._is_usable(secret):
             return HttpLoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
         link = self._links[_hashed(secret)]
@@ -177,7 +178,7 @@ class BrokerLogins:
         return HttpLoginReply(link.principal)
 
     async def ask(self, message: Message, secret: str) -> Message:
-        """Ask the node in the name of the login that the secret stands for; without one of its health alone."""
+        """Send the node a request as the login with the secret; requests about the node itself need none."""
         if isinstance(message, _OF_THE_NODE):
             return await self._server.calls.ask(message)
         if not self._is_usable(secret):
@@ -199,12 +200,12 @@ class BrokerLogins:
         return "" if connection is None else connection.principal
 
     def _key_of(self, username: str | None, password: str, host: str) -> bytes:
-        """Return a hash of what was given, of no use to anybody who does not know the salt of this process."""
+        """Return a hash of the credentials, salted with a secret of this process."""
         given = repr((username, password, host)).encode()
         return hashlib.blake2b(given, key=self._salt, digest_size=32).digest()
 
     def _remember(self, key: bytes, task: asyncio.Task[HttpLoginReply]) -> None:
-        """Keep a login for a minute; another request after a refused one asks anew."""
+        """Keep a login for a minute; after a refused login the next request asks a broker again."""
         loop = asyncio.get_running_loop()
         if task.cancelled() or task.exception() is not None or task.result().error_code:
             self._forget(key, task)
@@ -221,7 +222,7 @@ class BrokerLogins:
         mechanism = OAUTHBEARER if username is None else self._mechanism
         try:
             client = SaslClient(mechanism, username or "", password, secrets.token_hex(16))
-        except ValueError:  # no user has such a name or password
+        except ValueError:  # no user can have such a name or password
             return HttpLoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
         link = _Link(self._server, self._connect(), host)
         try:
@@ -230,7 +231,7 @@ class BrokerLogins:
             link.close()
             if isinstance(failed, LoginRefused):
                 return HttpLoginReply(error_code=failed.error_code)
-            if isinstance(failed, _Lost):  # its address is limited, or the broker has gone
+            if isinstance(failed, _Lost):  # the limit of its address, or a lost broker
                 return HttpLoginReply(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             raise
         link.principal = self._principal_of(link)
@@ -242,7 +243,7 @@ class BrokerLogins:
 
 
 async def _log_in(link: _Link, client: SaslClient) -> int:
-    """Log in; return how long that holds, 0: without an end. Raises LoginRefused and _Lost."""
+    """Log in; return the lifetime of the login, 0 if it is unlimited. Raises LoginRefused and _Lost."""
     client.begin()
     more = client.hear(SaslHandshakeReply())
     while True:
@@ -252,7 +253,7 @@ async def _log_in(link: _Link, client: SaslClient) -> int:
             raise LoginRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "no login is answered so")
         if reply.error_code:
             raise LoginRefused(reply.error_code, reply.error_message)
-        # Beside the loop: a broker says how often a password is hashed.
+        # In a thread: the broker chooses the number of iterations.
         answer = SaslAuthenticateReply(auth_bytes=reply.auth_bytes, session_lifetime_ms=reply.session_lifetime_ms)
         more = await asyncio.to_thread(client.hear, answer)
         if more is None:

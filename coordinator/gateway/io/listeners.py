@@ -45,7 +45,7 @@ class Listeners:
         self._ports: dict[int, int] = {}
         """Ports of all brokers seen so far: a broker that returns gets its port again."""
         self._departed: dict[int, None] = {}
-        """Brokers that have left but keep a port, the longest gone first."""
+        """Brokers that have left but keep a port, the first to leave first."""
         self._lock = asyncio.Lock()
 
     async def open_bootstrap(self, factory: ProtocolFactory, port: int) -> HostPort:
@@ -64,7 +64,8 @@ class Listeners:
     async def open(self, node_id: int, factory: ProtocolFactory) -> int | None:
         """Return the port of the broker's listener, bound now if it is new. Return None and log an error if no port is
         left."""
-        # One at a time: bound sockets that do not listen yet do not conflict, so two brokers could share a port.
+        # One at a time: sockets that are bound but do not listen yet do not conflict, so two brokers could get the same
+        # port.
         async with self._lock:
             if node_id in self._servers:
                 return self._ports[node_id]
@@ -80,7 +81,7 @@ class Listeners:
         return None
 
     def _candidate_ports(self, node_id: int) -> Iterator[int]:
-        """Ports to try: the broker's former one, that of its id, free ones, and that of the broker gone longest."""
+        """Ports to try: the broker's former one, that of its id, free ones, and that of the broker that left first."""
         ports = range(self._range.first, self._range.last + 1)
         first = self._ports.get(node_id, ports[max(node_id, 0) % len(ports)])
         taken = {port for other, port in self._ports.items() if other != node_id}
@@ -100,8 +101,8 @@ class Listeners:
             self._departed[node_id] = None
 
     async def serve(self) -> None:
-        """Begin to accept on listeners that do not yet. A listener whose port another process took is closed; the next
-        discovery finds it another port."""
+        """Begin to accept on new listeners. A listener whose port another process took is closed; the next discovery
+        finds it another port."""
         for node_id, server in list(self._servers.items()):
             if server.is_serving():
                 continue
@@ -119,7 +120,7 @@ class Listeners:
         for server in filter(None, (self._bootstrap, *self._servers.values())):
             server.close()
 
-    # -------------------------------------------------------------------------------------------------- what is our own
+    # -------------------------------------------------------------------------------------------------- own addresses
 
     def owns_address(self, address: HostPort) -> bool:
         """Return whether one of the listeners is bound to this address or advertised at it, by name."""

@@ -1,5 +1,5 @@
-"""EDGE: a proxied connection's two sockets: the client's, and the one to its broker, which opens with the first byte
-for it. Backpressure: a side that is read slowly stops reading from the other."""
+"""EDGE: a proxied connection's two sockets: the client's, and the one to its broker, which opens with the first bytes
+for the broker. Backpressure: a side that is read slowly stops reading from the other."""
 
 import asyncio
 import ssl
@@ -95,7 +95,8 @@ class ProxiedClientProtocol(ClientProtocol):
 
 
 class RelayedClientProtocol(ProxiedClientProtocol):
-    """The side of a native client, or of an HTTP login, that logs in at a broker, whichever there is when it does."""
+    """The side of a native client, or of an HTTP login, that logs in at a broker: any one that can be reached at that
+    time."""
 
     __slots__ = ()
 
@@ -154,7 +155,7 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
 
     @property
     def is_send_backlog_full(self) -> bool:
-        """Return whether the broker takes less than the client sends."""
+        """Return whether the broker reads more slowly than the client sends."""
         return self._is_write_paused or self._pending_bytes > SEND_BACKLOG_BYTES
 
     def send(self, data: bytes) -> None:
@@ -244,8 +245,8 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def abandon(self, reason: str) -> None:
-        """Close the side of a broker that is silent. A client that reads nothing excuses the broker: its bytes were not
-        read."""
+        """Close the connection to a broker that is silent, unless the client reads nothing: then the broker's bytes
+        were not read."""
         if self._client.reads_slowly or (self._transfer is not None and self._transfer.waits_for_target):
             return
         if self.transport is not None:
@@ -261,7 +262,7 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
             return
         self._is_closed = True
         self._end_transfer()
-        # The client repeats requests that it is told are lost: the pending copies must not be sent as well.
+        # The client repeats requests that it learns are lost, so the pending copies must not be sent as well.
         self._pending, self._pending_bytes = [], 0
         self._task.cancel()
         self._client.upstream = None
@@ -269,8 +270,7 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
         self._server.happen(UpstreamLost(self._client.number, reason))
 
     def finish(self) -> None:
-        """Close after the client has left. Bytes that it sent last are still delivered: nobody would report their
-        loss."""
+        """Close after the client has left. Its last bytes are still delivered, since their loss would go unnoticed."""
         if not self._is_closed:
             self._is_closed = True
             self._end_transfer()

@@ -27,8 +27,9 @@ def upstream_tls(config: Config) -> UpstreamTls | None:
 
 
 def nodes_tls(config: Config) -> UpstreamTls | None:
-    """Return TLS to the HTTP listeners of other nodes, which are configured as this one's; None if they have none. This
-    node shows its listeners' certificate, and trusts who may sign those of clients. Raises ConfigError."""
+    """Return TLS to the HTTP listeners of other nodes, which have this node's configuration; None if they use
+    plaintext. This node presents its listeners' certificate, and trusts the CA of client certificates. Raises
+    ConfigError."""
     if not config.speaks_tls("http"):
         return None
     own = own_certificate("tls", config.tls_certificate_location, config.tls_key_location, config.tls_key_password)

@@ -19,7 +19,7 @@ MAX_TRANSFERS: Final = 64
 FILES_PER_TRANSFER: Final = 4
 """File descriptors of one transfer: both ends of a pipe and two duplicated sockets."""
 _SLICE_BYTES: Final = 1024 * 1024
-"""Bytes moved before other callbacks of the event loop get their turn."""
+"""Bytes moved before other callbacks of the event loop run."""
 _REPORT_EVERY_S: Final = 1.0
 """Interval of progress reports. A report for every move would cost more than the moves."""
 

@@ -49,7 +49,7 @@ _DESCRIBE_ACLS = BY_MESSAGE[DescribeAcls].key
 _GROUP_RESOURCE, _GROUP_NAME = 3, "muster"
 """Filter that matches few ACLs, resource type and name: only the presence of an authorizer matters."""
 _MAX_SERVER_TIMEOUT_S = 60.0
-"""Limit of the timeout that a request may give itself: a broker that vanished is noticed by then."""
+"""Limit of the timeout that a request itself may set, so that a broker that vanished is noticed."""
 
 
 class ProxyLoop(RequestFailed):
@@ -151,7 +151,7 @@ class Supervisor:
 
     @property
     def listeners(self) -> dict[int, HostPort]:
-        """Addresses of the listeners in front of brokers, as clients are told, by the broker's id."""
+        """Advertised addresses of the brokers' listeners, by the broker's id."""
         return {one.node_id: (one.advertised_host, one.advertised_port) for one in self._brokers.values()}
 
     def address_of(self, broker: int) -> HostPort:
@@ -178,7 +178,7 @@ class Supervisor:
         if isinstance(client, ProxiedClientProtocol) and client.upstream is not None:
             client.upstream.abandon(effect.reason)
 
-    # -------------------------------------------------------------------------------------------------------- questions
+    # -------------------------------------------------------------------------------------------------------- requests
 
     def _start_request(self, effect: UpstreamRequest) -> None:
         self._tasks.start(self._perform(effect))

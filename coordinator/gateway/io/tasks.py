@@ -1,5 +1,5 @@
-"""EDGE: what runs beside the loop's callbacks. A task that fails ends the process: without discovery, say, the gateway
-would serve old brokers for ever."""
+"""EDGE: asyncio tasks of an edge. A task that fails ends the process: without discovery, say, the gateway would serve
+old brokers for ever."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -27,7 +27,7 @@ class Tasks:
             exit_process(self._name, error)
 
     async def stop(self) -> None:
-        """Cancel everything."""
+        """Cancel all tasks."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""EDGE: TLS to the brokers, and failures of a connection to one in words."""
+"""EDGE: TLS to the brokers, and messages for failed connections."""
 
 import asyncio
 import ssl
@@ -19,8 +19,8 @@ _HOST_MISMATCH_CODES = frozenset({62, 64})
 
 
 class UpstreamTls:
-    """Trust in the certificates of brokers, or of other nodes, and Muster's own certificate. `checks_names`: a
-    certificate must be for the host that is connected to."""
+    """Trusted certificates of brokers or other nodes, and Muster's own certificate. `checks_names`: a certificate must
+    be for the host that is connected to."""
 
     def __init__(self, own: OwnCertificate | None, ca: PemFile | None, *, checks_names: bool = True) -> None:
         """Load the files. `ca` None: the system's trust store. Raises TlsRefused."""

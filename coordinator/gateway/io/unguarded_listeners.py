@@ -37,8 +37,8 @@ class UnguardedListeners:
 
     @property
     def http_logs_in(self) -> bool:
-        """True if users of HTTP log in at a broker: the cluster had ACLs at the start. A listener that opened before it
-        has some asks for no logins, and is closed."""
+        """True if users of HTTP log in at a broker: the cluster had ACLs at the start. A listener that opened without
+        logins is closed instead, once the cluster has ACLs."""
         return self.has_authorizer and self._config.relays_http_logins
 
     def permitted(self, has_authorizer: bool | None) -> Config:

@@ -1,1 +1,1 @@
-"""Offsets of the cluster's partitions: the answers known, and the requests to their leaders."""
+"""Offsets of the cluster's partitions: the known answers, and the requests to the partitions' leaders."""

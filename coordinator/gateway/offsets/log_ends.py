@@ -20,7 +20,7 @@ from protocol.messages.offsets import (
 )
 
 SILENT_FOR_MS = 5_000
-"""Time for which a broker that did not answer a ListOffsets is asked for no other."""
+"""Time for which a broker that did not answer a ListOffsets is sent no other one."""
 _EARLIEST, _LATEST = -2, -1
 _KEPT = (_EARLIEST, _LATEST)
 """Timestamps whose offsets are kept and shared. The answer for any other is used only for its request."""

@@ -1,5 +1,5 @@
-"""Logins of native clients in front of a cluster: each step of `Login` is carried to a broker, which knows the users.
-The broker is asked over a connection of the client's own, and decides afterwards what the client may do."""
+"""Logins of native clients in front of a cluster: each step of `Login` is sent to a broker, which knows the users, over
+a connection of the client's own. Afterwards the broker authorizes the client's requests."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -36,7 +36,7 @@ from protocol.session import RequestRef
 
 _NEWEST_AUTHENTICATE: Final = 2
 _STEPS: Final = dict.fromkeys(SCRAM_MECHANISMS, 2)
-"""Messages of the client in a login, where it is not one."""
+"""Number of the client's messages in a login, if it is not one."""
 
 
 class _Stage(Enum):
@@ -85,7 +85,7 @@ class RelayedLogins:
         serving.admit = self.admit
 
     def require(self, *, is_required: bool) -> None:
-        """Begin or cease to ask connections for a login, those that are there included."""
+        """Begin or cease to require a login of connections, existing ones included."""
         self.is_required = is_required and self._core.config.relays_logins
         for state in self._states.values():
             self._guard(state)
@@ -97,7 +97,7 @@ class RelayedLogins:
             state.connection.session_ends_ms = -NEVER_MS if is_required else NEVER_MS
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
-        """Ask a new native connection for a login."""
+        """Require a login of a new native connection."""
         if isinstance(connection.session, RelayedSession):
             state = self._states[connection.number] = _State(connection)
             self._guard(state)
@@ -117,8 +117,8 @@ class RelayedLogins:
         raise ProtocolViolation("its login has expired, and the client did not log in again")
 
     def forward(self, ref: RequestRef, message: Message, finish: Callable[[Message, int], Message]) -> bool:
-        """Send the request to the client's broker, in the client's name; `finish` makes the client's reply, at a time.
-        Return False for a client that has not logged in."""
+        """Send the request to the client's broker, in the client's name; `finish` makes the client's reply from the
+        broker's reply and the time. Return False for a client that has not logged in."""
         state = self._states.get(ref.connection)
         if state is None or not state.is_known:
             return False
@@ -135,7 +135,7 @@ class RelayedLogins:
     # -------------------------------------------------------------------------------------------------------- a login
 
     def login(self, core: Core, ref: RequestRef, message: Login, moment: Moment) -> None:
-        """Carry one step of a login to the broker."""
+        """Send one step of a login to the broker."""
         state = self._states[ref.connection]
         is_next = state.stage is _Stage.EXCHANGE and state.mechanism == message.mechanism
         if not is_next and state.stage not in (_Stage.NEW, _Stage.DONE):
@@ -209,7 +209,8 @@ class RelayedLogins:
         self._core.outbox.send(state.ref, answer)
 
     def _refuse(self, state: _State, code: ErrorCode, why: str, moment: Moment) -> None:
-        """Answer a failed login, and close the connection. The broker has waited before it refused."""
+        """Answer a failed login, and close the connection. No delay is needed, since the broker has delayed its
+        refusal."""
         host = state.connection.peer_host
         if code is ErrorCode.SASL_AUTHENTICATION_FAILED:
             self._failed.add(host, moment.monotonic_ms)

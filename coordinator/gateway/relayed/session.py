@@ -1,6 +1,6 @@
-"""A native connection whose client logs in at a broker. Its requests are the node's; its login, and questions about
-what its principal may do, go to the broker over a connection of the client's own. `protocol.session` has the contract
-of a session."""
+"""A native connection whose client logs in at a broker. The node serves its requests; its login, and queries for its
+principal's permissions, go to the broker over a connection of the client's own. `protocol.session` has the contract of
+a session."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,8 +22,8 @@ _OF_LOGINS: Final = (SaslHandshake, SaslAuthenticate)
 
 
 class RelayedSession(NativeSession):
-    """One native connection, and its side towards the broker. While `is_logging_in` nothing but the login is sent to
-    the broker: it would end a login in which something else comes (KIP-368)."""
+    """One native connection, and its side towards the broker. While `is_logging_in` only the login is sent to the
+    broker, which ends a login that another request interrupts (KIP-368)."""
 
     __slots__ = (
         "_awaited",
@@ -50,8 +50,8 @@ class RelayedSession(NativeSession):
         self.upstream_bytes = 0
 
     def ask(self, message: Message, oldest: int, newest: int, heard: Heard | None) -> bool:
-        """Send the broker a request as the client. Return False if it speaks none of these versions, or its wire has no
-        room for the values that the client chose."""
+        """Send the broker a request as the client. Return False if it speaks none of these versions, or if they cannot
+        encode the values that the client chose."""
         version = self._version_of(type(message), oldest, newest)
         if version is None:
             return False
@@ -70,11 +70,11 @@ class RelayedSession(NativeSession):
         return self.ask(message, oldest, newest, None)
 
     def begin_login(self) -> None:
-        """Hold back all that is no login."""
+        """Hold back all other requests to the broker."""
         self._is_logging_in = True
 
     def end_login(self) -> None:
-        """Send what was held back: the broker knows the client."""
+        """Send the held requests: the broker knows the client now."""
         self._is_logging_in = False
         held, self._held = self._held, []
         for message, version, heard in held:
@@ -93,7 +93,7 @@ class RelayedSession(NativeSession):
         return pieces
 
     def receive_upstream(self, data: bytes) -> list[bytes]:
-        """Take in the broker's bytes; none of them are the client's. Raises ProtocolViolation."""
+        """Read the broker's bytes; none of them go to the client. Raises ProtocolViolation."""
         self.upstream_bytes += len(data)
         for number, reply in self._client.receive_data(data):
             heard = self._awaited.pop(number)
@@ -118,7 +118,7 @@ class RelayedSession(NativeSession):
         return []
 
     def take_splice(self) -> int:
-        """Return 0: no bytes of the broker are the client's."""
+        """Return 0: no bytes of the broker go to the client."""
         return 0
 
     def upstream_lost(self, reason: str) -> None:
@@ -127,5 +127,5 @@ class RelayedSession(NativeSession):
 
     @property
     def awaits_broker(self) -> bool:
-        """Return whether the broker owes a reply."""
+        """Return whether a reply of the broker is pending."""
         return bool(self._awaited)

@@ -57,8 +57,8 @@ SERVER_DRIVEN_APIS: Final[tuple[type[Message], ...]] = (ConsumerGroupHeartbeat, 
 """APIs answered here if groups that the coordinator balances are served (KIP-848); else not offered."""
 
 TRANSACTION_APIS: Final[tuple[type[Message], ...]] = (AddOffsetsToTxn, TxnOffsetCommit)
-"""APIs answered here if shards are in the cluster's log (docs/spec/shared-log.md#7); else not offered: they would store
-a group's offsets away from its coordinator."""
+"""APIs answered here if shards are in the cluster's log (docs/spec/shared-log.md#7); else not offered, since the
+brokers would store a group's offsets elsewhere than at its coordinator."""
 
 
 def local_keys(*, is_server_driven: bool, is_transactional: bool) -> frozenset[int]:
@@ -88,7 +88,7 @@ FORWARDED_VERSIONS: Final = {
     PRODUCE: 9,  # from 10 on the reply names the new leader's address (KIP-951)
     1: 15,  # Fetch: from 16 on, the same
     2: 11,  # ListOffsets
-    SASL_HANDSHAKE: 1,  # after 0 the SASL bytes come without a request header
+    SASL_HANDSHAKE: 1,  # in version 0 SASL tokens follow without a request header
     19: 7,  # CreateTopics
     20: 6,  # DeleteTopics
     21: 2,  # DeleteRecords
@@ -146,8 +146,8 @@ transaction by itself, at level 2."""
 _NO_LIMIT: Final = 2**15 - 1
 
 _MAX_FEATURE_LEVELS: Final = {"transaction.version": 1, "group.version": 0, "share.version": 0, "streams.version": 0}
-"""Highest levels of the broker's features that clients are told. At transaction level 2 a client leaves adding
-partitions to Produce 12 (KIP-890), which is not advertised. The level of groups is this node's own."""
+"""Highest advertised levels of the broker's features. At transaction level 2 a client leaves adding partitions to
+Produce 12 (KIP-890), which is not advertised. The level of groups is this node's own."""
 
 
 def names_only_groups(message: AlterConfigs | DescribeConfigs | IncrementalAlterConfigs) -> bool:
@@ -198,7 +198,7 @@ def advertised_versions(
 
 
 def _max_level(feature: str) -> int:
-    """Return the highest level of a feature that clients are told."""
+    """Return the highest advertised level of a feature."""
     return _MAX_FEATURE_LEVELS.get(feature, _NO_LIMIT)
 
 

@@ -4,8 +4,8 @@ Group requests go to the node. Every other frame is forwarded as it came, and so
 are decoded, and nothing is buffered but the few replies that name addresses.
 
 Replies leave in the order of the requests, as Kafka promises. A local request is served once everything before it is
-answered, and nothing behind it is forwarded until its own reply is out. So the two reply streams never have to be
-merged; what waits is requests, and many of them stop the reading.
+answered, and nothing behind it is forwarded until its own reply is out. So the two streams of replies never have to be
+merged. Only requests wait, and reading stops when there are many.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ from protocol.strangers import guess
 MAX_IN_FLIGHT: Final = 1_024
 """Requests of one connection that the broker has not answered; more are not forwarded."""
 ACKS_WITHIN_BYTES: Final = 1 << 17
-"""Bytes of a Produce within which `acks` must stand: it comes behind two strings."""
+"""Bytes of a Produce within which `acks` must lie, which follows two strings."""
 SPLICE_MIN_BYTES: Final = 64 * 1024
 """Bytes of a reply that must be left to make splicing worth it."""
 _REQUEST_HEADER_BYTES: Final = 14

@@ -26,7 +26,7 @@ LONGEST_LOGIN_BYTES: Final = 1 << 17
 """Longest request of a login that is read; a longer one is only forwarded, and yields no user."""
 _PLAIN: Final = "PLAIN"
 _OF_TOKENS: Final = b"tokenauth=true"
-"""Extension of SCRAM for delegation tokens (KIP-48), where the name is that of a token."""
+"""Extension of SCRAM for delegation tokens (KIP-48), with which the name is that of a token."""
 
 
 def username_of(message: Login) -> str:
@@ -69,9 +69,9 @@ class ClaimedUser:
     def __init__(self) -> None:
         self._mechanism = self.claimed = self._accepted = self._confirmed = ""
         self._is_authenticating = True
-        """True from a handshake until the broker is seen to serve the client."""
+        """True from a handshake until the broker has served a request of the client."""
         self._minute = -1
-        """Minute in which that was seen last; logins expire (KIP-368)."""
+        """Minute of the broker's last such reply; logins expire (KIP-368)."""
 
     def read(self, router: Router, key: int, version: int, frame: bytes) -> None:
         """Read a request of a login; an incomplete one yields no user."""

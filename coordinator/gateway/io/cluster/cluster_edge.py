@@ -31,11 +31,11 @@ log = structlog.get_logger()
 
 _RETRY_S = 1.0
 _NOTES_WITHIN_S, _NOTES_TOLD_WITHIN_S = 10.0, 1.0
-"""Time for reading the notes that there are, and for writing the last ones."""
+"""Time for reading all notes at a start, and for writing the last ones at the end."""
 
 
 class NodeServer(Protocol):
-    """Server of the node, from which effects come, and to which events go."""
+    """Server of the node: source of effects and target of events."""
 
     def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None: ...
     def happen(self, event: Event) -> None: ...
@@ -52,7 +52,7 @@ class ClusterPlan(NamedTuple):
     follows: Follows
     settings: ClusterLogSettings
     leaves_within_s: float = 10.0
-    """Time for brokers that do not answer a node which hands its shards over."""
+    """Time for which a node that hands over its shards waits for brokers that do not answer."""
     notes_bytes: int = 32 << 20
     """Size of the topic of notes."""
 
@@ -79,8 +79,8 @@ class ClusterEdge:
     # --- the start ---
 
     async def prepare(self) -> None:
-        """Make and check the topics, and have the brokers prove that they fence; wait for a cluster that cannot be
-        reached. Raises ConfigError."""
+        """Create and check the topics, and test that the brokers fence; wait for a cluster that cannot be reached.
+        Raises ConfigError."""
         plan, why = self._plan, ""
         preparation = Preparation(self._link, plan.shards, plan.copies, plan.node_id, plan.settings, plan.notes_bytes)
         while self._problems is None:
@@ -95,7 +95,8 @@ class ClusterEdge:
             log.warning("the log of the cluster is not safe", why=problem)
 
     async def start(self, node: NodeView) -> None:
-        """Join the nodes' group, and return once its owners are known. The node must run. Raises ConfigError."""
+        """Join the nodes' group, and return once the shards' owners are known. The node must be running. Raises
+        ConfigError."""
         await self.prepare()
         await self._notes.start(_NOTES_WITHIN_S)
         plan = self._plan
@@ -113,7 +114,7 @@ class ClusterEdge:
         self._tasks.start(self._watch(member))
 
     async def _watch(self, member: NodesMember) -> None:
-        """Tell the node what is wrong, as it changes."""
+        """Report each change of the member's problem to the node."""
         while True:
             problem = member.group.problem
             if problem and (self._told is None or problem not in self._told):
@@ -128,7 +129,7 @@ class ClusterEdge:
     # --- the end ---
 
     async def leave(self) -> None:
-        """Hand every shard over, while the node still serves, and leave the nodes' group; once."""
+        """Hand all shards over, while the node still serves, and leave the nodes' group; once."""
         await self._tasks.stop()
         if self._member is not None and not self._has_left:
             self._has_left = True

@@ -1,4 +1,4 @@
-"""EDGE: the part in the cluster's log that the configuration asks for."""
+"""EDGE: builds a node's part in the cluster's log from the configuration."""
 
 from collections.abc import Mapping
 
@@ -16,8 +16,8 @@ from coordinator.io.server import Server, read_clock
 
 
 class ClusterPart:
-    """Share of a node in the cluster's log: `shards` whose logs are there, and the edge that serves them. Of a node
-    with a log of its own, nothing."""
+    """A node's part in the cluster's log: `shards` whose logs are there, and the edge that serves them. Empty for a
+    node with a log of its own."""
 
     def __init__(self, config: Config, server: Server, beside: Supervisor | None) -> None:
         self.shards: ClusterShards | None = None
@@ -42,13 +42,13 @@ class ClusterPart:
         self._edge = ClusterEdge(server, plan, ClusterLink(servers, beside.open_client, beside.cluster_mismatch))
 
     async def join(self, addresses: Mapping[str, tuple[str, int]]) -> None:
-        """Join the other nodes, which are told these addresses by dialect, and return when it is known who serves what.
+        """Join the other nodes, which learn these addresses by dialect, and return once the shards' owners are known.
         Raises ConfigError."""
         if self._edge is not None and self._beside is not None:
             await self._edge.start(NodeView(self._node_id, dict(addresses), self._beside.listeners, __version__))
 
     async def leave(self) -> None:
-        """Hand over what is served here, while the node still answers."""
+        """Hand over this node's shards, while the node still answers."""
         if self._edge is not None:
             await self._edge.leave()
 

@@ -1,4 +1,5 @@
-"""EDGE: requests gathered by broker: one at a time under way, and what comes meanwhile goes together in the next."""
+"""EDGE: requests merged by broker: one is in flight at a time, and those that arrive meanwhile are merged into the
+next."""
 
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
@@ -16,8 +17,8 @@ R = TypeVar("R", bound=OfShard)
 
 
 class Lanes(Generic[R]):
-    """A lane for each broker. `carry` takes what waits to the broker and returns once all of it is answered. What is
-    added in one turn of the loop goes together (docs/spec/shared-log.md#Recommended.3)."""
+    """A queue for each broker. `carry` sends the waiting requests to the broker and returns once all are answered.
+    Requests added in one iteration of the event loop are sent together (docs/spec/shared-log.md#Recommended.3)."""
 
     def __init__(self, carry: Callable[[HostPort, list[R]], Awaitable[None]], tasks: Tasks) -> None:
         self._carry = carry
@@ -25,8 +26,8 @@ class Lanes(Generic[R]):
         self._waiting: dict[HostPort, dict[int, R]] = {}
 
     def add(self, address: HostPort, request: R) -> None:
-        """Send the request as soon as the lane is free, in place of one of its shard that waits: a shard that asks
-        again has given up what it asked before."""
+        """Send the request as soon as none is in flight. It replaces a waiting request of the same shard, which the
+        shard has given up."""
         waiting = self._waiting.get(address)
         if waiting is not None:
             waiting[request.shard] = request

@@ -1,4 +1,4 @@
-"""EDGE: who leads which partition of the log's topic."""
+"""EDGE: the leaders of the log topic's partitions."""
 
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
@@ -17,11 +17,11 @@ MOVED = frozenset(
         None,
     }
 )
-"""Answers after which the leader may be another; None: there was no answer."""
+"""Errors after which the leader may have moved; None: there was no answer."""
 
 
 class PartitionLeaders:
-    """Leaders as they were last told. What is not known, or in doubt, is asked for, one question at a time."""
+    """Leaders according to the last Metadata. Unknown or doubtful leaders are requested, one request at a time."""
 
     def __init__(self, link: ClusterLink, topic: str, tasks: Tasks) -> None:
         self._link = link
@@ -38,7 +38,7 @@ class PartitionLeaders:
         return leader
 
     def doubt(self) -> None:
-        """Ask the cluster, unless that is under way."""
+        """Request the leaders again, unless a request is in flight."""
         if not self._is_asking:
             self._is_asking = True
             self._tasks.start(self._look())
@@ -47,7 +47,7 @@ class PartitionLeaders:
         try:
             reply = await self._link.metadata(self._topic)
         except RequestFailed:
-            return  # whoever needs a leader tries again in a moment
+            return  # callers that need a leader retry soon
         finally:
             self._is_asking = False
         found = {

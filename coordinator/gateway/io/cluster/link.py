@@ -1,4 +1,4 @@
-"""EDGE: questions that any broker of the cluster answers, and what they tell of the brokers themselves."""
+"""EDGE: requests that any broker of the cluster can answer, and the brokers' addresses from the replies."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
@@ -16,8 +16,8 @@ TIMEOUT_S = 2.0
 
 
 class ClusterLink:
-    """Connections for questions that are answered quickly. What may take long has connections of its own: a broker
-    answers one request of a connection after another. `mismatch` says why a reply is of another cluster."""
+    """Connections for requests that are answered quickly. Slow requests have connections of their own, since a broker
+    serves the requests of a connection one after another. `mismatch` says why a reply is from another cluster."""
 
     def __init__(
         self, bootstrap: Iterable[HostPort], open_client: OpenClient, mismatch: Callable[[MetadataReply], str]
@@ -28,7 +28,7 @@ class ClusterLink:
         self._mismatch = mismatch
         self._brokers: dict[int, HostPort] = {}
         self._failed: dict[HostPort, None] = {}
-        """Addresses that did not answer when they were last asked, the last to fail at the end."""
+        """Addresses that did not answer their last request, in the order of the failures."""
 
     def address_of(self, broker: int) -> HostPort | None:
         """Return the address of a broker; None while it is not known."""
@@ -54,7 +54,7 @@ class ClusterLink:
         return reply
 
     async def metadata(self, *topics: str) -> MetadataReply:
-        """Return what the cluster says of its brokers, and of these topics. Raises RequestFailed."""
+        """Return the cluster's description of its brokers and of these topics. Raises RequestFailed."""
         reply = await self.ask(Metadata(tuple(MetadataTopic(name) for name in topics)), MetadataReply)
         problem = self._mismatch(reply)
         if problem or not reply.brokers:

@@ -1,6 +1,5 @@
-"""EDGE: carries the requests of shards to the brokers, and their answers back.
-
-Decides nothing: an error or silence is an answer too, and the shard asks again (docs/spec/shared-log.md#Recommended.5).
+"""EDGE: sends the requests of shards to the brokers, and returns the replies. Decides nothing: an error or a timeout is
+returned too, and the shard retries (docs/spec/shared-log.md#Recommended.5).
 """
 
 from collections.abc import Callable, Iterable
@@ -30,18 +29,19 @@ from protocol.messages.data import (
 )
 
 _REPLICATED_WITHIN_MS = 1_500
-"""Time that a leader has for the other replicas."""
+"""Time that a leader may wait for the other replicas."""
 _WRITE_TIMEOUT_S = _REPLICATED_WITHIN_MS / 1_000 + 1.0
 _MOST_WRITTEN_BYTES = 16 << 20
-"""Bytes of one Produce; a broker refuses those above its `socket.request.max.bytes`, 100 MiB."""
+"""Largest size of one Produce; a broker refuses requests above its `socket.request.max.bytes`, 100 MiB."""
 _READ_BYTES, _MOST_READ_BYTES = 512 << 10, 16 << 20
-"""Bytes of a partition and of an answer. What is read is replayed in one step, in which nobody else is served."""
+"""Largest sizes of a partition's records and of a reply. Records are replayed in the step that reads them, in which no
+other request is served."""
 
 Request = AskProducerId | WriteBatch | ReadLog
 
 
 class LogRequests:
-    """`answer` is told the shard and the answer, never while a request is handed over."""
+    """Requests of all shards. `answer` is called with the shard and the answer, but never within `send`."""
 
     def __init__(self, link: ClusterLink, topic: str, answer: Callable[[int, ShardEvent], None]) -> None:
         self._link = link
@@ -52,12 +52,13 @@ class LogRequests:
         self._producer_ids = ProducerIds(link)
         self._writing, self._reading = BrokerClients(link.open_client), BrokerClients(link.open_client)
         self._alone: dict[int, BrokerClients] = {}
-        """Connections of slow shards, one each: a broker answers nothing behind a write that waits for replicas."""
+        """Connections of slow shards, one each: a broker answers no later request of a connection while a write waits
+        for replicas."""
         self._writes = Lanes(self._write_together, self._tasks)
         self._reads = Lanes(self._read_together, self._tasks)
 
     def send(self, request: Request) -> None:
-        """Send the request; it is answered in any case."""
+        """Send the request; it is always answered, with an error if need be."""
         if isinstance(request, AskProducerId):
             self._tasks.start(self._ask_producer_id(request))
             return
@@ -72,7 +73,7 @@ class LogRequests:
             self._writes.add(leader, request)
 
     async def stop(self) -> None:
-        """Give up what is under way, and close the connections."""
+        """Cancel all requests, and close the connections."""
         await self._tasks.stop()
         for clients in (self._writing, self._reading, *self._alone.values()):
             await clients.stop()

@@ -1,5 +1,5 @@
-"""EDGE: the node's membership in the nodes' group: its requests, its one timer, and the clock that goes on while the
-machine is suspended."""
+"""EDGE: the node's membership in the nodes' group: its requests, its timer, and the clock that counts while the machine
+is suspended."""
 
 import asyncio
 import time
@@ -15,16 +15,16 @@ from membership.events import CallFailed, HangUp, MemberEvent, Replied, SendRequ
 from protocol.messages import Message
 
 _LONGEST_S = 120.0
-"""Time for a request that the coordinator may hold; the member gives up earlier by itself."""
+"""Timeout of requests that the coordinator may delay; the member itself gives up earlier."""
 
 
 def boot_ms() -> int:
-    """Return the time of the clock that goes on while the machine is suspended."""
+    """Return the time of CLOCK_BOOTTIME, which counts while the machine is suspended."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 class NodesMember:
-    """Runs the group. `happen` is told its events; `changed` is set after each step."""
+    """Runs the group. `happen` is called with its events; `changed` is set after each step."""
 
     def __init__(self, group: NodesGroup, link: ClusterLink, happen: Callable[[Event], None]) -> None:
         self.group = group
@@ -34,7 +34,7 @@ class NodesMember:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks("NodesMember")
         self._clients = BrokerClients(link.open_client)
-        """Connections to coordinators, on which a JoinGroup may be held for long."""
+        """Connections to coordinators, on which a JoinGroup may wait for long."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -42,11 +42,11 @@ class NodesMember:
         self._feed(TimePassed())
 
     def handed_over(self, shard: int) -> None:
-        """Note that another node may have the shard; may be called in a step of the node."""
+        """Note that another node may claim the shard; may be called in a step of the node."""
         self._loop.call_soon(lambda: self._take(self.group.handed_over(shard, boot_ms())))
 
     async def leave(self, within_s: float) -> None:
-        """Hand everything over and leave; after that time whatever is left is given up."""
+        """Hand all shards over and leave; give up after that time."""
         self._take(self.group.leave(boot_ms()))
         try:
             async with asyncio.timeout(within_s):
@@ -57,7 +57,7 @@ class NodesMember:
             return
 
     async def stop(self) -> None:
-        """End without a word."""
+        """Stop without leaving the group."""
         if self._timer is not None:
             self._timer.cancel()
         await self._tasks.stop()

@@ -1,6 +1,6 @@
-"""EDGE: the topic by which nodes know each other's notes. Each node appends to it, and reads all of it.
+"""EDGE: the topic through which nodes share their notes. Each node appends to it, and reads all of it.
 
-Nothing waits for it: a note that cannot be written now is written later, or is one of too many and is left out.
+Nothing waits for it: a note that cannot be written now is written later, or dropped if too many wait.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from protocol.messages.data import (
 log = structlog.get_logger()
 
 _MOST_WAITING: Final = 20_000
-"""Notes that wait for brokers; the oldest are left out."""
+"""Largest number of notes that wait for brokers; the oldest are dropped."""
 _MOST_A_BATCH: Final = 500
 _READ_BYTES: Final = 1 << 20
 _POLL_MS: Final = 500
@@ -48,7 +48,7 @@ _PAUSE_S: Final = 0.05
 
 
 class NotesTopic:
-    """One node's part. `by` names this process; `happen` is told what others say."""
+    """One node's part. `by` names this process; `happen` is called with the records of others."""
 
     def __init__(self, link: ClusterLink, by: str, happen: Callable[[Event], None]) -> None:
         self._by = by
@@ -60,20 +60,20 @@ class NotesTopic:
         self._is_written = asyncio.Event()
         self._is_written.set()
         self._refused: ErrorCode | None = ErrorCode.NONE
-        """Last answer to a write."""
+        """Error of the last write; NONE after a success."""
         self._offset = 0
         self._has_caught_up = asyncio.Event()
 
     def tell(self, effect: TellNodes) -> None:
-        """Append this as soon as may be."""
+        """Append this note or move as soon as possible."""
         self._waiting.extend(effect.news)
         if self._is_written.is_set():
             self._is_written.clear()
             self._tasks.start(self._write())
 
     async def start(self, within_s: float) -> None:
-        """Read all there is, so that a node knows the notes of the groups that it is to serve, and go on reading. After
-        that time the node goes on without."""
+        """Read the whole topic, so that a node knows the notes of the groups that it will serve, and continue reading
+        in the background. Give up waiting after that time."""
         self._tasks.start(self._follow())
         try:
             await asyncio.wait_for(self._has_caught_up.wait(), within_s)
@@ -81,12 +81,12 @@ class NotesTopic:
             log.warning("the notes of other nodes cannot be read yet: explanations lack them", topic=NOTES_TOPIC)
 
     async def drain(self, within_s: float) -> None:
-        """Wait until what was told is written, but no longer than that."""
+        """Wait until all notes are written, for this time at most."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_written.wait(), within_s)
 
     async def stop(self) -> None:
-        """Give up what is under way, and close the connections."""
+        """Cancel all requests, and close the connections."""
         await self._tasks.stop()
         await self._writing.stop()
         await self._reading.stop()
@@ -135,7 +135,7 @@ class NotesTopic:
             part = None if leader is None else await self._fetch(leader)
             if part is None or part.error_code is not ErrorCode.NONE:
                 if part is not None and part.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                    # Retention has passed by, or the topic was made anew.
+                    # Retention has deleted the offset, or the topic was created again.
                     self._offset = part.log_start_offset if part.log_start_offset > self._offset else 0
                 elif leader is not None:
                     self._doubt_leader_after(None if part is None else part.error_code)
@@ -148,7 +148,7 @@ class NotesTopic:
             if self._offset >= part.high_watermark:
                 self._has_caught_up.set()
             if self._offset == before:
-                await asyncio.sleep(_PAUSE_S)  # a broker that does not hold the request
+                await asyncio.sleep(_PAUSE_S)  # for brokers that do not delay the reply
 
     async def _fetch(self, leader: HostPort) -> FetchPartitionReply | None:
         message = Fetch(

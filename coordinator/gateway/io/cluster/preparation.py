@@ -1,4 +1,4 @@
-"""EDGE: makes and checks the topics of the log at a start, and has the brokers prove that they fence."""
+"""EDGE: creates and checks the topics of the log at a start, and tests that the brokers fence."""
 
 import asyncio
 import time
@@ -45,8 +45,8 @@ _OFFSETS, _PROOF = OFFSETS_LOG_TOPIC, PROOF_TOPIC
 
 
 class Preparation:
-    """Acts of a start before the node takes part. `copies`: the replicas wanted of new topics; `notes_bytes`: what the
-    topic of notes keeps, 0 if none is to be made."""
+    """Preparations before the node joins the others. `copies`: replicas of new topics; `notes_bytes`: retention of the
+    topic of notes, 0 if none is to be created."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Preparation:
         self._notes_bytes = notes_bytes
 
     async def run(self) -> tuple[str, ...]:
-        """Return what is unsafe. Raises ConfigError for what cannot be served, RequestFailed where the cluster must be
-        asked again."""
+        """Return warnings about unsafe settings. Raises ConfigError if the cluster cannot hold the log, RequestFailed
+        if the cluster must be asked again."""
         described = await self._topics()
         without_notes = await self._make_notes_topic(described)
         facts = LogFacts(
@@ -88,8 +88,7 @@ class Preparation:
     # --- topics ---
 
     async def _topics(self) -> MetadataReply:
-        """Return the metadata of both topics, which are made if they are not there, once every partition has a
-        leader."""
+        """Return the metadata of both topics, created if missing, once every partition has a leader."""
         asked = False
         while True:
             described = await self._link.metadata(_OFFSETS, _PROOF)
@@ -104,7 +103,8 @@ class Preparation:
             await asyncio.sleep(_PAUSE_S)
 
     async def _make_notes_topic(self, described: MetadataReply) -> tuple[str, ...]:
-        """Make the topic of notes if it is not there; return why that cannot be: no reason not to serve."""
+        """Create the topic of notes if it is missing; return a warning if that fails, since the node can serve without
+        it."""
         if not self._notes_bytes:
             return ()
         (found,) = (await self._link.metadata(NOTES_TOPIC)).topics
@@ -126,13 +126,13 @@ class Preparation:
         else:
             reply = await self._link.ask_at(controller, message, CreateTopicsReply, timeout_s)
         for topic in reply.topics:
-            # Another node may have been faster.
+            # Another node may have created the topic.
             if topic.error_code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
                 told = f"topic {topic.name} cannot be made: {topic.error_message or topic.error_code.name}"
                 raise RequestFailed(told) if topic.error_code.retriable else ConfigError(told)
 
     async def _settings_of(self, kind: ResourceType, name: str) -> Mapping[str, str | None]:
-        """Return the settings; none where they may not be read."""
+        """Return the settings; none if this node may not read them."""
         question = DescribeConfigs((DescribeConfigsResource(kind, name),))
         address = self._link.address_of(int(name)) if kind is ResourceType.BROKER else None
         if address is None:

@@ -1,4 +1,4 @@
-"""EDGE: producer ids and epochs of transactional ids, each asked of its coordinator."""
+"""EDGE: requests for producer ids and epochs of transactional ids, each to the coordinator of the id."""
 
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
@@ -12,7 +12,7 @@ COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_
 
 
 class ProducerIds:
-    """Remembers who coordinates which id."""
+    """Requests to the ids' coordinators, which are remembered."""
 
     def __init__(self, link: ClusterLink) -> None:
         self._link = link

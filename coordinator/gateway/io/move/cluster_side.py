@@ -1,4 +1,5 @@
-"""EDGE: the cluster's side of a move: what its log has, claims of all shards at once, and whether a node lives."""
+"""EDGE: the cluster's side of a move: records of its log, claims of all shards at once, and the check that no node
+runs."""
 
 import asyncio
 import time
@@ -22,7 +23,7 @@ _PAUSE_S = 0.2
 
 
 class ClusterSide:
-    """Log of the cluster, by shards. `patience_s`: time without any progress, after which a move is given up."""
+    """Log of the cluster, by shards. `patience_s`: time without progress after which a move is given up."""
 
     def __init__(self, link: ClusterLink, settings: ClusterLogSettings, patience_s: float = 60.0) -> None:
         self._link = link
@@ -37,7 +38,7 @@ class ClusterSide:
         await self._requests.stop()
         await self._link.stop()
 
-    # --- what there is ---
+    # --- survey ---
 
     async def partitions(self) -> int:
         """Return the number of shards in the cluster's log, 0 if it has no such topic. Raises RequestFailed."""
@@ -47,7 +48,7 @@ class ClusterSide:
         return len(topic.partitions)
 
     async def check_unused(self, group: str) -> None:
-        """Raises MoveRefused while the nodes' group has members, RequestFailed if it cannot be told."""
+        """Raises MoveRefused while the nodes' group has members, RequestFailed if that is unknown."""
         until_s = time.monotonic() + self._patience_s
         while True:
             error = await self._members_of(group)
@@ -82,8 +83,8 @@ class ClusterSide:
     # --- moves ---
 
     async def write(self, wanted: Sequence[Mapping[bytes, bytes]]) -> int:
-        """Claim each shard, write what it lacks of these records, and read it back. Return how many were written.
-        Raises MoveRefused."""
+        """Claim each shard, write those of these records that it lacks, and read it back. Return the number of records
+        written. Raises MoveRefused."""
         moves = [ShardMove(index, self._settings, _now(), records) for index, records in enumerate(wanted)]
         await self._settle(moves)
         return sum(one.written for one in moves)
@@ -95,7 +96,7 @@ class ClusterSide:
         return moves
 
     async def confirm(self, moves: Sequence[ShardMove]) -> None:
-        """See to it that no shard was claimed since `take`. Raises MoveRefused."""
+        """Verify that no shard was claimed since `take`. Raises MoveRefused."""
         for one in moves:
             one.confirm(_now())
         await self._settle(moves)
@@ -118,8 +119,8 @@ class ClusterSide:
     async def _run(
         self, parts: Sequence[LogSurvey] | Sequence[ShardMove], left: Callable[[], Sequence[LogSurvey | ShardMove]]
     ) -> None:
-        """Carry requests and answers until nothing is left. Raises MoveRefused, and TimeoutError after so long without
-        progress."""
+        """Exchange requests and answers until nothing is left. Raises MoveRefused, and TimeoutError after `patience_s`
+        without progress."""
         progress, since_s = len(parts), time.monotonic()
         self._answered.clear()
         while True:

@@ -32,7 +32,7 @@ class MoveRefused(Exception):
 
 
 class FolderRecords(NamedTuple):
-    """Records of a folder, by shard. `in_use`: a daemon serves the folder meanwhile."""
+    """Records of a folder, by shard. `in_use`: a daemon is serving the folder."""
 
     shards: Sequence[Records]
     in_use: bool
@@ -54,7 +54,7 @@ def read_folder(folder: Path) -> FolderRecords:
     if SHARDS_KEY not in made_with:
         raise MoveRefused(f"{folder}/node.toml does not say {SHARDS_KEY}: start musterd on it once")
     inspector = Inspector(disk, str(folder), lambda _: True, in_use=disk.is_locked(f"{folder}/LOCK"))
-    # Each look at the write-ahead log reads all of it; while a daemon writes it, what is known would be too little.
+    # The write-ahead log is read as a whole each time: while a daemon writes it, an earlier reading would miss records.
     frames = None if inspector.in_use else list(inspector.frames())
     shards = [_read_log(inspector, f"{OFFSETS_TOPIC}-{index}", frames) for index in range(made_with[SHARDS_KEY])]
     return FolderRecords(shards, inspector.in_use)
@@ -86,8 +86,8 @@ def _read_log(inspector: Inspector, name: str, frames: Sequence[FramedBatch] | N
 
 
 def write_folder(target: Path, shards: Sequence[Mapping[bytes, bytes]], cluster_id: str, node_id: int) -> Path:
-    """Make a folder with these records beside the target, read back and synced; `finish` puts it in its place. Raises
-    MoveRefused, OSError."""
+    """Make a folder with these records beside the target, read it back and sync it; `finish` renames it to the target.
+    Raises MoveRefused, OSError."""
     unfinished = target.with_name(target.name + _UNFINISHED)
     if unfinished.exists():
         shutil.rmtree(unfinished)
@@ -115,7 +115,7 @@ def write_folder(target: Path, shards: Sequence[Mapping[bytes, bytes]], cluster_
 
 
 def finish(unfinished: Path, target: Path) -> None:
-    """Put the folder in its place, which is empty. Raises OSError."""
+    """Rename the folder to the target, which must be empty. Raises OSError."""
     if target.exists():
         target.rmdir()
     unfinished.rename(target)

@@ -35,12 +35,13 @@ Moves groups and offsets, while every node is stopped: `cluster` from the data f
 Shows the plan, shard by shard; with --execute moves the shards, reads them back and compares.
 """
 _SESSION_MS = 60_000
-"""Sleep of the process after which a claim is given up; nobody waits for a move."""
+"""Suspension of the process after which a claim is given up; long, since no client waits for a move."""
 Say = Callable[[str], None]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return the exit code: 0 if all was moved, or can be; 1 if not; 2 for wrong arguments."""
+    """Return the exit code: 0 if everything was moved or, without `--execute`, can be; 1 if not; 2 for wrong
+    arguments."""
     if set(arguments) & set(_HELP) or not arguments:
         print(USAGE, end="")
         return MOVED if arguments else MISUSED
@@ -73,14 +74,14 @@ def _complain(sentence: str, code: int) -> int:
 
 
 def link_to(config: Config, *, checks_id: bool) -> ClusterLink:
-    """Return the link to the cluster, as a node has it. `checks_id`: it must be the cluster of the data folder. Raises
+    """Return a link to the cluster like a node's. `checks_id`: require the cluster of the data folder. Raises
     ConfigError."""
     assert config.upstream_servers is not None
     identity = ClusterIdentity(Path(config.data_dir))
     login, tls, timeout_s = upstream_login(config), upstream_tls(config), config.upstream_ask_timeout_ms / 1_000
 
     def mismatch(reply: MetadataReply) -> str:
-        # A folder without a recorded cluster is refused before anything is asked; none is recorded here.
+        # A folder without a recorded cluster is refused before any request, and nothing is recorded here.
         return identity.mismatch(reply.cluster_id) if checks_id and identity.recorded_cluster_id else ""
 
     servers = [(server.host, server.port) for server in config.upstream_servers.all]
@@ -185,7 +186,7 @@ def _together(shards: Sequence[Mapping[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def _summary(records: Mapping[bytes, bytes]) -> str:
-    """Raises LogCorrupt: what cannot be read must not be moved."""
+    """Summarize records. Raises LogCorrupt, since records that cannot be decoded must not be moved."""
     found = [decode(key, value) for key, value in records.items()]
     groups = {one.group_id for one in found if one is not None and hasattr(one, "group_id")}
     offsets = sum(isinstance(one, CommittedOffset) for one in found)
