@@ -22,7 +22,7 @@ def answer_json(body: Any, status: int = 200, media: str = "application/json") -
 
 def problems_as_json(short: Collection[str], failed: Callable[[str, Exception], None]) -> Middleware:
     """Make a middleware that answers errors as problem+json; those of the paths `short` say `err` and `msg` too
-    (docs/spec/client-balanced-groups.md#15.3). `failed` is told of a page's exception."""
+    (docs/spec/client-balanced-groups.md#15.3). `failed` is called with the exception of a page."""
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -62,7 +62,7 @@ def _problem(request: web.Request, problem: Problem, short: Collection[str]) -> 
     elif problem.status == 401:
         answer.headers["WWW-Authenticate"] = challenge(request)
         if "HX-Request" in request.headers:
-            answer.headers["HX-Refresh"] = "true"  # htmx loads the page anew, which is the form then
+            answer.headers["HX-Refresh"] = "true"  # makes htmx reload the page, which then is the login form
     return answer
 
 

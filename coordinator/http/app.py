@@ -55,12 +55,13 @@ ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
 WATCH_EVERY_S = 10.0
-"""Interval of looks for problems that nobody asks for."""
+"""Interval of checks for problems without a request."""
 _LIMITS = HttpLimits()
 
 OPENAPI: Final = HttpRoute("/openapi.json", object, "This document.", {"type": "object"})
 DOCUMENT: Final[web.AppKey[Callable[[], Json]]] = web.AppKey("DOCUMENT")
-"""Makes the OpenAPI document, or returns the one made before: it takes longer than the rest of the application."""
+"""Makes the OpenAPI document at the first call, and returns the same one later, since making it takes longer than the
+rest of the application."""
 _METRICS_ROUTE: Final = HttpRoute("/metrics", object, "Metrics for Prometheus.", {"type": "string"}, media="text/plain")
 _SHORT = frozenset(route.path for route in (*BALANCED_ROUTES, *ORDERS))
 """Pages whose refusals say `err` and `msg` as well (docs/spec/client-balanced-groups.md#15.3)."""
@@ -69,7 +70,7 @@ log = structlog.get_logger()
 
 
 class _OnlyOurFaults(logging.Handler):
-    """Forwards aiohttp's log, except its tracebacks for bytes that are no HTTP: anyone can send those."""
+    """Forwards aiohttp's log, except its tracebacks for bytes that are not HTTP, which anyone can send."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -106,10 +107,9 @@ def make_app(
     """Make the application. A request unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
     `most_series` partitions of groups, and as many of topics. `hosts`: names that clients may use besides addresses.
     With `authenticator` requests need a login, unless `has_open_metrics` those of `/metrics` too. With `ask_itself`,
-    which may see everything, groups are looked at for problems though nobody asks; who follows events is told of new
-    ones each `look_every_s`, and so are receivers of `webhooks`, which are counted by `count`.
-    Pages about groups have those of all `nodes`; metrics, events and what is told unasked are this one's.
-    A list waits `nodes_answer_within_s` for the others."""
+    which may see everything, groups are checked for problems without a request, and every `look_every_s` new events go
+    to followers and to receivers of `webhooks`, whose posts `count` counts. Pages about groups have those of all
+    `nodes`; metrics, events and webhooks have this node's. A list waits `nodes_answer_within_s` for the other nodes."""
     ask_own = _with_timeout(ask, ask_timeout_s)
     own_queries, watching_queries = Queries(ask_own), Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
     complaints = Complaints()
@@ -187,7 +187,7 @@ def _tell_all(complaints: Complaints, feed: Feed, problem: GroupProblem, is_open
 
 
 def tell_problem(complaints: Complaints, problem: GroupProblem, is_open: bool) -> None:
-    """Log a problem that opened or closed: of each kind one line a second."""
+    """Log a problem that opened or closed, at most one line a second for each kind."""
     told: dict[str, Any] = {"group": problem.group_id, "client": problem.client_id, "host": problem.client_host}
     if is_open:
         kind = problem.kind.value
@@ -219,7 +219,7 @@ async def _look_always(watch: ProblemWatch) -> None:
         try:
             await watch.look()
         except Problem:
-            log.debug("groups cannot be looked at yet")  # they load, say
+            log.debug("groups cannot be looked at yet")  # while they load, for instance
         except Exception:
             log.exception("groups could not be looked at for problems")
         await asyncio.sleep(WATCH_EVERY_S)
@@ -309,7 +309,7 @@ def _checked(route: HttpRoute, handler: Handler) -> Handler:
 
 def _page(pages: object, route: HttpRoute) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        # Not request.url: a Host header that is none would raise there.
+        # Not request.url, which raises for an invalid Host header.
         origin = f"{request.scheme}://{request.host}"
         with noting_unavailable() as unavailable:
             found = await route.page(pages, origin, request.match_info, request.query)
@@ -338,7 +338,7 @@ def _openapi(described: Callable[[], Json]) -> Handler:
 
 
 async def _yield_to_loop() -> None:
-    """Let the loop serve others: requests to the node are answered without a wait, and a page may make many."""
+    """Let the loop serve other requests: a page may make many requests to the node, each answered without a wait."""
     await asyncio.sleep(0)
 
 

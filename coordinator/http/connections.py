@@ -33,7 +33,7 @@ _LOST: Final = web.RequestKey("LOST", asyncio.Future[None])
 
 @contextmanager
 def cancelled_once_lost(request: web.Request) -> Iterator[None]:
-    """Cancel the task that serves the request when its client has gone."""
+    """Cancel the task that serves the request when its client disconnects."""
     lost, task = request.get(_LOST), asyncio.current_task()
     if lost is None or task is None:
         yield
@@ -74,7 +74,7 @@ class _Connection(asyncio.Protocol):
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        # uvloop's transports do not derive from asyncio's classes, but have the methods of a Transport.
         self.transport = cast(asyncio.Transport, transport)
         self.is_admitted = self._all.admit(self)
         if self.is_admitted:
@@ -108,7 +108,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HttpConnections:
-    """Makes the protocols of a listener from those of `server`, and closes those that overstay."""
+    """Makes the protocols of a listener from those of `server`, and closes connections that exceed the limits."""
 
     def __init__(self, server: web.Server, limits: HttpLimits, gauges: dict[str, int], count: Count) -> None:
         self._server = server
@@ -154,7 +154,7 @@ class HttpConnections:
         return True
 
     def heard(self, one: _Connection) -> None:
-        """Start the time limit of a request's head if a request begins with the bytes that came."""
+        """Start the time limit of a request's head if the received bytes begin a request."""
         if one in self._waiting and one.limit_s != self._limits.head_s:
             self._wait(one, self._limits.head_s)
 
@@ -183,7 +183,7 @@ class HttpConnections:
         now_s = self._loop.time()
         for one in list(self._waiting):
             unsent_bytes = one.transport.get_write_buffer_size()
-            if unsent_bytes != one.unsent_bytes:  # a client that takes a long answer slowly does not wait for a request
+            if unsent_bytes != one.unsent_bytes:  # a client that reads a long answer slowly is not idle
                 one.unsent_bytes, one.since_s = unsent_bytes, now_s
             elif now_s - one.since_s >= one.limit_s:
                 self._close(one)

@@ -14,14 +14,15 @@ from coordinator.http.queries import Problem
 UNGUARDED: Final = frozenset({"/healthz", "/readyz"})
 """Paths served under any host name, for probes."""
 HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
-"""Headers of every answer: browsers then give it to no page of another origin, not even as a script or an image."""
+"""Headers of every answer: with them browsers keep the answer from pages of other origins, even as a script or an
+image."""
 DEFAULT_HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
-"""Headers of answers that do not say otherwise: nothing is kept, framed, or run if it is taken for a page."""
+"""Default headers: the answer must not be cached or framed, and nothing in it runs if it is shown as a page."""
 _ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 """Content types that browsers let a page send to any origin without a preflight request."""
@@ -65,8 +66,8 @@ def _check_origin(hosts: list[str], headers: Mapping[str, str]) -> None:
 
 
 def check_proof(method: str, headers: Mapping[str, str]) -> None:
-    """Raise Problem for a change that a browser's cookie stands for, unless the browser says that a page of ours asks
-    for it: `Guard` has checked what it says."""
+    """Raise Problem for a change that a cookie authorizes, unless the browser names the page's origin, which `Guard`
+    has checked."""
     if method not in _ASKING and "Origin" not in headers and headers.get("Sec-Fetch-Site") != "same-origin":
         raise Problem(
             403, "a change by a session comes from a page of this origin: Origin or Sec-Fetch-Site must say so"

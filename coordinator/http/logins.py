@@ -1,5 +1,5 @@
 """Logins of HTTP requests: Basic, with the users of Kafka's clients; Bearer, with an access token or a token of an
-identity provider; or the cookie of a session, which a login opened. Without logins everybody is anonymous."""
+identity provider; or the cookie of a session, which a login opened. Without logins all callers are anonymous."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -19,7 +19,7 @@ from protocol.messages.node import HttpLoginReply
 _REALM: Final = 'realm="musterd", charset="UTF-8"'
 METRICS: Final = frozenset({"/metrics"})
 OPEN_CONSOLE: Final = frozenset({"/console/login", "/console/assets/{name}"})
-"""Routes of the console that are served before a login: the form, and what its page is made of."""
+"""Routes of the console that are served before a login: the form and its assets."""
 
 
 class Caller(NamedTuple):
@@ -31,7 +31,7 @@ class Caller(NamedTuple):
 
 
 class Authenticator(Protocol):
-    """Checks who sends a request from a host; answers HttpLoginReply."""
+    """Checks the credentials of requests; answers HttpLoginReply."""
 
     async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
         """Check a user and a password, or without a user a token."""
@@ -41,27 +41,27 @@ class Authenticator(Protocol):
 
 
 AskAs = Callable[[Message, Caller | None], Awaitable[Message]]
-"""Asks the node in a caller's name; None: anonymously."""
+"""Sends the node a request as a caller; None: anonymously."""
 InTime = Callable[[Awaitable[Message]], Awaitable[Message]]
-"""Waits for an answer, and raises Problem where it takes too long."""
+"""Waits for an answer, and raises Problem if it takes too long."""
 
 _caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
 _credentials: ContextVar[str] = ContextVar("credentials", default="")
 
 
 def current_caller() -> Caller | None:
-    """Return who logged in for the request that is being served."""
+    """Return the caller of the request that is being served; None without a login."""
     return _caller.get()
 
 
 def current_credentials() -> str:
-    """Return the Authorization of the request that is being served; empty if it has none, or nobody asks for it. Only
-    another node of the same cluster may be shown it."""
+    """Return the Authorization header of the request that is being served; empty if it has none, or if no logins are
+    required. It may be sent only to another node of the same cluster."""
     return _credentials.get()
 
 
 def of_caller(ask: AskAs) -> Callable[[Message], Awaitable[Message]]:
-    """Return a function that asks in the name of the request that is being served."""
+    """Return a function that sends requests as the caller of the request that is being served."""
 
     async def ask_as_caller(message: Message) -> Message:
         return await ask(message, _caller.get())
@@ -70,8 +70,8 @@ def of_caller(ask: AskAs) -> Callable[[Message], Awaitable[Message]]:
 
 
 def challenge(request: web.Request) -> str:
-    """Return the WWW-Authenticate of a refusal. A browser is not asked for Basic: it has the form, and would keep the
-    password."""
+    """Return the WWW-Authenticate of a refusal. Browsers are not asked for Basic, since they have the form, and would
+    store the password."""
     is_browser = any(name in request.headers for name in ("Sec-Fetch-Mode", "HX-Request", "Cookie"))
     return f"{'Bearer' if is_browser else 'Basic'} {_REALM}"
 
@@ -83,7 +83,7 @@ class Entrance:
         self._authenticator, self._in_time = authenticator, in_time
 
     async def caller(self, request: web.Request) -> Caller:
-        """Return who sends the request. Raises Problem."""
+        """Return the caller of the request. Raises Problem."""
         host = _private_host(request)
         given = request.headers.get("Authorization")
         if given is not None:
@@ -158,8 +158,8 @@ class Entrance:
 def logged_in(
     entrance: Entrance, show_form: Callable[[web.Request, Problem], web.StreamResponse], open_paths: frozenset[str]
 ) -> Middleware:
-    """Make a middleware that serves requests after their login alone, except the probes and `open_paths`. Who asks for
-    a page is shown the form."""
+    """Make a middleware that serves only requests with a login, except the probes and `open_paths`. A request for a
+    page without a login is answered with the form."""
     served = UNGUARDED | OPEN_CONSOLE | open_paths
 
     @web.middleware
@@ -193,7 +193,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _private_host(request: web.Request) -> str:
-    """Return the host that the request comes from. Raises Problem if others can read the request on its way."""
+    """Return the host that the request comes from. Raises Problem if the request came unencrypted over a network."""
     host = request.remote or ""
     if not (request.secure or is_loopback(host)):
         raise Problem(403, "a password goes over TLS or loopback alone: set tls.certificate.location")
@@ -201,13 +201,13 @@ def _private_host(request: web.Request) -> str:
 
 
 def _is_secure(request: web.Request) -> bool:
-    """Return whether the browser came over TLS, if only as far as a proxy on this host."""
+    """Return whether the browser uses TLS, up to this listener or to a proxy on this host."""
     return request.secure or request.headers.get("X-Forwarded-Proto") == "https"
 
 
 def _cookie_name(request: web.Request) -> str:
-    """Return the cookie's name. The port of the URL is in it: a browser keeps one jar for all ports of a host. Over TLS
-    its prefix keeps hosts of the same domain from setting one."""
+    """Return the cookie's name. It contains the URL's port, since a browser sends the cookies of a host to all its
+    ports. Over TLS its prefix keeps other hosts of the domain from setting such a cookie."""
     port = request.host.rpartition(":")[2]
     name = f"muster_session_{port}" if port.isascii() and port.isdecimal() else "muster_session"
     return f"__Host-{name}" if _is_secure(request) else name

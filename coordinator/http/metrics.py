@@ -32,13 +32,13 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class TopicSum(msgspec.Struct, frozen=True):
-    """Sums over a group's partitions of one topic. None, and not 0, if there is nothing to add: alarms must tell them
-    apart."""
+    """Sums over a group's partitions of one topic. None, not 0, if there is nothing to add, since alerts must
+    distinguish the two."""
 
     committed: int | None = None
     lag: int | None = None
     committed_lag: int | None = None
-    """Lag of partitions with a commit alone, as Kafka's tool counts it."""
+    """Lag of only the partitions with a commit, as Kafka's tool counts it."""
     uncommitted: int = 0
     """Partitions without a commit."""
 
@@ -65,7 +65,7 @@ class MeasuredGroup(msgspec.Struct, frozen=True):
 
 
 class GroupLine(msgspec.Struct, frozen=True):
-    """A partition of a group that has series of its own."""
+    """A partition of a group, with series of its own."""
 
     group_id: str
     line: PartitionLag
@@ -92,7 +92,7 @@ class Measured(msgspec.Struct, frozen=True):
     tallies: tuple[GroupTally, ...] = ()
     durations: tuple[MeasuredDurations, ...] = ()
     groups_to_look_at: int = 0
-    """Groups that are due for a look for problems, and were not looked at in this round."""
+    """Groups that were due for a check, but not checked in this round."""
 
 
 def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
@@ -198,7 +198,7 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
 
 
 def _progress_metrics(measured: Measured) -> Iterator[Metric]:
-    """Lag in time, and lag as Kafka's tool counts it."""
+    """Yield lag in time, and lag as Kafka's tool counts it."""
     of_group, of_topic = ("consumergroup",), ("consumergroup", "topic")
     prefix = "muster_consumergroup"
     seconds = GaugeMetricFamily(
@@ -228,7 +228,7 @@ def _progress_metrics(measured: Measured) -> Iterator[Metric]:
 
 
 def _tally_metrics(measured: Measured) -> Iterator[Metric]:
-    """Counts by group since the start."""
+    """Yield counts by group since the start."""
     of_group = ("group",)
     rebalances = CounterMetricFamily("muster_group_rebalances", "Rebalances begun.", labels=of_group)
     takeovers = CounterMetricFamily("muster_group_takeovers", "Static members that were replaced.", labels=of_group)

@@ -27,7 +27,7 @@ class NodePages:
     async def readyz(self, origin: str, names: Names, query: Names) -> tuple[int, Json]:
         """Answer 503 while groups cannot be served."""
         node = await self._ask.node()
-        # Groups are served while the cluster is unreachable, but not before its brokers have listeners here.
+        # Groups are served while the cluster is unreachable, but only once its brokers have listeners here.
         is_led = node.gauges.get("upstream_brokers", 1) > 0
         ready = node.shards_loaded == node.shards_total and is_led
         body: dict[str, Any] = {
@@ -35,9 +35,9 @@ class NodePages:
             "shards_loaded": node.shards_loaded,
             "shards_total": node.shards_total,
         }
-        if node.gauges.get("disk_full"):  # reads are still served: no reason to be taken out of service
+        if node.gauges.get("disk_full"):  # reads are still served, so the node stays ready
             body["disk_full"] = True
-        if node.log_problems:  # groups are served, less safely than they might be
+        if node.log_problems:  # groups are served, though not safely
             body["log_problems"] = node.log_problems
         if node.failed_shards:
             body["failed_shards"] = node.failed_shards

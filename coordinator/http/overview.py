@@ -1,4 +1,4 @@
-"""The state of the whole node in one page: `/v1/overview`. Groups come by what is wrong with them."""
+"""The state of the whole node in one page: `/v1/overview`. Groups are sorted by their problems."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -43,7 +43,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 
 class GroupFilter(NamedTuple):
-    """Filter, order and page of the list. `size` groups from number `start` on."""
+    """Filter, order and page of the list: `size` groups from number `start` on."""
 
     contains: str = ""
     state: str | None = None
@@ -55,7 +55,7 @@ class GroupFilter(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The node, numbers of all groups, and the wanted rows of `matching` ones."""
+    """The node, numbers of all groups, and the page's rows of the `matching` groups."""
 
     node: DescribeNodeReply
     states: dict[str, int]
@@ -67,7 +67,8 @@ class Overview(NamedTuple):
 
 
 async def look_over(queries: Queries, open_problems: OpenProblems, wanted: GroupFilter) -> Overview:
-    """Gather the overview. Members and lag are counted for the rows of the page alone, unless they are the order."""
+    """Gather the overview. Members and lag are counted only for the rows of the page, unless the list is sorted by
+    them."""
     node = await queries.node()
     problems = await open_problems.shown_to(queries)
     listed = await queries.groups()
@@ -133,7 +134,7 @@ def _urgency(row: GroupRow) -> tuple[int, int]:
 
 
 async def _described(queries: Queries, rows: list[GroupRow], totals: Mapping[str, GroupTotal]) -> list[GroupRow]:
-    """Return the rows with what their groups do, as far as those still exist."""
+    """Return the rows with the states of their groups; groups deleted meanwhile are omitted."""
     described = {one.group_id: one for one in await queries.describe([row.group_id for row in rows])}
     return [
         row if group is None else _row(row, group, totals.get(row.group_id, GroupTotal()))
@@ -188,7 +189,7 @@ class OverviewPages:
 
 
 def wanted_of(query: Names) -> GroupFilter:
-    """Return what a query asks for; its parameters have been checked."""
+    """Parse a query whose parameters have been checked."""
     return GroupFilter(
         query.get("q", ""),
         query.get("state"),

@@ -43,7 +43,7 @@ class Pages:
     """Each method is a page: (origin, names in the path, query)."""
 
     def __init__(self, queries: Queries, what_if: WhatIf) -> None:
-        """Take what asks the node, and what runs a long computation beside it."""
+        """`queries` sends requests to the node; `what_if` runs long computations in a thread."""
         self._ask, self._what_if = queries, what_if
 
     async def clusters(self, origin: str, names: Names, query: Names) -> Json:

@@ -15,7 +15,8 @@ class ProblemPages:
     """Each method is a page: (origin, names in the path, query)."""
 
     def __init__(self, queries: Queries, rest: Rest, open_problems: OpenProblems) -> None:
-        """Show `open_problems`. A single group is examined anew; `rest` lets the loop serve others."""
+        """Show `open_problems`. A single group is examined at each request; `rest` lets the loop serve other
+        requests."""
         self._ask, self._rest, self._open = queries, rest, open_problems
 
     async def problems(self, origin: str, names: Names, query: Names) -> Json:

@@ -124,7 +124,7 @@ _PROBLEMS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: (40301, "not allowed on a topic of this group"),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (40301, "not allowed on this cluster"),
 }
-_OTHERWISE = 50002  # Confluent's code for an error that Kafka answered and HTTP has no word for
+_OTHERWISE = 50002  # Confluent's code for a Kafka error without an HTTP status of its own
 
 
 def problem_of(error: ErrorCode, message: str = "") -> Problem:
@@ -134,7 +134,7 @@ def problem_of(error: ErrorCode, message: str = "") -> Problem:
 
 
 class Queries:
-    """Requests to the node, made anew for each page.
+    """Requests to the node, without a cache.
 
     Requests about many groups or partitions are sent in slices, so that no step of the node takes long.
     """
@@ -146,14 +146,14 @@ class Queries:
         return await self._answer(DescribeNode(), DescribeNodeReply)
 
     async def own_cluster(self, cluster_id: str) -> str:
-        """Return the cluster's id. Raises Problem if another one is asked for."""
+        """Return the cluster's id. Raises Problem if another id is requested."""
         own = (await self.node()).cluster_id
         if cluster_id != own:
             raise Problem(404, f"there is no cluster {cluster_id!r} here, only {own!r}")
         return own
 
     async def topic(self, name: str) -> MetadataTopicReply | None:
-        """Return a topic with its partitions; None if there is none, or its name is none."""
+        """Return a topic with its partitions; None if there is none, or the name is invalid."""
         found = (await self._answer(Metadata((MetadataTopic(name),)), MetadataReply)).topics
         return next((topic for topic in found if not topic.error_code and topic.name == name), None)
 
@@ -266,7 +266,7 @@ class Queries:
         return reply
 
     async def group_offsets(self, group_ids: Sequence[str]) -> Sequence[GroupOffsets]:
-        """Return what counts for the lag of each group, as far as those exist."""
+        """Return the partitions and commits that each group's lag includes, for groups that exist."""
         return (await self._answer(ListGroupOffsets(tuple(group_ids)), ListGroupOffsetsReply)).groups
 
     async def commits(self, group_ids: Sequence[str], *, with_origins: bool = True) -> dict[str, dict[Key, Commit]]:
@@ -315,11 +315,11 @@ class Queries:
         return await self._answer(Measure(groups), MeasureReply)
 
     async def suspects(self, since_ms: int) -> ListSuspectsReply:
-        """Return the groups worth a doctor's look since a wall time."""
+        """Return the groups that may have got a problem since a wall time."""
         return await self._answer(ListSuspects(since_ms), ListSuspectsReply)
 
     async def first_expiry(self, group_id: str) -> int:
-        """Return the wall time at which the group's first offset expires, of the first thousand; -1 if none does."""
+        """Return the wall time at which the first of the group's first thousand offsets expires; -1 if none does."""
         reply = await self._answer(DescribeExpiry(group_id), DescribeExpiryReply)
         times = [one.expires_ms for one in reply.offsets if one.expires_ms >= 0]
         return min(times, default=-1)
@@ -331,7 +331,7 @@ class Queries:
         return reply
 
     async def hold(self, message: HoldGroup) -> int:
-        """Hold a group, or release it; return the rest of its hold. Raises Problem if that is refused."""
+        """Hold a group, or release it; return the remaining time of its hold. Raises Problem if that is refused."""
         reply = await self._answer(message, HoldGroupReply)
         if reply.error_code:
             raise problem_of(reply.error_code, reply.error_message)
@@ -350,7 +350,7 @@ class Queries:
             _refuse(reply.error_code)
 
     async def drain(self, message: DrainMembers) -> tuple[DrainedMember, ...]:
-        """Have members of a group drain. Raises Problem if the request as a whole is refused."""
+        """Ask members of a group to drain. Raises Problem if the request as a whole is refused."""
         reply = await self._answer(message, DrainMembersReply)
         _refuse(reply.error_code)
         return reply.members
@@ -383,7 +383,7 @@ class Queries:
         return partitions_of((await self.topics(topics)).topics)
 
     async def topics(self, names: Iterable[str]) -> MetadataReply:
-        """Return what is known of these topics; nothing is asked for if there are none."""
+        """Return the metadata of these topics; sends no request if there are none."""
         wanted = tuple(MetadataTopic(name) for name in sorted(names))
         return await self._answer(Metadata(wanted), MetadataReply) if wanted else MetadataReply()
 
@@ -415,7 +415,7 @@ class Queries:
         return found
 
     async def complete(self, known: KnownEnds, groups: Collection[GroupPartitions]) -> None:
-        """Ask for what is not known yet: the ends of these partitions, and the begins of those without a commit."""
+        """Request the unknown ends of these partitions, and the starts of those without a commit."""
         every = {key for its in groups for key in its.keys if key not in known.ends}
         known.ends |= dict.fromkeys(every) | await self.ends(every)
         without = {key for its in groups for key in its.keys if key not in its.committed}

@@ -1,5 +1,5 @@
-"""Gathers the numbers of one scrape. Sums count everything; the number of series by partition is bounded, since a
-cluster may be huge and a page may not."""
+"""Gathers the numbers of one scrape. Sums count everything; the number of series by partition is bounded, since a page
+of a huge cluster must not be."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -14,9 +14,9 @@ from protocol.messages.groups import DescribedGroup
 from protocol.messages.node import DescribeNodeReply
 
 _BROKERS_BESIDE = "upstream_brokers"
-"""Gauge of the brokers that clients are told of, if this node stands in front of a cluster."""
+"""Gauge of the advertised brokers, if this node is in front of a cluster."""
 _LINES_A_GO = 2_000
-"""Partitions counted before the loop serves others."""
+"""Partitions counted before the loop serves other requests."""
 
 Rest = Callable[[], Awaitable[None]]
 
@@ -29,8 +29,8 @@ async def measure(
     queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest = _no_rest, history: EndHistory | None = None
 ) -> Measured:
     """Gather the numbers. At most `most_series` partitions of groups have series, by largest lag, and as many of
-    topics, small topics first. `history` has ends of earlier scrapes. `rest` lets the loop serve others. While groups
-    cannot be listed (the node still loads) the node's own numbers are shown alone."""
+    topics, small topics first. `history` has ends of earlier scrapes. `rest` lets the loop serve other requests. While
+    groups cannot be listed, since the node is loading, only the node's own numbers are shown."""
     node = await queries.node()
     try:
         return await _Scrape(queries, most_series, watch, rest, history or EndHistory()).measure(node)

@@ -1,6 +1,6 @@
 """JSON of the pages under `/v3`, with Confluent REST v3's field names and links. Messages in, objects out; pure.
 
-Only what is served is linked to.
+There are links only to pages that are served.
 """
 
 import re
@@ -182,7 +182,7 @@ class Shapes:
         """Return the group's lag summary.
 
         A group without partitions has a lag of 0, and nulls for the largest. If no end is known the lag is null. If
-        some are unknown the sum leaves them out, and `unknown_partitions` counts them.
+        some are unknown, the sum omits them, and `unknown_partitions` counts them.
         """
         path = ("consumer-groups", group_id, "lag-summary")
         last = worst(lines)

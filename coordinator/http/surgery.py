@@ -34,8 +34,8 @@ class _Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Body of a plan. `topics`: the partitions of each, all if null; without it all that the group has committed for.
-    Exactly one of the others says where to."""
+    """Body of a plan. `topics`: the partitions of each topic, all if null; without it all partitions with a commit of
+    the group. Exactly one of the other fields is set, and gives the target."""
 
     topics: dict[str, list[int] | None] | None = None
     to_earliest: bool = False
@@ -66,7 +66,8 @@ class EvictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HoldRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a hold: for so long, or until so many members have come since, unless that is 0. 0 ms release it."""
+    """Body of a hold: its duration, and the number of joining members that ends it earlier, if not 0. A duration of 0
+    ms releases the group."""
 
     for_ms: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_MS)]
     until_members: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
@@ -203,7 +204,7 @@ class SurgeryPages:
 
 
 def _changed(group_id: str, members: Iterable[LeftMember | DrainedMember]) -> Json:
-    """Return what became of each member."""
+    """Return the result for each member."""
     return {
         "group_id": group_id,
         "members": [
@@ -215,7 +216,7 @@ def _changed(group_id: str, members: Iterable[LeftMember | DrainedMember]) -> Js
 def _decode(body: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
-    except UnicodeDecodeError:  # its words have the text, which may be a password
+    except UnicodeDecodeError:  # its message contains the text, which may be a password
         raise Problem(_INVALID, "the body is no text in UTF-8") from None
     except msgspec.DecodeError as error:
         raise Problem(_INVALID, f"the body is not as it should be: {error}") from None

@@ -1,7 +1,8 @@
-"""The doctor's look at all groups: at those that changed, have a problem or are due, some at a time.
+"""The doctor's checks of all groups: those that changed, have a problem or are due, some at a time.
 
-A look at one group takes about 0.3 ms. At a node of many groups a round must cost what changed, so `ListSuspects` finds
-groups worth a look in the node's memory, and `diagnosis.schedule` says when the others are due."""
+A check of one group takes about 0.3 ms. The cost of a round must depend on the number of changed groups, not of all
+groups: so the node keeps changed groups in memory for `ListSuspects`, and `diagnosis.schedule` says when the others are
+due."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,20 +16,20 @@ from protocol.messages.groups import DescribedGroup, ListedNote
 
 Rest = Callable[[], Awaitable[None]]
 Told = Callable[[GroupProblem, bool], None]
-"""Is told of each problem when it opens (true) and when it closes (false)."""
+"""Called with each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
 _SUSPECTS_A_ROUND: Final = 700
 _GROUPS_A_GO: Final = 5
-"""Groups examined before the loop serves others."""
+"""Groups examined before the loop serves other requests."""
 _REST_MS: Final = 1_000
-"""Least time between two looks at a group with a problem, however many ask: a silent member is worth a look for as long
-as it is silent."""
+"""Least time between two checks of a group with a problem, however many clients ask: a silent member makes its group
+due for as long as it is silent."""
 _LIST_EVERY_MS: Final = 600_000
-"""Interval of looks for groups that came without a change of state: by a commit of no member."""
+"""Interval of searches for groups that were created without a change of state, by a commit without a member."""
 
 
 class _Seen(NamedTuple):
-    """Problems found in a group, the time of the look, and that of the next."""
+    """Problems found in a group, the time of the check, and that of the next."""
 
     problems: tuple[GroupProblem, ...]
     at_ms: int
@@ -46,7 +47,7 @@ class OpenProblems(Protocol):
 
 
 class ProblemWatch:
-    """The open problems of all groups, as of the last look at each."""
+    """The open problems of all groups, as of the last check of each."""
 
     def __init__(
         self,
@@ -56,7 +57,8 @@ class ProblemWatch:
         told: Told = lambda problem, is_open: None,
         groups_a_round: int = GROUPS_A_ROUND,
     ) -> None:
-        """`queries` may see everything. `lock` lets one round be made at a time; `rest` lets the loop serve others."""
+        """`queries` may see everything. `lock` allows one round at a time; `rest` lets the loop serve other
+        requests."""
         self._ask, self._rest, self._lock, self._told = queries, rest, lock, told
         self._most = groups_a_round
         self._seen: dict[str, _Seen] = {}
@@ -66,7 +68,7 @@ class ProblemWatch:
         self._list_at_ms = -1
         self._open: dict[_Key, GroupProblem] = {}
         self.waiting = 0
-        """Groups that should have been looked at in the last round, and will be in the next ones."""
+        """Groups that were due in the last round and will be checked in the next ones."""
 
     async def look(self) -> list[GroupProblem]:
         """Make a round, and return all open problems, by group."""
@@ -107,7 +109,7 @@ class ProblemWatch:
         self._changed |= dict.fromkeys(found.groups)
 
     def _chosen(self, now_ms: int) -> list[str]:
-        """Choose the groups of this round: changed ones first, those not looked at for longest first."""
+        """Choose the groups of this round: changed groups first, in the order of their last checks."""
         changed = sorted((one for one in self._changed if not self._rests(one, now_ms)), key=self._last_look_ms)
         due = [one for one, seen in self._seen.items() if seen.due_ms <= now_ms and one not in self._changed]
         due.sort(key=self._last_look_ms)
@@ -155,7 +157,7 @@ def _seen(evidence: Evidence) -> _Seen:
 
 
 async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None = None) -> list[GroupProblem]:
-    """Return the open problems of these groups, of all groups if None. `rest` lets the loop serve others."""
+    """Return the open problems of these groups, of all groups if None. `rest` lets the loop serve other requests."""
     node = await queries.node()
     topology = await queries.topology(topics=True)
     refusals = await queries.refusals(group_ids or ())
@@ -172,7 +174,7 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
 
 
 class _Asked:
-    """The node, as the servers that evidence is gathered from."""
+    """The node as the source of evidence."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries

@@ -1,4 +1,5 @@
-"""Files that pages load: our own, and released files of others, each with version, licence and checksum."""
+"""Files that pages load: Muster's own, and released files of other projects, each with version, licence and
+checksum."""
 
 import hashlib
 import tomllib
@@ -14,7 +15,7 @@ _FOLDERS: Final = ("assets", "vendor")
 
 
 class Vendored(msgspec.Struct, frozen=True):
-    """A released file of somebody else. `package`: its name at npm; `file`: its path there."""
+    """A released file of another project. `package`: the project's name at npm; `file`: the file's path there."""
 
     package: str
     version: str
@@ -25,7 +26,7 @@ class Vendored(msgspec.Struct, frozen=True):
 
 
 class Asset(msgspec.Struct, frozen=True):
-    """A file as it is served. `tag`: the beginning of its checksum, which stands in its address."""
+    """A file as it is served. `tag`: the beginning of its checksum, which is part of its URL."""
 
     name: str
     media: str
@@ -48,6 +49,6 @@ def _read() -> Iterator[Asset]:
 
 
 def vendored() -> dict[str, Vendored]:
-    """Return the list of released files, by the name that they have here."""
+    """Return the released files by their names here."""
     listed = tomllib.loads(_HERE.joinpath("vendor", "vendor.toml").read_text())
     return msgspec.convert(listed, dict[str, Vendored])

@@ -23,11 +23,11 @@ TARGETS: Final = (
     ("time", "the first record since (UTC)", "a time, such as 2026-11-23 05:00"),
     ("group", "where another group is", "the group's id"),
 )
-"""Places to which a group can be set: the name in the form, in words, and what its value is."""
+"""Targets of an offset reset: the name in the form, the name on the page, and the meaning of the value."""
 
 
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
-"""Assignors that a change can be foreseen with."""
+"""Assignors for which a change can be computed."""
 
 
 class PlanForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class UndoForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HoldForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The form that holds a group for a duration, or until so many members have come, if that is not empty; 0s
+    """The form that holds a group for a duration or, if that is not empty, until so many members have joined; 0s
     releases it."""
 
     duration: str
@@ -79,7 +79,7 @@ def credentials(form: LoginForm) -> tuple[str | None, str]:
 
 
 def plan_request(form: PlanForm, now_ms: int) -> PlanRequest:
-    """Return the request that a form makes. Raises Problem for a value that is none."""
+    """Return the request of a form. Raises Problem for an invalid value."""
     topics: dict[str, list[int] | None] | None = {form.topic: None} if form.topic else None
     value = form.value.strip()
     match form.target:
@@ -101,12 +101,12 @@ def plan_request(form: PlanForm, now_ms: int) -> PlanRequest:
 
 
 def hold_request(form: HoldForm) -> HoldRequest:
-    """Return the request that a form makes. Raises Problem for a value that is none."""
+    """Return the request of a form. Raises Problem for an invalid value."""
     return HoldRequest(_duration_ms(form.duration), _whole(form.until_members.strip() or "0"))
 
 
 def group_change(query: Names) -> GroupChange:
-    """Return the change that a form foresees. Raises Problem for a value that is none."""
+    """Return the change in a form. Raises Problem for an invalid value."""
     more, grown = query.get("members", "").strip(), query.get("partitions", "").strip()
     if grown and not query.get("topic"):
         raise Problem(_INVALID, "say which topic grows")

@@ -1,4 +1,4 @@
-"""Lag and consumption of groups over the last while, for plots: kept for groups that somebody looks at. Pure."""
+"""Recent lag and consumption of groups, for plots, kept for groups whose pages are open. Pure."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from coordinator.http.lag.partitions import PartitionLag
 _MOST_GROUPS: Final = 500
 _MOST_SAMPLES: Final = 720
 _LEAST_MS: Final = 900
-"""Least distance of two samples."""
+"""Least time between two samples."""
 
 
 class Sample(NamedTuple):
@@ -27,7 +27,7 @@ class History:
         self._groups: OrderedDict[str, deque[Sample]] = OrderedDict()
 
     def see(self, group_id: str, wall_ms: int, lines: Iterable[PartitionLag]) -> None:
-        """Take a sample of the group, unless the last one is too fresh."""
+        """Take a sample of the group, unless the last one is too recent."""
         kept = self._groups.setdefault(group_id, deque(maxlen=_MOST_SAMPLES))
         self._groups.move_to_end(group_id)
         if kept and 0 <= wall_ms - kept[-1].wall_ms < _LEAST_MS:

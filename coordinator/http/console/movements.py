@@ -1,4 +1,4 @@
-"""Partitions that changed hands with a generation, for groups that somebody looks at. Pure."""
+"""Partitions that changed owners with a generation, for groups whose pages are open. Pure."""
 
 from collections import OrderedDict
 from typing import Final
@@ -12,13 +12,13 @@ from protocol.messages.groups import DescribedGroup, ListedNote
 _MOST_GROUPS: Final = 200
 _MOST_GENERATIONS: Final = 50
 _MOST_PARTITIONS: Final = 20_000
-"""Partitions of a group whose owners are compared; of larger groups nothing is told."""
+"""Largest number of partitions of a group whose owners are compared."""
 _STABLE: Final = "Stable"
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """`count` of `total` partitions have another owner than in the generation before. `gained`: members that took some,
-    with how many, the first of them. `sync_ms`: the length of the sync phase; None if it is unknown."""
+    """`count` of `total` partitions have another owner than in the generation before. `gained`: members that gained
+    some, with their numbers; only the first members. `sync_ms`: the length of the sync phase; None if it is unknown."""
 
     count: int
     total: int
@@ -33,13 +33,13 @@ class _Known(msgspec.Struct):
 
 
 class Movements:
-    """The last assignment of groups that were seen lately, and what moved between two."""
+    """The last assignments of groups seen lately, and the partitions that moved between two."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Known] = OrderedDict()
 
     def see(self, group: DescribedGroup, notes: tuple[ListedNote, ...]) -> dict[int, Moved]:
-        """Compare the group with what it was when it was seen last. Return what is known, by generation."""
+        """Compare the group's assignment with the last one seen. Return the known movements by generation."""
         known = self._groups.get(group.group_id)
         if group.group_state != _STABLE:
             return {} if known is None else known.moved

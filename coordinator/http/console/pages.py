@@ -22,7 +22,7 @@ from protocol.messages.groups import DescribedGroup
 
 _NOTES: Final = 200
 _LINES: Final = 200
-"""Lines of a table that has no pages: of a plan, of a topic's partitions."""
+"""Largest number of lines in a table without pages: a plan, or a topic's partitions."""
 _TOPICS_A_PAGE: Final = 200
 Context = dict[str, Any]
 
@@ -33,7 +33,7 @@ class ConsolePages:
     def __init__(
         self, queries: Queries, problems: OpenProblems, surgery: SurgeryPages, what_if: WhatIf, rest: Rest
     ) -> None:
-        """`rest` lets the loop serve others."""
+        """`rest` lets the loop serve other requests."""
         self._ask, self._open, self._surgery, self._what_if, self.rest = queries, problems, surgery, what_if, rest
         self._movements, self._history = Movements(), History()
 
@@ -84,7 +84,7 @@ class ConsolePages:
         }
 
     async def history(self, query: Names) -> dict[str, Any]:
-        """Take a sample, and return those of the last while."""
+        """Take a sample, and return the recent ones."""
         group = await self._ask.group(query.get("id", ""))
         node = await self._ask.node()
         self._history.see(group.group_id, node.wall_ms, await self._ask.lags(group))
@@ -148,7 +148,7 @@ class ConsolePages:
         }
 
     async def apply(self, query: Names, form: forms.ApplyForm, host: str) -> Context:
-        """Do as planned, if all offsets are as planned."""
+        """Apply the plan, if all offsets are as planned."""
         return {"done": await self._surgery.apply({"group": query.get("id", "")}, form.plan.encode(), host)}
 
     async def undo(self, query: Names, form: forms.UndoForm, host: str) -> Context:
@@ -161,7 +161,7 @@ class ConsolePages:
         return {"held": await self._surgery.hold({"group": query.get("id", "")}, body, host)}
 
     async def what_if(self, query: Names) -> Context:
-        """Foresee a change of the group; nothing is changed."""
+        """Compute the assignment after a change of the group; nothing is changed."""
         change = forms.group_change(query)
         outlook = await self._what_if.outlook(query.get("id", ""), change)
         group = await self._ask.group(query.get("id", ""), with_facts=True)
@@ -182,7 +182,8 @@ class ConsolePages:
 
 
 def _permits(group: DescribedGroup, operation: AclOperation) -> bool:
-    """Return whether the caller has the permission: nobody is held to rules where operations are not told."""
+    """Return whether the caller has the permission; true if the group has no authorized operations, since there are no
+    access rules then."""
     told = group.authorized_operations
     return told < 0 or bool(told & 1 << operation)
 

@@ -1,4 +1,4 @@
-"""Templates and what they format. Jinja2 escapes whatever it is given. Pure, apart from templates read at the start."""
+"""Templates and their filters. Jinja2 escapes all values. Pure, except that templates are read at the start."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,11 +12,11 @@ from diagnosis import people
 from diagnosis.problem import Kind
 
 MILD: Final = frozenset({Kind.IDLE_MEMBERS, Kind.OFFSETS_EXPIRE, Kind.CONSUMPTION_REWOUND})
-"""Kinds that can wait for the morning."""
+"""Kinds of problems that are not urgent."""
 
 
 def make_environment(assets: Mapping[str, Asset]) -> Environment:
-    """Make the environment of all templates. What a template names must be there."""
+    """Make the environment of all templates. An undefined name in a template is an error."""
     environment = Environment(
         loader=PackageLoader("coordinator.http.console"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The console's paths: templates, assets and forms, and who may act."""
+"""The console's paths: templates, assets and forms, and the permission to change something."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -32,10 +32,10 @@ _HEADERS: Final = {
     "Vary": "Accept, HX-Request",
 }
 _PROXIED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
-"""Headers of a reverse proxy: who asks is not who connects."""
+"""Headers of a reverse proxy, with which the request's sender is not the connection's peer."""
 _READ_ONLY: Final = "the console is read-only here: log in, or open it on the machine of the node itself"
 _PARTS_A_GO: Final = 200
-"""Parts of a page written before the loop serves others: a list of a hundred groups has four thousand."""
+"""Parts of a page written before the loop serves other requests; a list of a hundred groups has four thousand parts."""
 F = TypeVar("F")
 ShowPage = Callable[[Names], Awaitable[Context]]
 
@@ -49,8 +49,8 @@ _SAMPLES: Final = record(
 
 
 class ConsoleSite:
-    """Serves the console. With an `entrance` whoever logged in may act, as far as its rights go, else who comes over
-    loopback."""
+    """Serves the console. With an `entrance`, users who have logged in may change what their rights permit; without
+    one, clients on loopback may change everything."""
 
     def __init__(self, pages: ConsolePages, entrance: Entrance | None = None) -> None:
         self._pages, self._entrance = pages, entrance
@@ -111,7 +111,7 @@ class ConsoleSite:
         return answer
 
     def compile_templates(self) -> None:
-        """Compile all templates, which takes longer than a step of the loop should: for a thread."""
+        """Compile all templates; run in a thread, since that takes long."""
         for name in self._templates.list_templates():
             self._templates.get_template(name)
 
@@ -128,9 +128,9 @@ class ConsoleSite:
         return handle
 
     def may_act(self, request: web.Request) -> bool:
-        """Return true if the console may change something for whoever asks."""
+        """Return true if the console may change something for the sender of the request."""
         if self._entrance is not None:
-            return True  # nobody comes here without a login, and each request is held to access rules
+            return True  # every caller has logged in, and the node checks each request
         return is_loopback(request.remote or "") and not any(name in request.headers for name in _PROXIED)
 
     def _shown(self, template: str, page: ShowPage, refused: str = "problem.html") -> Handler:
@@ -242,7 +242,7 @@ ASSET: Final = HttpRoute(
 def _decode(body: bytes, kind: type[F]) -> F:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
-    except UnicodeDecodeError:  # its words have the text, which may be a password
+    except UnicodeDecodeError:  # its message contains the text, which may be a password
         raise Problem(40002, "the form is no text in UTF-8") from None
     except msgspec.DecodeError as error:
         raise Problem(40002, f"the form is not as it should be: {error}") from None

@@ -1,4 +1,4 @@
-"""Rebalances of a group, from its journal: phases, who was late, what moved, and why. Pure."""
+"""Rebalances of a group, from its journal: phases, late members, moved partitions, and causes. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,11 +16,9 @@ _SAYS_THE_CAUSE: Final = "new member "
 
 
 class Rebalance(msgspec.Struct, kw_only=True):
-    """A rebalance. `join_ms` and `sync_ms` are None while unknown; `left_ms`: until it ends at the latest, if it is
-    under way. `late`: who came last, in words.
-
-    Of a server-driven group (`is_driven`) `join_ms` is the time until the new target, `sync_ms` that of revocations
-    which are under way."""
+    """A rebalance. `join_ms` and `sync_ms` are None while unknown; `left_ms`: longest time until it ends, if it is
+    under way. `late`: the last member to join, in words. For a server-driven group (`is_driven`) `join_ms` is the time
+    until the new target, `sync_ms` that of revocations under way."""
 
     began_ms: int
     generation_id: int
@@ -52,7 +50,7 @@ class Rebalance(msgspec.Struct, kw_only=True):
 
     @property
     def reasons(self) -> list[str]:
-        """Sentences of the notes, without those that say the cause alone."""
+        """Sentences of the notes, except those that only repeat the cause."""
         return [one for one in self.details if not one.startswith(_SAYS_THE_CAUSE)]
 
 
@@ -118,14 +116,15 @@ def _complete(running: Rebalance, note: ListedNote, moved: dict[int, Moved]) -> 
 
 
 def _go_on(running: Rebalance, group: DescribedGroup, now_ms: int) -> None:
-    """Add how far the rebalance is that is under way."""
+    """Add the state of the rebalance that is under way."""
     running.left_ms = group.phase_left_ms
     running.join_ms = max(now_ms - running.began_ms, 0)
     running.late = people.waiting_for(group) or ""
 
 
 def _settle(last: Rebalance, group: DescribedGroup) -> None:
-    """Add the sync phase of the last rebalance: it ended when the group became Stable, or lasts; or the revocations."""
+    """Add the sync phase of the last rebalance, which ended when the group became Stable or is under way, or its
+    revocations."""
     joined_ms = last.began_ms + (last.join_ms or 0)
     if group.phase == ("revoke" if last.is_driven else "sync"):
         last.is_open, last.sync_ms, last.left_ms = True, max(group.phase_ms, 0), group.phase_left_ms

@@ -1,4 +1,4 @@
-"""Rows of the group's page, from what the node says of it. Pure."""
+"""Rows of the group's page, from the node's replies. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -39,11 +39,11 @@ class MemberRow(msgspec.Struct, frozen=True):
     software: str
     is_leader: bool
     said: str = ""
-    """Facts that its application tells of itself."""
+    """Facts reported by its application."""
 
 
 class ActRow(msgspec.Struct, frozen=True):
-    """A change that somebody made to the group; it can be undone if it changed offsets."""
+    """An administrative change of the group; it can be undone if it changed offsets."""
 
     id: str
     wall_ms: int
@@ -64,7 +64,7 @@ class TopicRow(msgspec.Struct):
 
 
 def member_rows(group: DescribedGroup, lines: Iterable[PartitionLag]) -> list[MemberRow]:
-    """Return the members, those that hold the group up first."""
+    """Return the members, those that delay the group first."""
     lags: dict[str, list[int | None]] = {}
     for line in lines:
         if line.member is not None:
@@ -137,7 +137,8 @@ def topic_rows(lines: Iterable[PartitionLag]) -> list[TopicRow]:
 
 
 def outlook_context(group: DescribedGroup, outlook: Outlook) -> dict[str, Any]:
-    """Return the shares of each member now and then, and the first partitions that would move."""
+    """Return each member's number of partitions before and after the change, and the first partitions that would
+    move."""
     names = {one.member_id: people.client_of(one) for one in group.members}
     moved = outlook.moved
     return {

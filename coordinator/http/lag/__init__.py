@@ -1,1 +1,1 @@
-"""Lag of groups: of each partition, in sums, and in time."""
+"""Lag of groups: by partition, in sums, and in time."""

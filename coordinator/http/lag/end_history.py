@@ -1,7 +1,7 @@
-"""Lag in time: how long ago the end of a partition was where the group is now. Each scrape remembers the ends.
+"""Lag in time: the time since the end of a partition was at the group's present offset.
 
-The time at which an offset was the end lies between two scrapes, and is interpolated. Where the memory does not reach
-back as far, the lag is at least as long as it does. Pure."""
+Each scrape stores the ends. The time at which an offset was the end lies between two scrapes, and is interpolated. If
+the stored ends do not reach back so far, the lag is at least as long as they do. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,8 +9,8 @@ from typing import Final
 from diagnosis.assignments import Key
 
 MOST_SAMPLES: Final = 24
-"""Ends remembered for a partition. When there are more, each second one of the older half goes: the recent past is kept
-finely, the distant past coarsely."""
+"""Ends stored for a partition. When there are more, every second one of the older half is dropped, so that older
+samples lie farther apart."""
 MOST_PARTITIONS: Final = 20_000
 
 
@@ -21,16 +21,16 @@ class EndHistory:
         self._ends: dict[Key, list[tuple[int, int]]] = {}
 
     def add(self, key: Key, end: int, now_ms: int) -> None:
-        """Remember that the partition ends there now."""
+        """Store the present end of the partition."""
         samples = self._ends.get(key)
         if samples is None:
             if len(self._ends) >= MOST_PARTITIONS:
                 return
             samples = self._ends[key] = []
         if samples and end < samples[-1][1]:
-            samples.clear()  # the topic was made anew
+            samples.clear()  # the topic was created again
         if len(samples) >= 2 and samples[-1][1] == samples[-2][1] == end:
-            samples[-1] = now_ms, end  # nothing was written: the ends of the flat part suffice
+            samples[-1] = now_ms, end  # nothing was written: the first and last sample with this end suffice
             return
         samples.append((now_ms, end))
         if len(samples) > MOST_SAMPLES:
@@ -41,7 +41,7 @@ class EndHistory:
         self._ends = {key: self._ends[key] for key in keys if key in self._ends}
 
     def lag_ms(self, key: Key, committed: int, now_ms: int) -> int | None:
-        """Return how long ago the offset was the end, 0 if it is now; None if too little is remembered."""
+        """Return the time since the offset was the end, 0 if it still is; None if there are too few samples."""
         samples = self._ends.get(key)
         if not samples:
             return None

@@ -11,7 +11,8 @@ from protocol.messages.offsets import OffsetFetchGroupReply
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, gc=False):
-    """Offset of a partition's end or start; None if unknown. `age_ms`: its age at most; None if it is current."""
+    """Offset of a partition's end or start; None if unknown. `age_ms`: its largest possible age; None if it is
+    current."""
 
     offset: int | None
     age_ms: int | None = None
@@ -38,7 +39,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
 
 
 class KnownEnds(msgspec.Struct):
-    """Answers about topics and partitions, so that a page of many groups asks for each once. Partitions that do not
+    """Answers about topics and partitions, so that a page of many groups requests each once. Partitions that do not
     exist are None."""
 
     counts: dict[str, int] = {}
@@ -47,7 +48,7 @@ class KnownEnds(msgspec.Struct):
 
 
 class GroupPartitions(msgspec.Struct, frozen=True):
-    """The partitions that count for a group's lag, in order, and its committed offsets."""
+    """The partitions that a group's lag includes, in order, and its committed offsets."""
 
     keys: list[Key]
     committed: dict[Key, int]
@@ -65,7 +66,7 @@ def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
 
 
 def topics_of(group: DescribedGroup, committed: Iterable[Key], more: Iterable[str] = ()) -> set[str]:
-    """Return the topics whose partitions count for the group's lag: committed, assigned, and `more`."""
+    """Return the topics whose partitions the group's lag includes: committed, assigned, and `more`."""
     assigned = (topic for member in group.members for topic, _part in assigned_partitions(group, member))
     return {*(topic for topic, _part in committed), *assigned, *more}
 
@@ -93,7 +94,7 @@ def lags(group: DescribedGroup, its: GroupPartitions, known: KnownEnds) -> Itera
 
 
 def worst(found: Iterable[PartitionLag]) -> PartitionLag | None:
-    """Return the line with the largest known lag; of equals the first."""
+    """Return the line with the largest known lag; the first one among equals."""
     return max((line for line in found if line.lag is not None), key=lambda line: line.lag or 0, default=None)
 
 

@@ -1,4 +1,4 @@
-"""Sums of lag of many groups, counted anew for each page: nothing is kept that could be out of date."""
+"""Sums of lag of many groups, computed for each page, since cached sums would be out of date."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
@@ -53,8 +53,7 @@ async def group_totals(queries: Queries, group_ids: Sequence[str]) -> dict[str, 
 
 
 async def _complete(queries: Queries, known: dict[str, TopicEnds], groups: Collection[GroupOffsets]) -> None:
-    """Ask for what is not known yet of the groups' topics: the ends of their partitions, and the begins of those
-    without a commit."""
+    """Request the unknown ends of the partitions of the groups' topics, and the starts of those without a commit."""
     named = [one for group in groups for one in group.topics.items()]
     new = {topic for topic, _committed in named if topic not in known}
     counts = await queries.partition_counts(new)
@@ -86,7 +85,7 @@ def group_total(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTot
             continue
         for index, end in of_topic.ends.items():
             start = committed.get(index)
-            # A commit of another group alone is not this one's, where the topic has no such partition.
+            # Partitions that the topic does not have are known here only by another group's commit.
             if end is None or (start is None and index >= of_topic.count):
                 continue
             if start is None and (begin := of_topic.begins.get(index)) is not None:

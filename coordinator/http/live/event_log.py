@@ -1,4 +1,4 @@
-"""The newest events, numbered, so that a client reads on where it was. Pure."""
+"""The newest events, numbered, so that a client can continue after the last one it read. Pure."""
 
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class LiveEvent(msgspec.Struct, frozen=True):
 
 
 class Cursor(NamedTuple):
-    """A place between events: behind event `number` of the process that began at `epoch`, a wall time."""
+    """A position in the events: after event `number` of the process that began at the wall time `epoch`."""
 
     epoch: int
     number: int
@@ -34,7 +34,7 @@ class Cursor(NamedTuple):
 
 
 def parse_cursor(text: str) -> Cursor | None:
-    """Return the cursor that a text is; None if it is none."""
+    """Parse a cursor; None if the text is invalid."""
     epoch, _dot, number = text.partition(".")
     if all(part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS for part in (epoch, number)):
         return Cursor(int(epoch), int(number))
@@ -42,7 +42,7 @@ def parse_cursor(text: str) -> Cursor | None:
 
 
 class EventLog:
-    """Events in memory, at most `most`; the oldest go."""
+    """Events in memory, at most `most`; the oldest are dropped."""
 
     def __init__(self, epoch: int, most: int = MOST_KEPT, added: Callable[[], None] = lambda: None) -> None:
         """`added` is called after each event."""
@@ -56,11 +56,12 @@ class EventLog:
         self._added()
 
     def cursor(self, number: int | None = None) -> Cursor:
-        """Return the place behind event `number`, or behind the newest."""
+        """Return the cursor after event `number`, or after the newest event."""
         return Cursor(self._epoch, self._last if number is None else number)
 
     def after(self, cursor: Cursor) -> tuple[list[LiveEvent], bool]:
-        """Return the events behind a place, and whether some of them are missing: dropped, or of another process."""
+        """Return the events after a cursor, and whether some of them are missing, because they were dropped or were
+        another process's."""
         first = self._events[0].number if self._events else self._last + 1
         is_gap = cursor.epoch != self._epoch or not first - 1 <= cursor.number <= self._last
         if is_gap:

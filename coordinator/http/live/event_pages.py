@@ -72,10 +72,10 @@ class EventPages:
                     if self._is_still_in is not None and not await self._is_still_in(again=again):
                         break
                     cursor = await self._tell(request, answer, cursor)
-                    if self._feed.events.cursor() == cursor:  # none came while these were written
+                    if self._feed.events.cursor() == cursor:  # no event was added while these were written
                         await self._wait(answer)
             except ConnectionResetError:
-                pass  # it went, and comes back by the id it saw last
+                pass  # the client is gone; it may return with the id that it saw last
             return answer
 
     def _begin(self, request: web.Request) -> Cursor | None:
@@ -93,7 +93,7 @@ class EventPages:
         if wanted and self._is_still_in is not None:
             visible = {one.group_id for one in await self._ask.describe(sorted({one.group_id for one in wanted}))}
             wanted = [event for event in wanted if event.group_id in visible]
-        if is_gap:  # what is missing was dropped, or was another process's: ask for the overview
+        if is_gap:  # events are missing: the client should load the overview
             await answer.write(f"event: gap\nid: {self._feed.events.cursor()}\ndata: {{}}\n\n".encode())
         for event in wanted:
             await answer.write(_written(event, self._feed.events))

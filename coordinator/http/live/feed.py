@@ -1,4 +1,4 @@
-"""EDGE: makes events of what changes in the node, while somebody wants them."""
+"""EDGE: makes events of changes in the node, while there are followers."""
 
 import asyncio
 from collections import OrderedDict
@@ -18,7 +18,7 @@ from diagnosis.problem import GroupProblem
 
 LOOK_EVERY_S: Final = 1.0
 LINGER_S: Final = 120.0
-"""Time for which events are gathered after the last follower has gone: it may come back for them."""
+"""Time for which events are made after the last follower has disconnected, since it may return for them."""
 _MOST_GROUPS: Final = 20_000
 _NOTES_A_LOOK: Final = 100
 
@@ -26,10 +26,10 @@ log = structlog.get_logger()
 
 
 class Feed:
-    """Looks for new notes and problems each second, while there are followers, and wakes them."""
+    """Checks for new notes and problems every second, while there are followers, and wakes these."""
 
     def __init__(self, queries: Queries, watch: ProblemWatch, epoch: int, every_s: float = LOOK_EVERY_S) -> None:
-        """`queries` may see everything; what a follower may see is its reader's business."""
+        """`queries` may see everything; the stream of a follower filters the events by its permissions."""
         self._ask, self._watch, self._every_s = queries, watch, every_s
         self.events = EventLog(epoch, added=self._wake)
         self._arrived = asyncio.Event()
@@ -39,7 +39,7 @@ class Feed:
         self._left_s = 0.0
         self._since_ms = -1
         self._numbers: OrderedDict[str, int] = OrderedDict()
-        """Number of the newest note told, by group, the groups told last at the end."""
+        """Number of the newest note with an event, by group, in order of their last event."""
         self._now_ms = 0
         self.is_closed = False
 
@@ -50,7 +50,7 @@ class Feed:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Gather events for as long as this lasts."""
+        """Make events while the context is open."""
         self._followers += 1
         self._wanted.set()
         try:
@@ -60,16 +60,16 @@ class Feed:
             self._left_s = asyncio.get_running_loop().time()
 
     async def begun(self) -> None:
-        """Wait until what happens from now on becomes an event."""
+        """Wait until all later changes become events."""
         await self._begun.wait()
 
     async def news(self) -> None:
-        """Wait for an event that is added after now, or for the end."""
+        """Wait for an event added from now on, or for the end of the feed."""
         if not self.is_closed:
             await self._arrived.wait()
 
     async def run(self) -> None:
-        """Look, until cancelled."""
+        """Check for changes until cancelled."""
         while True:
             if not self._is_wanted():
                 self._wanted.clear()
@@ -79,14 +79,14 @@ class Feed:
             try:
                 await self.look()
             except Problem as problem:
-                log.debug("no events yet", why=problem.message)  # groups load, say
+                log.debug("no events yet", why=problem.message)  # while groups load, for instance
             except Exception:
                 log.exception("events could not be gathered")
             self._begun.set()
             await asyncio.sleep(self._every_s)
 
     async def look(self) -> None:
-        """Make events of what is new."""
+        """Make events of the changes since the last call."""
         node = await self._ask.node()
         self._now_ms = node.wall_ms
         began_ms = self._since_ms
@@ -95,7 +95,7 @@ class Feed:
         if began_ms >= 0:
             for group_id in found.groups:
                 await self._tell_notes(group_id, began_ms)
-        await self._watch.look()  # tells of problems by itself
+        await self._watch.look()  # makes events of problems by calling `tell_problem`
 
     async def _tell_notes(self, group_id: str, since_ms: int) -> None:
         last = self._numbers.get(group_id, -1)
@@ -116,7 +116,7 @@ class Feed:
         self._arrived = asyncio.Event()
 
     async def close(self, app: web.Application) -> None:
-        """End all followers' waits."""
+        """Wake all followers for the end."""
         self.is_closed = True
         self._begun.set()
         self._wake()

@@ -22,7 +22,7 @@ SIGNATURE: Final = "Muster-Signature"
 EVENTS_A_POST: Final = 100
 _LONGEST_S: Final = 60.0
 _AGAIN: Final = frozenset({408, 425, 429})
-"""Refusals that say: later."""
+"""Statuses after which a post is retried."""
 
 Count = Callable[[str], None]
 Sleep = Callable[[float], Awaitable[None]]
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Webhooks:
-    """Receivers of events. Each has a queue, so that one that is away holds up no other."""
+    """Receivers of events. Each has a queue of its own, so that an unreachable one does not delay the others."""
 
     def __init__(self, config: WebhookConfig, feed: Feed, count: Count, sleep: Sleep = asyncio.sleep) -> None:
         self._feed, self._types = feed, config.webhook_events.all
@@ -38,7 +38,7 @@ class Webhooks:
 
     @asynccontextmanager
     async def running(self, app: web.Application) -> AsyncIterator[None]:
-        """Post beside the application; what waits at the end is dropped."""
+        """Post events while the application runs; events that wait at the end are dropped."""
         async with ClientSession() as session:
             tasks = [asyncio.create_task(one.run(session)) for one in self._receivers]
             tasks.append(asyncio.create_task(self._follow()))
@@ -72,7 +72,7 @@ class _Receiver:
         self._filled = asyncio.Event()
 
     def add(self, event: LiveEvent) -> None:
-        """Have the event posted; at the limit the oldest one that waits is dropped."""
+        """Queue the event; if the queue is full, drop its oldest event."""
         if len(self._queue) >= self._config.webhook_queue_events:
             self._queue.popleft()
             self._count("webhook_events_dropped")
@@ -80,7 +80,7 @@ class _Receiver:
         self._filled.set()
 
     async def run(self, session: ClientSession) -> None:
-        """Post what comes, until cancelled."""
+        """Post queued events until cancelled."""
         while True:
             await self._filled.wait()
             some = [self._queue.popleft() for _ in range(min(len(self._queue), EVENTS_A_POST))]
@@ -107,7 +107,7 @@ class _Receiver:
             self._count("webhook_events_dropped")
 
     async def _post(self, session: ClientSession, body: bytes) -> tuple[str | None, bool]:
-        """Return what went wrong, if anything, and whether it would again."""
+        """Return the reason of a failure, None for a success, and whether a retry would fail again."""
         headers = {"Content-Type": "application/json"}
         if self._config.webhook_secret is not None:
             key = str(self._config.webhook_secret).encode()

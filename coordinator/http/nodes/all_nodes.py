@@ -1,4 +1,4 @@
-"""EDGE: requests to whichever nodes have the answer, in parallel and with a deadline."""
+"""EDGE: requests to all nodes that serve the requested groups, in parallel and with a deadline."""
 
 import asyncio
 import ssl
@@ -17,12 +17,13 @@ from protocol.messages import Message
 
 HTTP: Final = "http"
 ANSWER_WITHIN_S: Final = 3.0
-"""Time that a list waits for a node: below the session after which the others take its shards over."""
+"""Time that a list waits for a node: shorter than the session after which other nodes take over its shards."""
 _NO_LISTENER: Final = "it tells no HTTP address (--http, --advertised http=HOST:PORT)"
 
 
 class NodesPlan(NamedTuple):
-    """Places of groups, shards that this node serves now, and TLS of connections to other nodes, if they speak it."""
+    """Placement of groups, the shards that this node serves now, and TLS for connections to other nodes, if they use
+    it."""
 
     placement: Placement
     served: Callable[[], Collection[int]]
@@ -34,8 +35,8 @@ ALONE: Final = NodesPlan(Placement(1, 1, {}), lambda: (0,))
 
 
 class AllNodes:
-    """Asks this node by `own`, and the others at their listeners. What could not be asked is noted for the answer that
-    is being made; a request about one group raises Problem instead."""
+    """Sends requests to this node by `own`, and to the others' listeners. Nodes and shards without an answer are noted
+    for the page; a request about one group raises Problem instead."""
 
     def __init__(
         self, plan: NodesPlan, own: Ask, client: NodeClient, ask_timeout_s: float, list_timeout_s: float
@@ -46,7 +47,7 @@ class AllNodes:
         self._ask_timeout_s, self._list_timeout_s = ask_timeout_s, list_timeout_s
 
     async def ask(self, message: Message) -> Message:
-        """Return the reply of the nodes that serve the request's groups; of this node, if it is about none."""
+        """Return the reply of the nodes that serve the request's groups; this node's, if it is about no group."""
         if is_about_all(message):
             return await self._ask_all(message)
         match named_groups(message):
@@ -70,14 +71,14 @@ class AllNodes:
         return [problem for some in await asyncio.gather(*map(problems, self._others())) for problem in some]
 
     def _others(self) -> list[AdvertisedAddress]:
-        """Return the other nodes that can be asked, and note those that cannot."""
+        """Return the other nodes that can be reached, and note those that cannot."""
         others = [node for node in self._placement.nodes(HTTP) if node.node_id != self._me.node_id]
         for node_id in {*self._placement.node_ids} - {self._me.node_id, *(node.node_id for node in others)}:
             note_silent(node_id, _NO_LISTENER)
         return others
 
     def _node_of(self, group_id: str) -> AdvertisedAddress | None:
-        """Return the node that has the group; None, and a note, if none can be asked."""
+        """Return the node that serves the group; None, and a note, if there is none."""
         shard = self._placement.shard_of(group_id)
         node = self._me if self._placement.is_mine(shard) else self._placement.coordinator_of(shard, HTTP)
         if node is None:
@@ -97,7 +98,7 @@ class AllNodes:
             raise Problem(504 if silent.is_late else 503, sentence) from None
 
     async def _ask_owners(self, message: Message) -> Message:
-        """Ask each node for its groups; groups that nobody answers for are left out."""
+        """Ask each node for its groups; groups without an answer are omitted."""
         shares = divided(message, self._node_of)
         shares.pop(None, None)
         answers = await asyncio.gather(*(self._answer(node, share) for node, share in shares.items() if node))
@@ -123,7 +124,7 @@ class AllNodes:
         return joined(message, [answer.reply for answer in answers])
 
     async def _answer(self, node: AdvertisedAddress, message: Message) -> NodeAnswer | None:
-        """Return a node's answer; None, and a note, if there is none that can be used."""
+        """Return a node's answer; None, and a note, if there is no usable one."""
         try:
             is_me = node == self._me
             answer = (
@@ -141,7 +142,8 @@ class AllNodes:
 
 
 class ClusterProblems:
-    """Open problems of all nodes' groups: of this node's by its `watch`, as whoever asks may see them by `own`."""
+    """Open problems of all nodes' groups; those of this node's groups come from its `watch`, as far as the caller may
+    see them by `own`."""
 
     def __init__(self, watch: ProblemWatch, own: Queries, nodes: AllNodes) -> None:
         self._watch, self._own, self._nodes = watch, own, nodes

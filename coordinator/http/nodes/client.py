@@ -25,7 +25,7 @@ _LONGEST_REPLY_BYTES: Final = 256 << 20
 
 
 class NodeSilent(Exception):
-    """Raised for a node that gives no answer; the text says why."""
+    """Raised if a node does not answer; the text says why."""
 
     def __init__(self, why: str, *, is_late: bool = False) -> None:
         super().__init__(why)
@@ -33,7 +33,7 @@ class NodeSilent(Exception):
 
 
 class NodeAnswer(NamedTuple):
-    """Reply of a node, and the shards that it served meanwhile."""
+    """Reply of a node, and the shards that it served while it answered."""
 
     reply: Message
     shards: frozenset[int] = frozenset()
@@ -44,8 +44,8 @@ class _Problems(msgspec.Struct, frozen=True):
 
 
 class NodeClient:
-    """Asks nodes by the native protocol's frames in POSTs: whoever may ask one node's HTTP listener may ask another's,
-    and no node has rights of its own. A caller's password or token goes along, over TLS or loopback alone."""
+    """Sends nodes requests as frames of the native protocol in POSTs. A caller needs the same rights at every node, and
+    nodes have no rights of their own: the caller's password or token is sent along, only over TLS or loopback."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """`tls` makes the context of a connection; None: the nodes' listeners speak plaintext."""
@@ -113,7 +113,7 @@ class NodeClient:
 
 
 def _reason(error: Exception) -> str:
-    """Return the system's words for a refused connection, without aiohttp's around them."""
+    """Return the system's message for a failed connection, without aiohttp's text around it."""
     found = error.os_error if isinstance(error, ClientConnectorError) else error
     number = getattr(found, "errno", None)
     return os.strerror(number) if number else str(found) or type(found).__name__

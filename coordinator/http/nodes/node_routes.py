@@ -1,4 +1,4 @@
-"""Routes by which nodes ask each other: each answers for its own groups, and asks no other node."""
+"""Routes for requests between nodes: each node answers for its own groups, and sends no request to other nodes."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -44,7 +44,8 @@ PROBLEMS: Final = HttpRoute(
 def node_routes(
     node_id: int, served: Callable[[], Collection[int]], own: Ask, watch: ProblemWatch
 ) -> list[tuple[HttpRoute, Handler]]:
-    """Return the routes of a node with their handlers. `own` asks this node, `served` tells its shards."""
+    """Return the routes of a node with their handlers. `own` sends requests to this node, `served` returns its
+    shards."""
     methods = tuple(message.__name__ for message in SHARED_REQUESTS)
     dialect = NativeDialect(_LONGEST_REQUEST_BYTES, HelloReply("musterd", __version__, node_id, methods, {}))
     queries = Queries(own)
@@ -66,7 +67,7 @@ def node_routes(
             wanted = session.next_request()
         except ProtocolViolation as violation:
             raise Problem(400, f"no request of the native protocol: {violation}") from None
-        if wanted is None:  # the session has refused it by itself
+        if wanted is None:  # the session has refused the request itself
             body = session.take_data()
         else:
             number, message = wanted

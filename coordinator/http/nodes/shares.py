@@ -1,4 +1,4 @@
-"""Requests about several groups, divided among the nodes that serve them, and their replies put together. Pure."""
+"""Requests about several groups, divided among the nodes that serve these, and the merging of their replies. Pure."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -34,13 +34,13 @@ _OF_ONE_GROUP: Final = (
 )
 _OF_GROUPS: Final = (ConsumeFromMax, DescribeBalanced, DescribeGroups, ListGroupOffsets, ListRefusals, OffsetFetch)
 SHARED_REQUESTS: Final[tuple[type[Message], ...]] = (*_OF_ONE_GROUP, *_OF_GROUPS, ListGroups)
-"""Requests that the nodes ask each other: those about groups that pages make."""
+"""Requests that nodes send each other: those of pages about groups."""
 _OF_ALL_IF_UNNAMED: Final = (DescribeBalanced, ListGroups, ListRefusals)
 N = TypeVar("N")
 
 
 def named_groups(message: Message) -> tuple[str, ...]:
-    """Return the groups that a request is about; none: it is about no group, or about all."""
+    """Return the groups that a request names; empty if it is about no group, or about all."""
     if isinstance(message, _OF_ONE_GROUP):
         return (message.group_id,)
     if isinstance(message, _OF_GROUPS):
@@ -54,7 +54,7 @@ def is_about_all(message: Message) -> bool:
 
 
 def divided(message: Any, node_of: Callable[[str], N]) -> dict[N, Message]:
-    """Return the request that each node gets, for its groups alone, in their order."""
+    """Return a request for each node with only the node's groups, in their order."""
     shares: dict[N, list[Any]] = {}
     for one in message.groups:
         shares.setdefault(node_of(_group_id(one)), []).append(one)
@@ -62,8 +62,8 @@ def divided(message: Any, node_of: Callable[[str], N]) -> dict[N, Message]:
 
 
 def joined(message: Message, replies: Sequence[Message]) -> Message:
-    """Return one reply of those to the parts of a request. A list of groups is by id, cut to its limit, without groups
-    that two nodes have told of, since they have moved meanwhile; named groups are in the order of the request."""
+    """Merge the replies to the parts of a request. A list of groups is sorted by id, cut to its limit, and has each
+    group once, also if it moved meanwhile and two nodes returned it; named groups are in the order of the request."""
     first = replies[0]
     lists = [name for name in first.__struct_fields__ if isinstance(getattr(first, name), tuple)]
     fields: dict[str, Any] = {
@@ -80,5 +80,5 @@ def joined(message: Message, replies: Sequence[Message]) -> Message:
 
 
 def _group_id(named: Any) -> str:
-    """Return the id of a group that a request names by its id, or with what is wanted of it."""
+    """Return the id of a group in a request, which is the id itself or an object with it."""
     return named if isinstance(named, str) else named.group_id

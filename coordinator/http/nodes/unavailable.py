@@ -1,4 +1,5 @@
-"""Parts of the cluster that an answer could not ask: nodes that did not answer, and shards that nobody serves. Pure."""
+"""Parts of the cluster that are missing in an answer: nodes that did not reply, and shards that no node serves.
+Pure."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ class Unavailable:
         return bool(self.nodes or self.shards)
 
     def shown(self) -> Json:
-        """Return the field of an answer."""
+        """Return the JSON field for an answer."""
         nodes = [{"node_id": node_id, "why": why} for node_id, why in sorted(self.nodes.items())]
         return {"nodes": nodes, "shards": sorted(self.shards)}
 
@@ -29,7 +30,7 @@ _current: Final[ContextVar[Unavailable | None]] = ContextVar("unavailable", defa
 
 @contextmanager
 def noting_unavailable() -> Iterator[Unavailable]:
-    """Gather what the requests made meanwhile could not ask."""
+    """Collect the missing parts of all requests made in the context."""
     found = Unavailable()
     token = _current.set(found)
     try:
@@ -45,6 +46,6 @@ def note_silent(node_id: int, why: str) -> None:
 
 
 def note_unserved(shards: Iterable[int]) -> None:
-    """Note shards that no node has answered for."""
+    """Note shards that no node serves."""
     if (found := _current.get()) is not None:
         found.shards.update(shards)

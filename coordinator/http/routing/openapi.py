@@ -126,14 +126,14 @@ def _responses(route: HttpRoute, components: "_Components", wants_logins: bool) 
 
 
 class _Components:
-    """Schemas with a name, which are referred to from wherever they occur."""
+    """Named schemas, referred to by `$ref`."""
 
     def __init__(self) -> None:
         self._named: dict[str, Json] = {}
         self._structs: dict[str, type] = {}
 
     def hoisted(self, schema: Schema) -> Json:
-        """Return the schema with references in place of what has a title or is a Struct."""
+        """Return the schema with references in place of schemas that have a title or are Structs."""
         if isinstance(schema, type):
             self._structs[schema.__name__] = schema
             return {"$ref": _REF.format(name=schema.__name__)}

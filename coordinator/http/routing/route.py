@@ -14,7 +14,7 @@ _LARGEST: Final = 2**63 - 1
 _MOST_DIGITS: Final = 19
 
 Schema = Json | type
-"""JSON Schema, or a Struct whose schema is meant."""
+"""JSON Schema, or a Struct that stands for its schema."""
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Parameter(msgspec.Struct, frozen=True):
         return found if self.default is None else {**found, "default": self.default}
 
     def check(self, text: str) -> None:
-        """Raise Problem if the text is no value of this parameter."""
+        """Raise Problem if the text is not a valid value."""
         if self.most is not None:
             whole_number(text, self.name, self.least, self.most)
         elif self.choices and text not in self.choices:
@@ -59,9 +59,9 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class HttpRoute(msgspec.Struct, frozen=True):
-    """One method of one path. `answer` is the schema of what it answers with `status`; `refusals` are statuses of its
-    own errors, besides those of every path. `body`: the schema of the request's body; `body_media` and `media`: the
-    content types of body and answer."""
+    """One method of one path. `answer` is the schema of the body with `status`; `refusals` are the statuses of its own
+    errors, besides those of every path. `body`: the schema of the request's body; `body_media` and `media`: the content
+    types of body and answer."""
 
     path: str
     page: Callable[..., Any]
@@ -73,7 +73,7 @@ class HttpRoute(msgspec.Struct, frozen=True):
     method: str = "GET"
     status: int = 200
     also: Mapping[int, Schema] = {}
-    """Other statuses that it answers in its own words."""
+    """Other statuses with bodies of their own, and their schemas."""
     media: str = "application/json"
     more_media: tuple[str, ...] = ()
     """Other content types of the same answer, as texts."""
@@ -83,7 +83,7 @@ class HttpRoute(msgspec.Struct, frozen=True):
 
 
 def check_query(route: HttpRoute, given: Collection[tuple[str, str]]) -> None:
-    """Raise Problem for a parameter that the path does not have, is given twice, or has no value of its kind."""
+    """Raise Problem for a parameter that the path does not have, that is given twice, or whose value is invalid."""
     known = {one.name: one for one in route.parameters}
     seen: set[str] = set()
     for name, text in given:
@@ -97,8 +97,8 @@ def check_query(route: HttpRoute, given: Collection[tuple[str, str]]) -> None:
 
 
 def whole_number(text: str, name: str, least: int = 0, most: int = _LARGEST) -> int:
-    """Return the number that a text is. Raises Problem if it is none, or out of bounds."""
-    # int() takes more than decimal digits, and a text of a million of them.
+    """Parse a whole number. Raises Problem if it is invalid or out of bounds."""
+    # int() accepts more than decimal digits, and a million of them.
     digits = text.removeprefix("-")
     if len(text) <= _MOST_DIGITS and text.isascii() and digits.isdigit() and least <= int(text) <= most:
         return int(text)

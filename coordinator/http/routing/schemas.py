@@ -1,4 +1,4 @@
-"""JSON Schemas of answers, in short words. Pure."""
+"""Short builders of JSON Schemas for answers. Pure."""
 
 from typing import Final
 
@@ -25,7 +25,8 @@ TEXTS: Final[Json] = {"type": "array", "items": TEXT}
 
 
 def record(title: str, /, optional: tuple[str, ...] = (), *, is_open: bool = False, **fields: Schema) -> Json:
-    """Return the schema of an object. All fields are there but the `optional` ones; `is_open`: others may be too."""
+    """Return the schema of an object. All fields are required except the `optional` ones; `is_open`: additional fields
+    are allowed."""
     return {
         "title": title,
         "type": "object",
@@ -41,8 +42,8 @@ def several(items: Schema) -> Json:
 
 
 def with_nulls(title: str, kind: type[msgspec.Struct], without: tuple[str, ...] = (), /, **more: Schema) -> Json:
-    """Return the schema of a message as a page shows it: what is unknown is null; the fields `without`
-    are left out, `more` are added."""
+    """Return the schema of a message as a page shows it: unknown values are null; the fields `without` are omitted,
+    `more` are added."""
     own = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")[1][kind.__name__]
     fields = {name: _or_null(one) for name, one in own["properties"].items() if name not in without}
     return record(title, tuple(fields), is_open=True, **{**fields, **more})
@@ -126,7 +127,7 @@ UNAVAILABLE: Final = record(
     nodes=several(record("SilentNode", node_id=WHOLE, why=TEXT)),
     shards=several(WHOLE),
 )
-"""Parts of the cluster that an answer is without; left out if there are none."""
+"""Parts of the cluster that are missing in an answer; the field is omitted if there are none."""
 PROBLEMS: Final = record("Problems", ("unavailable",), problems=several(PROBLEM_OF_GROUP), unavailable=UNAVAILABLE)
 CHANGED: Final = record("Changed", group_id=TEXT, id=TEXT, changed=WHOLE)
 PLAN: Final = record("Plan", group_id=TEXT, plan=several(PlannedOffset))
