@@ -1,3 +1,2 @@
-"""Finds what is wrong with groups, from what servers say of them, in words for people.
-
-Pure: it asks nobody and reads no clock, so the daemon's pages and the command share it, and it holds for any Kafka."""
+"""Finds problems of groups in what servers report about them, and describes them for people. Pure: it sends no request
+and reads no clock, so the daemon's pages and the command share it, and it works with any Kafka."""

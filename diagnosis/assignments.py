@@ -1,5 +1,5 @@
-"""Subscriptions and assignments of described members; none where they cannot be decoded: other kinds of members write
-what they like."""
+"""Subscriptions and assignments of described members; none if they cannot be decoded, since other protocol types have
+formats of their own."""
 
 from collections.abc import Collection, Iterable
 

@@ -1,4 +1,5 @@
-"""Rules about partitions: not read, not owned, out of range, about to expire. An idle partition is no problem."""
+"""Rules about partitions: not read, not owned, out of range, about to expire. A partition without new records is no
+problem."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -13,18 +14,18 @@ from protocol.messages.groups import DescribedMember, OffsetChange
 from protocol.words import counted
 
 UNOWNED_MS: Final = 60_000
-"""Time from which an unowned partition is no part of a rebalance in two rounds (KIP-429)."""
+"""Time after which an unowned partition is a problem: a rebalance in two rounds (KIP-429) is shorter."""
 IDLE_MS: Final = 600_000
-"""Time from which members without partitions are no part of a deployment that starts new ones first."""
+"""Time after which members without partitions are a problem: a deployment that starts new members first is shorter."""
 REWOUND_MS: Final = 900_000
-"""Time for which offsets that went back are told."""
+"""Time for which offsets that went back are reported."""
 _REWINDING: Final = ("reset", "rewind")
 EXPIRES_MS: Final = 86_400_000
 _NAMED: Final = 3
 
 
 def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Owned partitions whose records wait, and for which the same offset is committed again and again. One problem a
+    """Owned partitions with unread records for which the same offset is committed repeatedly. One problem for each
     member."""
     if not _is_stable_for(evidence, OVERDUE_MS):
         return
@@ -56,7 +57,7 @@ def _has_stalled(one: Progress, now_ms: int) -> bool:
 
 
 def stopped(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Owned partitions whose records wait, and for which nothing was committed for long. One problem a member."""
+    """Owned partitions with unread records and without a commit for long. One problem for each member."""
     if not _is_stable_for(evidence, OVERDUE_MS):
         return
     lines = {(one.topic, one.partition): one for one in evidence.progress if _has_stopped(one, evidence.now_ms)}
@@ -113,13 +114,13 @@ def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
 
 
 def _is_read_past(back: list[OffsetChange], committed: Mapping[Key, int | None]) -> bool:
-    """Return true if the group has committed again all that it had before: an undo would skip records."""
+    """Return true if the group has again committed as far as before; an undo would then skip records."""
     now = (committed.get((one.topic, one.partition_index)) for one in back)
     return all(at is not None and at >= one.previous_offset for one, at in zip(back, now, strict=True))
 
 
 def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Committed offsets whose records are deleted: the reader jumps to where `auto.offset.reset` says."""
+    """Committed offsets whose records are deleted: the reader continues where `auto.offset.reset` says."""
     lost = [
         one for one in evidence.progress if one.committed is not None and one.begin is not None
         if one.committed < one.begin
@@ -139,7 +140,7 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
 
 
 def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Partitions of subscribed topics that no member of a Stable group has."""
+    """Partitions of subscribed topics that no member of a Stable group owns."""
     if not _is_stable_for(evidence, UNOWNED_MS) or not evidence.group.members:
         return
     missing = sorted(_wanted(evidence) - _owned(evidence))
@@ -191,7 +192,7 @@ def expires(evidence: Evidence) -> Iterator[GroupProblem]:
 
 
 def _is_stable_for(evidence: Evidence, ms: int) -> bool:
-    """Return true if the group is Stable, for as long as its server tells."""
+    """Return true if the group has been Stable for this time; the time counts only if the server reports it."""
     group = evidence.group
     if group.group_state != "Stable" or group.phase:
         return False
@@ -199,7 +200,7 @@ def _is_stable_for(evidence: Evidence, ms: int) -> bool:
 
 
 def _wanted(evidence: Evidence) -> set[Key]:
-    """Return the partitions of subscribed topics; none of a group whose members share out by themselves."""
+    """Return the partitions of subscribed topics; none for a group whose members choose partitions themselves."""
     group = evidence.group
     if group.protocol_type not in (PROTOCOL_TYPE, streams_protocol.PROTOCOL_TYPE):
         return set()

@@ -1,4 +1,4 @@
-"""Facts of groups, members and problems as JSON: what is unknown is null."""
+"""Facts of groups, members and problems as JSON, with null for unknown values."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -26,7 +26,7 @@ _UNKNOWN_IF_NEGATIVE: Final = frozenset(
         "reported_ago_ms",
     }
 )
-"""Fields whose messages have -1 where nothing is known."""
+"""Fields that are -1 in messages if they are unknown."""
 _UNKNOWN_IF_EMPTY: Final = frozenset(
     {
         "member_id",

@@ -1,7 +1,7 @@
-"""Gathering of evidence: from whoever can be asked.
+"""Gathering of evidence from servers.
 
-So the daemon's pages, which may not block, and the command, which blocks, gather the same: those who are asked are
-coroutines, and `at_once` runs the gathering where each of them answers without a wait."""
+The daemon's pages, which must not block, and the command, which blocks, share this code: an `EvidenceSource` has
+coroutines, and `at_once` runs the gathering for sources that answer without suspending."""
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -25,8 +25,8 @@ _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
 class Commit(NamedTuple):
-    """A committed offset; `at_ms` is None if the server does not tell its time, `previous`, the offset before, if it
-    does not know it."""
+    """A committed offset; `at_ms`, its time, and `previous`, the offset before it, are None if the server does not
+    report them."""
 
     offset: int
     at_ms: int | None
@@ -37,14 +37,14 @@ class EvidenceSource(Protocol):
     """The servers that evidence is gathered from."""
 
     async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
-        """Return the groups with facts, without those that are gone."""
+        """Return the groups with facts; deleted groups are omitted."""
 
     async def commits(self, group_ids: Sequence[str]) -> dict[str, dict[Key, Commit]]:
         """Return committed offsets by group."""
 
     async def offsets_at(self, keys: Sequence[Key], timestamp: int) -> dict[Key, int]:
-        """Return for each partition the first offset at or after the time, -1 if no record is so late. Partitions of
-        which nothing is known are left out."""
+        """Return for each partition the first offset at or after the time, -1 if no record is so late. Partitions
+        without an answer are omitted."""
 
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         """Return the newest notes of the group, `NOTES_A_GROUP` at most."""
@@ -54,7 +54,7 @@ class EvidenceSource(Protocol):
 
 
 class Known(NamedTuple):
-    """Facts about the whole cluster. `tells_all`: the server is a musterd, which has notes and times of commits."""
+    """Facts about the whole cluster. `tells_all`: the server is a musterd, which reports notes and times of commits."""
 
     now_ms: int
     counts: Mapping[str, int]
@@ -63,7 +63,7 @@ class Known(NamedTuple):
 
 
 def at_once(gathered: Coroutine[Any, Any, T]) -> T:
-    """Run what asks servers that answer without a wait, and return its result."""
+    """Run a coroutine that never suspends, and return its result."""
     try:
         gathered.send(None)
     except StopIteration as done:
@@ -104,7 +104,8 @@ async def _gather(source: EvidenceSource, group_ids: list[str], known: Known) ->
 
 
 async def _with_overdue(source: EvidenceSource, found: list[Evidence], now_ms: int) -> list[Evidence]:
-    """Look up whether records wait for too long, for partitions whose readers have not committed for as long."""
+    """Look up whether records have been unread for too long, for partitions whose readers have not committed for as
+    long."""
     suspects = sorted({(one.topic, one.partition) for evidence in found for one in _suspects(evidence)})
     if not suspects:
         return found
@@ -128,7 +129,7 @@ def _suspects(evidence: Evidence) -> Iterable[Progress]:
 
 
 def _overdue(one: Progress, first: Mapping[Key, int]) -> Progress:
-    """Records before the first one of the last minutes are older than those."""
+    """Add whether the partition has unread records before `first`, the first record of the last minutes."""
     key = (one.topic, one.partition)
     if key not in first or not one.lag:
         return one
@@ -137,8 +138,8 @@ def _overdue(one: Progress, first: Mapping[Key, int]) -> Progress:
 
 
 def _has_recent_notes(group: DescribedGroup, now_ms: int, own: Mapping[Key, Commit]) -> bool:
-    """Return true if a note may matter: static members are replaced, and offsets reset, without a change of the group's
-    state."""
+    """Return true if the group's notes may show a problem: static members are replaced, and offsets reset, without a
+    change of the group's state."""
     is_settled = 0 <= group.state_since_ms <= now_ms - RECENT_MS and not group.phase
     return (
         not is_settled
@@ -162,13 +163,13 @@ def _progress(key: Key, commit: Commit | None, begins: Mapping[Key, int], ends: 
 
 
 def needs_second_look(found: Iterable[Evidence]) -> bool:
-    """Return true if a server that tells no times must be asked again to judge."""
+    """Return true if a server that reports no times must be asked a second time."""
     return any(one.group.group_state in _REBALANCING or any(line.is_overdue for line in one.progress) for one in found)
 
 
 def compared(first: Iterable[Evidence], second: Iterable[Evidence], elapsed_ms: int) -> list[Evidence]:
-    """Return the later evidence with what only two looks can tell: whether commits move, and that a group rebalanced
-    both times."""
+    """Return the later evidence with facts that need two observations: whether commits advance, and whether a group
+    rebalanced both times."""
     before = {one.group.group_id: one for one in first}
     return [_compared(before.get(one.group.group_id), one, elapsed_ms) for one in second]
 
@@ -196,7 +197,8 @@ def problems_of(evidence: Iterable[Evidence]) -> list[GroupProblem]:
 
 
 def problems_of_absent(group_ids: Iterable[str], known: Known) -> list[GroupProblem]:
-    """Return the members that were refused lately by groups that do not exist. `group_ids`: of those that do."""
+    """Return problems of members that were refused lately by groups that do not exist. `group_ids`: the existing
+    groups."""
     there = set(group_ids)
     absent = (one for one in known.refusals if one.group_id not in there and is_recent(one, known.now_ms))
     return [refused_join(one) for one in absent]

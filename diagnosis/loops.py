@@ -13,20 +13,20 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedMember, ListedNote, RefusedRequest
 
 RECENT_MS: Final = 600_000
-"""Notes older than this belong to another story."""
+"""Notes older than this are ignored."""
 REFUSED_MS: Final = 120_000
-"""A client that is refused and not seen again for this long has given up, or was mended."""
+"""A refused client that has not sent a request for this long has stopped or was fixed."""
 _DEPARTURES: Final = ("member left", "session expired", "member did not rejoin in time", "member never synced")
 _REJOINS: Final = ("leader rejoined", "member metadata changed", "assignment could not be stored")
 _PROVEN, _EXPIRED, _REJOINED = 2, 3, 5
-"""Numbers of repetitions in `RECENT_MS` that make a loop, by how well they tell one from a restart."""
+"""Numbers of repetitions in `RECENT_MS` that are a loop, for signs that are more or less distinct from a restart."""
 _FIGHTS, _FIGHT_GAP_MS = 3, 60_000
 _COMMIT_MS: Final = 6_000
 """Time by which the last poll may lie behind the last commit: Kafka's auto.commit.interval.ms, and a beat."""
 _OF_INSTANCES: Final = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
 """Refusals that are a fight, or that end with the member that has the instance id."""
 _POLL_TIMEOUT: Final = "poll timeout"
-"""Words of Kafka's clients for a member that left since its application did not poll (KIP-800)."""
+"""Reason that Kafka's clients give if a member left because its application did not poll (KIP-800)."""
 
 
 def loops(evidence: Evidence) -> Iterator[GroupProblem]:
@@ -61,7 +61,7 @@ def _name(note: ListedNote) -> str | None:
 
 
 def _most(notes: list[ListedNote], least: int) -> str | None:
-    """Return the client with the most notes, if it has `least`."""
+    """Return the client with the most notes, if it has at least `least`."""
     counts = Counter(name for note in notes if (name := _name(note)) is not None)
     name, count = max(counts.items(), key=lambda one: one[1], default=("", 0))
     return name if count >= least else None
@@ -85,7 +85,7 @@ def _loop(evidence: Evidence, notes: list[ListedNote], sentence: str) -> GroupPr
 
 
 def fights(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Two processes with one instance id. The one that was replaced goes on sending requests, or comes back."""
+    """Two processes with one instance id. The replaced one continues to send requests, or joins again."""
     fenced = [one for one in _recent(evidence) if one.error_code is ErrorCode.FENCED_INSTANCE_ID]
     taken = [
         note
@@ -163,7 +163,7 @@ def refused_join(one: RefusedRequest) -> GroupProblem:
 
 
 def is_recent(one: RefusedRequest, now_ms: int) -> bool:
-    """Return true if the client was refused just now."""
+    """Return true if the client was refused recently."""
     return now_ms - one.wall_ms <= REFUSED_MS
 
 

@@ -1,5 +1,5 @@
-"""Plans of offset resets: old and new value of each partition, and its lag before and after. A plan changes nothing; it
-is applied only where the old values still hold."""
+"""Plans of offset resets: old and new value of each partition, and its lag before and after. A plan itself changes
+nothing; it is applied only if the offsets still have the old values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from protocol.messages.groups import OffsetChange
 NONE = -1
 """Offset of a partition without a commit."""
 _LONGEST_NUMBER = 18
-"""Digits of a number that fits 64 bits."""
+"""Number of digits with which every number fits 64 bits."""
 
 
 class Target(NamedTuple):
-    """Goal of a reset; exactly one is set. `at_time` are the first offsets at or after a time, -1 if no record is so
-    late; `offsets` are values by partition, as of a file or of another group."""
+    """Target of a reset; exactly one field is set. `at_time` are the first offsets at or after a time, -1 if no record
+    is so late; `offsets` are values by partition, as of a file or of another group."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -52,7 +52,7 @@ def make_plan(
     ends: Mapping[Key, int],
 ) -> list[PlannedOffset]:
     """Plan the partitions, by topic and number. An offset outside the log becomes its start or end, as with Kafka's
-    tool. Partitions for which the target says nothing, or that do not exist, are left out."""
+    tool. Partitions that the target does not name, or that do not exist, are omitted."""
     plan = []
     for key in sorted(set(keys)):
         begin, end = begins.get(key), ends.get(key)
@@ -91,7 +91,7 @@ def _lag(offset: int, begin: int | None, end: int | None) -> int | None:
 
 
 def changes(plan: Iterable[PlannedOffset]) -> tuple[OffsetChange, ...]:
-    """Return the plan as the message that applies it, without what stays as it is."""
+    """Return the changes for the message that applies the plan, without unchanged offsets."""
     return tuple(
         OffsetChange(one.topic, one.partition, one.previous_offset, one.offset) for one in plan if one.is_change
     )
@@ -103,7 +103,7 @@ def reversed_changes(made: Sequence[OffsetChange]) -> tuple[OffsetChange, ...]:
 
 
 def parse_act_id(text: str) -> tuple[str, int] | None:
-    """Return the group and the number of an act's id, `GROUP:NUMBER`; None if it is none."""
+    """Parse an act's id, `GROUP:NUMBER`, into the group and the number; None if it is invalid."""
     group_id, _colon, number = text.rpartition(":")
     is_number = number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER
     return (group_id, int(number)) if group_id and is_number else None

@@ -1,4 +1,4 @@
-"""Members and phases of groups in words."""
+"""Descriptions of members and phases of groups."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def duration(ms: int) -> str:
 
 
 def have(number: int) -> str:
-    """`has` of one, `have` of several."""
+    """Return `has` for one, `have` for several."""
     return "has" if number == 1 else "have"
 
 
@@ -42,7 +42,7 @@ def client_of(member: DescribedMember) -> str:
 
 
 def condition(member: DescribedMember) -> str:
-    """Say how a member is: `connection closed 11 s ago, last heard 12 s ago, evicted in 33 s`."""
+    """Describe the condition of a member: `connection closed 11 s ago, last heard 12 s ago, evicted in 33 s`."""
     parts = []
     if member.is_connected is False:
         parts.append(f"connection closed {duration(member.disconnected_ms)} ago")
@@ -60,7 +60,7 @@ def condition(member: DescribedMember) -> str:
 
 
 def phase(group: DescribedGroup) -> str | None:
-    """Say what the group waits for and how long yet; None if it waits for nothing."""
+    """Describe the phase that the group waits in, and the remaining time; None if it waits for nothing."""
     if not group.phase:
         return None
     limit = next((member for member in group.members if member.member_id == group.limited_by), None)
@@ -70,7 +70,7 @@ def phase(group: DescribedGroup) -> str | None:
 
 
 def hold(group: DescribedGroup) -> str | None:
-    """Say what ends the hold on the group; None if it is not held."""
+    """Describe the end of the hold on the group; None if it is not held."""
     if group.hold_left_ms < 0:
         return None
     time_left = f"{duration(group.hold_left_ms)} more"
@@ -81,13 +81,13 @@ def hold(group: DescribedGroup) -> str | None:
 
 
 def standstill(group: DescribedGroup) -> list[tuple[str, str]]:
-    """Say what the group waits for, each with its title; nothing if it waits for nothing."""
+    """Describe everything that the group waits for, each with a title; empty if it waits for nothing."""
     said = {"Phase": phase(group), "Waiting for": waiting_for(group), "Held": hold(group)}
     return [(title, sentence) for title, sentence in said.items() if sentence]
 
 
 def waiting_for(group: DescribedGroup) -> str | None:
-    """Name the members that hold the phase up, and how they are; None if there are none."""
+    """Name the members that delay the phase, with their condition; None if there are none."""
     members = {member.member_id: member for member in group.members}
     named = [
         f"{client_of(members[one])} ({condition(members[one])})" if one in members else f"an id not used yet, {one}"

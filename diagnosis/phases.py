@@ -10,10 +10,10 @@ from diagnosis.problem import Evidence, GroupProblem, Kind, blame, cost
 from protocol.messages.groups import DescribedMember
 
 PHASE_MS: Final = 10_000
-"""A phase that lasts longer is held up; a restart of all members one by one has none. Where members have short
-rebalance timeouts, a quarter of that is enough."""
+"""Length from which a phase counts as delayed; a rolling restart has no such phase. If members have short rebalance
+timeouts, a quarter of these counts."""
 GONE_MS: Final = 1_000
-"""Time from which a closed connection of a member that did not leave tells that it was killed or cut off."""
+"""Time after which a closed connection of a member that did not leave shows that the member was killed or cut off."""
 _PHASES: Final = {"join": Kind.JOIN_HELD_UP, "sync": Kind.SYNC_HELD_UP, "revoke": Kind.REVOCATION_HELD_UP}
 _STOPPED: Final = "; its connection is open, so its process is stopped or paused, or its network is cut"
 HELD_UP: Final = frozenset(_PHASES.values())
@@ -38,7 +38,7 @@ def held_up(evidence: Evidence) -> Iterator[GroupProblem]:
     problem = GroupProblem(
         _PHASES[group.phase], group.group_id, sentence, since_ms=since_ms, command=_command(evidence, first)
     )
-    keys = None  # nobody reads while members join and sync
+    keys = None  # no partition is read while members join and sync
     if group.phase == "revoke":
         keys = frozenset(key for one in culprits for key in partitions_of(group, one.pending_revocation))
     yield cost(blame(problem, first), evidence.progress, keys)
@@ -50,7 +50,7 @@ def _limit_ms(evidence: Evidence) -> int:
 
 
 def _seen_rebalancing(evidence: Evidence) -> Iterator[GroupProblem]:
-    """A server that does not tell phases is looked at twice."""
+    """A group that was rebalancing in two observations, for servers that do not report phases."""
     group = evidence.group
     kind = _REBALANCING.get(group.group_state)
     if kind is None or evidence.held_up_ms < PHASE_MS:

@@ -1,4 +1,4 @@
-"""Problems of groups, and the evidence they are found in."""
+"""Problems of groups, and the evidence for them."""
 
 import enum
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ class Kind(enum.StrEnum):
 
 
 class GroupProblem(msgspec.Struct, frozen=True):
-    """A problem of a group: `sentence` says what, by whom and since when; `partitions` and `records` what it costs;
-    `command` is the one to run next. `since_ms` is a wall time, -1 if it is unknown."""
+    """A problem of a group: `sentence` names the problem, its culprit and its beginning; `partitions` and `records` are
+    its cost; `command` is the command to run next. `since_ms` is a wall time, -1 if unknown."""
 
     kind: Kind
     group_id: str
@@ -48,7 +48,7 @@ class GroupProblem(msgspec.Struct, frozen=True):
 
 class Progress(msgspec.Struct, frozen=True):
     """Progress of a group in one partition; None is unknown. `is_overdue`: the first unread record is older than
-    `OVERDUE_MS`. `is_moving`: the commit has changed between two looks, for servers that do not tell the time of a
+    `OVERDUE_MS`. `is_moving`: the commit changed between two observations, for servers that do not report the time of a
     commit."""
 
     topic: str
@@ -70,8 +70,8 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """All that servers say of a group. A Kafka broker tells no notes, refusals and expiry, and no member's times.
-    `held_up_ms`: for how long a group without a phase of its own was seen to rebalance."""
+    """All that servers report about a group. A Kafka broker reports no notes, refusals, expiry or times of members.
+    `held_up_ms`: time for which the group was observed to rebalance, if the server reports no phase."""
 
     group: DescribedGroup
     now_ms: int
@@ -105,6 +105,6 @@ def blame_client(problem: GroupProblem, client: Origin | RefusedRequest | None) 
 
 
 def cost(problem: GroupProblem, progress: tuple[Progress, ...], keys: frozenset[Key] | None = None) -> GroupProblem:
-    """Return the problem with its cost: the partitions that nobody reads meanwhile (default: all), and their lag."""
+    """Return the problem with its cost: the partitions that are not read meanwhile (default: all), and their lag."""
     lines = [one for one in progress if keys is None or (one.topic, one.partition) in keys]
     return replace(problem, partitions=len(lines), records=sum(one.lag for one in lines))

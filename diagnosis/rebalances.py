@@ -1,4 +1,4 @@
-"""Rebalances, each in one sentence: why, by whom, who came last, and what it cost. Pure."""
+"""Rebalances, each in one sentence: cause, initiator, last member to join, and cost. Pure."""
 
 from collections.abc import Iterable
 
@@ -16,11 +16,10 @@ _DRIVEN = ("epoch", "target")
 
 
 class NotedRebalance(msgspec.Struct):
-    """Notes of one rebalance: what began it, with what came meanwhile (more causes, the end of a hold); members that
-    were left out; its end, None while it goes on; and what was assigned, None if it is unknown.
-
-    Of a server-driven group causes are those of epochs. It ends with the note on the target, or on the leave of the
-    last member."""
+    """Notes of one rebalance: its causes, which are those that began it and later ones (also the end of a hold);
+    members that were left out; its end, None while it is under way; and the assignment, None if unknown. In a
+    server-driven group the causes are those of new epochs, and the end is the note on the target, or on the leave of
+    the last member."""
 
     causes: list[ListedNote]
     dropped: list[ListedNote] = []
@@ -42,7 +41,7 @@ class NotedRebalance(msgspec.Struct):
 
     @property
     def first(self) -> ListedNote:
-        """The note that tells the cause; of a rebalance whose beginning stands elsewhere, the end."""
+        """The note with the cause; the end if no note of the beginning is known."""
         if self.causes:
             return self.causes[0]
         assert self.end is not None
@@ -50,7 +49,7 @@ class NotedRebalance(msgspec.Struct):
 
 
 def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
-    """Return the rebalances that the notes tell of, oldest first."""
+    """Return the rebalances in the notes, oldest first."""
     found: list[NotedRebalance] = []
     running: NotedRebalance | None = None
     for note in notes:
@@ -59,14 +58,14 @@ def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
                 running = NotedRebalance([])
                 found.append(running)
             running.causes.append(note)
-            if note.kind == "epoch" and not note.members:  # nobody's heartbeat will compute a target
+            if note.kind == "epoch" and not note.members:  # no member's heartbeat will compute a target
                 running = _ended(running, note)
         elif note.kind == "held" and running is not None:
             running.causes.append(note)
         elif note.kind == "dropped" and running is not None:
             running.dropped.append(note)
         elif note.kind in ("completed", "target"):
-            if running is None:  # its beginning was repeated, and folded into a note that stands elsewhere
+            if running is None:  # its beginning was folded into an earlier note
                 running = NotedRebalance([])
                 found.append(running)
             running = _ended(running, note)
@@ -80,7 +79,7 @@ def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
 
 
 def _ended(running: NotedRebalance, end: ListedNote) -> NotedRebalance | None:
-    """End the rebalance. Return the next one, if that has begun: epochs beyond the one that a target is for."""
+    """End the rebalance. Return the next one if it has begun, with the epochs later than the target's."""
     later = [one for one in running.causes if one.kind == "epoch" and one.generation_id > end.generation_id]
     running.causes = [one for one in running.causes if one not in later]
     running.end = end
@@ -120,7 +119,8 @@ def _why(note: ListedNote) -> str:
 
 
 def _polls(note: ListedNote) -> str:
-    """Tell of an application that did not poll in time: most clients leave without a reason then."""
+    """Return a text for an application that did not poll in time, since most clients give no reason when they leave
+    then."""
     if note.cause != "member left" or note.rebalance_timeout_ms < 0 or not is_max_poll(note):
         return ""
     return f", no poll for its max.poll.interval.ms, {duration(note.rebalance_timeout_ms)}"

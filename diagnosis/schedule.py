@@ -1,4 +1,4 @@
-"""Times at which a group must be looked at though nothing happens to it: problems that come with time."""
+"""Times at which a group must be checked although it has not changed, for problems that arise with time."""
 
 from typing import Final
 
@@ -6,14 +6,14 @@ from diagnosis.consumption import EXPIRES_MS, IDLE_MS, UNOWNED_MS
 from diagnosis.problem import OVERDUE_MS, Evidence
 
 QUIET_MS: Final = 3_600_000
-"""Interval of looks at groups without members: their offsets may fall out of the log."""
+"""Interval of checks of groups without members, whose committed records may be deleted."""
 ACTIVE_MS: Final = 600_000
 SOON_MS: Final = 60_000
-"""Interval where records wait that are not overdue yet."""
+"""Interval of checks while unread records are not overdue yet."""
 
 
 def next_look_ms(evidence: Evidence) -> int:
-    """Return the wall time of the next look at a group that has no problem and does not change."""
+    """Return the wall time of the next check of a group that has no problem and does not change."""
     now_ms, group = evidence.now_ms, evidence.group
     if not group.members:
         due_ms = now_ms + QUIET_MS

@@ -1,9 +1,9 @@
 """Keys and values of the offsets log as bytes: Kafka's own schemas (docs/spec/group-protocol.md#5.2), so that Kafka's
 tools read it.
 
-The key's version is the record's type. Written: offset commits as value v4 (v1 when the commit named a retention),
-groups as value v3. Read: every existing version. `LogCorrupt` is a value that does not parse; an unknown key version is
-skipped.
+The key's version is the record's type. Offset commits are written as value v4 (v1 if the commit named a retention),
+groups as value v3. All existing versions can be read. `LogCorrupt` is a value that does not parse; an unknown key
+version is skipped.
 """
 
 import struct
@@ -84,15 +84,15 @@ ID_TAG = b"\x01\x00\x10"
 _NO_HEADERS = b"\x00"
 NO_TEXT = 1
 _LONGER_FROM = frozenset({1 << 6, 1 << 13, 1 << 20})
-"""Record indexes in a batch from which on an index takes one byte more."""
+"""Record indexes in a batch from which on an index takes another byte."""
 
 
 @lru_cache(maxsize=4_096)
 def commits_have_in_common(
     group_id: str, topic: str, topic_id: bytes | None, place_bytes: int
 ) -> tuple[Callable[..., bytes], bytes, bytes, bytes, bytes]:
-    """Return the common parts of the records of a group's commits to a topic: a function of the bytes before the index,
-    the index, the key up to the partition, and the rest. They have no text and no headers."""
+    """Return the common parts of the records of a group's commits to a topic: a function that returns the bytes before
+    the index, the index, the key up to the partition, and the rest. They have no text and no headers."""
     key = b"\x00\x01" + string(group_id) + string(topic)
     key = varint(len(key) + 4) + key
     head = LENGTH_AND_VERSION if topic_id is None else LENGTH_AND_VERSION_WITH_ID
@@ -192,7 +192,7 @@ def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
     """Decode a record; None if its key is of an unknown type. Raises LogCorrupt."""
     if key is None:
         raise LogCorrupt("a record without a key")
-    # Straight-line code for nearly all records: the load of a million offsets delays the start.
+    # Straight-line code for nearly all records, since loading a million offsets delays the start.
     if value is not None and key[:2] == b"\x00\x01" and value[:2] == b"\x00\x04":
         common = _decode_common_offset(key, value)
         if common is not None:

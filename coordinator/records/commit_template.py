@@ -1,4 +1,4 @@
-"""Batch of a commit that is encoded again and again, each time with other offsets and another time."""
+"""Batch of a commit that is encoded repeatedly, with other offsets and another time."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -12,10 +12,10 @@ from protocol.record_writing import varint
 
 _INT32 = Struct(">i").pack
 _packer: Callable[[str], Struct] = lru_cache(4_096)(Struct)
-"""Plans of members with the same partitions, and names as long, share theirs."""
+"""Templates of members with the same partitions and equally long names share a packer."""
 _BASE_TIME, _LARGEST_TIME = 2, 3
 _FIRST_OFFSET, _FIRST_TIME = 9, 11
-"""Places in the values: eight of the batch come before those of the first record."""
+"""Indexes of the packed values of the first record, which follow those of the batch."""
 _VALUES_A_RECORD = 4
 
 
@@ -25,7 +25,7 @@ class CommitTemplate:
     __slots__ = ("_is_single", "_pack", "_values")
 
     def __init__(self, records: Sequence[CommittedOffset]) -> None:
-        """Take everything but offsets and times from the records of one group, at least one."""
+        """Take everything except offsets and times from the records of one group, at least one."""
         count = len(records)
         code, tail = f">{BODY_CODE}", b""
         values: list[Any] = [0, count - 1, 0, 0, -1, -1, -1, count]

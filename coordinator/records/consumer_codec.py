@@ -42,7 +42,7 @@ _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
 _EPOCHS_AND_STATE = struct.Struct(">iib")
 _STATES = frozenset(ReconciliationState)
 _NAMED = frozenset({ConsumerKey.MEMBER, ConsumerKey.MEMBER_TARGET, ConsumerKey.ASSIGNMENT, ConsumerKey.REGEX})
-"""Types whose key has a name behind the group's id: the member's id, or the pattern."""
+"""Types whose key has a name after the group's id: the member's id, or the pattern."""
 _KEYS = frozenset(ConsumerKey)
 
 
@@ -74,7 +74,7 @@ def _target(record: TargetRecord) -> bytes:
 
 
 def _optional_int64(value: int) -> bytes:
-    """Return the tagged fields of a struct whose tag 0 is a number, 0 unless written."""
+    """Return the tagged fields of a struct whose tag 0 is a number, omitted if it is 0."""
     return tagged(0, _INT64.pack(value)) if value else NO_TAGS
 
 
@@ -240,7 +240,8 @@ def _read_assignment(group_id: str, name: str, body: FieldReader) -> AssignmentR
 
 
 def _read_assigned(body: FieldReader, epoch: int) -> tuple[AssignedTopic, ...]:
-    """Read topics. Records of Kafka before 4.3 have no assignment epochs: the member's is that of all partitions."""
+    """Read topics. Records of Kafka before 4.3 have no assignment epochs: all partitions then have the member's
+    epoch."""
     topics = []
     for _ in range(body.count()):
         topic_id, partitions = body.take(16), body.int32s()

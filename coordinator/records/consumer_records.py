@@ -101,7 +101,7 @@ class AssignedTopic(msgspec.Struct, frozen=True):
 
 
 class AssignmentRecord(msgspec.Struct, frozen=True):
-    """Current assignment of a member: the partitions that it may use, and those that it has still to give up."""
+    """Current assignment of a member: the partitions that it may use, and those that it has yet to revoke."""
 
     group_id: str
     member_id: str

@@ -1,7 +1,7 @@
 """Fields of keys and values of the offsets log as bytes, in Kafka's encodings (docs/spec/group-protocol.md#8.2).
 
-Compact forms have their length as an unsigned varint, one higher, so that 0 is null. Structs in compact forms end with
-tagged fields.
+Compact forms have their length plus one as an unsigned varint; 0 is null. Structs in compact forms end with tagged
+fields.
 """
 
 import struct

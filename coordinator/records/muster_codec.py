@@ -1,8 +1,8 @@
 """Keys and values of Muster's own records, in the offsets log beside Kafka's.
 
-Their key's version is unused in Kafka: its tools report it as unknown, and continue. A value is its format as two
-bytes, and a MessagePack array; of settings, a map. `LogCorrupt` is a value that does not parse, or of a newer format:
-to skip a grant would be to make it twice.
+Kafka does not use the version of their keys: its tools report it as unknown, and continue. A value is two bytes of
+format version, then a MessagePack array (for settings, a map). `LogCorrupt` is a value that does not parse or has a
+newer format: if a grant was skipped, its partition could be granted twice.
 """
 
 import struct
@@ -36,7 +36,8 @@ class _Grant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Balanced(msgspec.Struct, frozen=True, array_like=True):
-    """The fields of `BalancedMetadata` but the group's id, in its order; a member's are those of `BalancedMember`."""
+    """The fields of `BalancedMetadata` except the group's id, in its order; members have the fields of
+    `BalancedMember`."""
 
     state_timestamp_ms: int
     epoch: int
@@ -52,7 +53,7 @@ class _Balanced(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Replaced(msgspec.Struct, frozen=True, array_like=True):
-    """The fields of `MemberReplaced` but those of its key, in its order."""
+    """The fields of `MemberReplaced` except those of its key, in its order."""
 
     generation_id: int
     member_id: str
@@ -114,7 +115,7 @@ def _ownership_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def decode_own(key: bytes, value: bytes | None) -> OwnRecord | None:
-    """Decode the record; None if its key is not one of ours. Raises LogCorrupt."""
+    """Decode the record; None if its key is none of Muster's. Raises LogCorrupt."""
     kind = int.from_bytes(key[:2], "big")
     if kind == OWNERSHIP_KEY:
         return _decode_ownership(key, value)
@@ -150,7 +151,7 @@ def _decode_group(key: bytes, value: bytes | None) -> BalancedMetadata | Balance
 def _decode_replacement(key: bytes, value: bytes | None) -> MemberReplaced | None:
     (group_id, instance_id), _rest = _read_key(key, texts=2, rest=0)
     if value is None:
-        return None  # every group has it: it is replaced, never deleted
+        return None  # every such record is replaced, never deleted
     read = _read(_decode_replaced, value, "a replaced member")
     return MemberReplaced(group_id, instance_id, *msgspec.structs.astuple(read))
 

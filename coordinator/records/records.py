@@ -12,11 +12,11 @@ from protocol.messages.groups import OffsetChange, Origin, PreviousHolder, Slowe
 
 
 class LogCorrupt(Exception):
-    """A record of a known type whose bytes do not parse. Loading stops: guessing would lose offsets."""
+    """A record of a known type whose bytes do not parse. Loading stops, since skipping records would lose offsets."""
 
 
 class MemberRecord(msgspec.Struct, frozen=True, gc=False):
-    """A member as of the generation its group's record is about. `subscription` is for the chosen protocol alone."""
+    """A member in its group's generation. `subscription` is that of the chosen protocol only."""
 
     member_id: str
     group_instance_id: str | None
@@ -29,11 +29,12 @@ class MemberRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 REBALANCE_AFTER_LOAD_MS: Final = -2
-"""State timestamp of a group whose members have not joined again since it was converted: were it loaded as Stable, some
-would wait for ever for what they are assigned. It is not -1, the unknown time of a record of version 0."""
+"""State timestamp of a group whose members have not joined again since it was converted. If the group were loaded as
+Stable, some of them would wait for ever for their assignments. It differs from -1, the unknown time in a record of
+version 0."""
 HOLDS_MORE_MS: Final = -3
-"""The same, of a group in which a member holds partitions that are assigned to others: it is not to be converted
-again before."""
+"""State timestamp of such a group in which a member still holds partitions that are assigned to others: it must not be
+converted again until its members have joined."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):
@@ -56,8 +57,8 @@ class GroupTombstone(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberReplaced(msgspec.Struct, frozen=True, gc=False):
-    """The static member of an instance has got another id since the group's record of this generation, and keeps its
-    assignment. It replaces a new group record, which would name all members again."""
+    """The static member of an instance has a new member id since the group's record of this generation, and keeps its
+    assignment. Written in place of a new group record, which would name all members again."""
 
     group_id: str
     instance_id: str
@@ -71,7 +72,7 @@ class MemberReplaced(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
-    """The next offset a group will read of a partition. `expire_timestamp_ms` is -1 unless the commit named a
+    """The offset from which a group continues in a partition. `expire_timestamp_ms` is -1 unless the commit named a
     retention."""
 
     group_id: str
@@ -95,8 +96,8 @@ class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
     """Owner of a partition. A member of a classic group names its thread and generation; for one of a client-balanced
-    group they are -1. `lease_ms`: how long it may be silent. `position`: where a member of a client-balanced group
-    began to read; -1 for others."""
+    group they are -1. `lease_ms`: its session timeout. `position`: first position of a member of a client-balanced
+    group; -1 for others."""
 
     member_id: str
     thread: int
@@ -107,8 +108,8 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ownership(msgspec.Struct, frozen=True, gc=False):
-    """A grant, the `epoch`th of this partition in the group. Without an owner the grant has ended, and the epoch is
-    kept."""
+    """A grant, the `epoch`th of this partition in the group. Without an owner the grant has ended; the record keeps the
+    epoch."""
 
     group_id: str
     topic: str
@@ -127,7 +128,7 @@ class OwnershipTombstone(msgspec.Struct, frozen=True, gc=False):
 
 class BalancedMember(msgspec.Struct, frozen=True, gc=False):
     """A member of a client-balanced group. `epoch` is that of its last start; `mark` the operator's last mark when it
-    first started; `attempt` the largest start counter it sent: a start with a lower one is late."""
+    first started; `attempt` the largest start counter that it sent, since a start with a smaller one is late."""
 
     consumer_id: str
     instance_id: str | None
@@ -167,8 +168,8 @@ class BalancedTombstone(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupSettingsRecord(msgspec.Struct, frozen=True, gc=False):
-    """Settings that a group has itself, by their keys, in a log that nodes share (`coordinator.runtime.group_configs`);
-    without any it is a tombstone."""
+    """A group's own settings, by their keys, in a log that nodes share (`coordinator.runtime.group_configs`); without
+    any it is a tombstone."""
 
     group_id: str
     settings: dict[str, str] = {}
@@ -196,12 +197,12 @@ ShardRecord = (
     | GroupSettingsRecord
     | ConsumerRecord
 )
-"""Records of the offsets log that have a key. The batch marks `CommittedOffset`s as a transaction's; a
-`TransactionEnded` is a batch of its own."""
+"""Records of the offsets log that have a key. Whether `CommittedOffset`s belong to a transaction is an attribute of
+their batch; a `TransactionEnded` is a batch of its own."""
 
 
 class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An event of a group and its reason; kept in the notes log and in the group's journal.
+    """An event of a group and its reason, stored in the notes log and in the group's journal.
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
     `assigned` (its leader's assignments are there), `dropped` (members left out at the end of a phase), `expired`
