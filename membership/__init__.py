@@ -1,4 +1,4 @@
 """A member of a group, without I/O: state and requests of a coordinator's client.
 
-`core.Membership` takes events and returns effects; clients drive it, and nodes may. It depends on neither.
+`core.Membership` takes events and returns effects; clients and nodes drive it. It depends on neither.
 """

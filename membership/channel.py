@@ -1,6 +1,5 @@
-"""Requests to a group's coordinator: its node, its requests in flight, and pauses between lookups.
-
-Members of classic groups, streams and client-balanced members share this. It decides nothing about membership.
+"""Requests to a group's coordinator: its address, the requests in flight, and pauses between lookups. Members of
+classic groups, streams and client-balanced members share this. It decides nothing about membership.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from protocol.messages.node import ErrorReply, FindCoordinator, FindCoordinatorR
 
 
 class ChannelRequest(Protocol):
-    """A request under way, with whatever its sender keeps beside it."""
+    """A request in flight, with its sender's own data."""
 
     @property
     def message(self) -> Message: ...
@@ -32,7 +31,7 @@ R = TypeVar("R", bound=ChannelRequest)
 
 
 class CoordinatorChannel(Generic[R]):
-    """Finds the coordinator of one group, keeps its requests in flight, and forgets a coordinator that is lost."""
+    """Finds the coordinator of one group, keeps the requests in flight, and forgets a lost coordinator."""
 
     def __init__(self, group_id: str, backoff_ms: Callable[[int], int]) -> None:
         """`backoff_ms` returns the pause after a number of failures."""
@@ -45,7 +44,7 @@ class CoordinatorChannel(Generic[R]):
         self._pause_until_ms: int | None = None
         """End of the pause in which no lookup is sent."""
 
-    # -- asking
+    # -- requests
 
     def send(self, request: R) -> SendRequest:
         """Register the request, and return the effect that sends it."""
@@ -57,7 +56,7 @@ class CoordinatorChannel(Generic[R]):
         return any(type(request.message) is kind for request in self.requests.values())
 
     def stop_asking(self, *kinds: type[Message]) -> None:
-        """Ignore replies to requests of these types."""
+        """Ignore replies to the requests of these types in flight."""
         for number in [number for number, request in self.requests.items() if type(request.message) in kinds]:
             del self.requests[number]
 
@@ -99,8 +98,8 @@ class CoordinatorChannel(Generic[R]):
         self._lookup_failures += 1
 
     def note_unreached(self, number: int, now_ms: int) -> None:
-        """Note that no connection could be made for a request. If it was to the coordinator the next lookup waits: it
-        would find the same node at once, and fail again.
+        """Note that no connection could be made for a request. If it was one to the coordinator, the next lookup waits,
+        since it would find the same node and fail again.
         """
         request = self.requests.get(number)
         is_coordinator = request is not None and request.to_coordinator and request.node == self.coordinator
@@ -129,7 +128,7 @@ class CoordinatorChannel(Generic[R]):
 
 
 def normalised(message: Message, reply: Message, reason: str) -> tuple[ErrorCode, str, Message | None]:
-    """Return the error of a reply, its sentence for people, and the reply itself unless the request was rejected as a
+    """Return the error of a reply, its message for people, and the reply itself unless the request was rejected as a
     whole. A reply of an unexpected type counts as UNKNOWN_SERVER_ERROR.
     """
     if isinstance(reply, ErrorReply):

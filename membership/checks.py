@@ -1,4 +1,5 @@
-"""Checks of an application's arguments, made in the call itself: a later ValueError could not reach the caller."""
+"""Checks of an application's arguments, made in the call itself, since a later ValueError would not reach the
+caller."""
 
 from collections.abc import Iterable
 from operator import index
@@ -12,7 +13,7 @@ _LONGEST_NAME: Final = 32_767
 
 
 def check_number(what: str, value: object, least: int, most: int = MOST_32) -> int:
-    """Return a whole number within the bounds; numbers of numpy and the like are taken. Raises ValueError."""
+    """Return a whole number within the bounds; numpy's and similar integers are accepted. Raises ValueError."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:

@@ -23,7 +23,7 @@ from protocol.messages.topics import MetadataReply
 
 
 class ConsumerProtocol:
-    """Group protocol of type `consumer`; all of its state is the member's."""
+    """Group protocol of type `consumer`; it has no state of its own."""
 
     protocol_type = PROTOCOL_TYPE
 
@@ -31,7 +31,7 @@ class ConsumerProtocol:
         return m.settings.assignors
 
     def encode_subscription(self, m: MemberState, protocol: str) -> bytes:
-        """Encode the topics and, for sticky assignors, the partitions that the member has."""
+        """Encode the topics and, for sticky assignors, the partitions that the member owns."""
         user_data = by_name(protocol).user_data(m.last_assigned, m.last_generation_id)
         return encode_subscription(
             ConsumerSubscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id)
@@ -59,11 +59,11 @@ def _read(metadata: bytes) -> ConsumerSubscription:
     try:
         return decode_subscription(metadata)
     except ProtocolViolation:
-        return ConsumerSubscription(())  # it gets nothing; the others are not made to suffer for it
+        return ConsumerSubscription(())  # it gets no partitions; the other members are not affected
 
 
 def subscriber_of(one: JoinGroupMember) -> Subscriber:
-    """Return what a member said of itself when it joined; a member that cannot be understood subscribes to nothing."""
+    """Decode the subscription of a member that joined; if it is invalid, the member subscribes to no topic."""
     said = _read(one.metadata)
     return Subscriber(
         one.member_id,

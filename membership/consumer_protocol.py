@@ -23,7 +23,7 @@ __all__ = [
 
 
 class ConsumerSubscription(msgspec.Struct, frozen=True):
-    """A member's word about itself when it joins."""
+    """Subscription that a member sends when it joins."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -40,7 +40,7 @@ class ConsumerAssignment(msgspec.Struct, frozen=True):
 
 
 def encode_subscription(subscription: ConsumerSubscription) -> bytes:
-    """The newest version, sorted."""
+    """Encode the newest version, sorted."""
     return wire.encode_subscription(
         wire.Subscription(
             tuple(sorted(subscription.topics)),
@@ -60,12 +60,12 @@ def decode_subscription(data: bytes) -> ConsumerSubscription:
 
 
 def encode_assignment(assignment: ConsumerAssignment) -> bytes:
-    """The newest version, sorted."""
+    """Encode the newest version, sorted."""
     return wire.encode_assignment(wire.Assignment(_grouped(assignment.partitions), assignment.user_data))
 
 
 def decode_assignment(data: bytes) -> ConsumerAssignment:
-    """Decode any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
+    """Decode any version. Empty bytes are the assignment of a member that the leader left out. Raises
     ProtocolViolation.
     """
     read = wire.decode_assignment(data)

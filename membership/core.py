@@ -6,9 +6,9 @@
 returns the answers as events, and calls `step(TimePassed(), now_ms)` when `next_deadline_ms` has come, from one thread
 at a time.
 
-`TABLE` says what each event does in each state; a forgotten state is a type error at its row. After every event come
-the "as soon as" rules of `_settle`, which send what the state asks for: a coordinator is looked up as soon as it is
-needed, JoinGroup is sent as soon as one is known, and so on. An action therefore only changes the member's state.
+`TABLE` has the action of each event in each state; a forgotten state is a type error at its row. After every event the
+rules of `_settle` send requests that the new state needs: a coordinator is looked up as soon as it is needed, JoinGroup
+is sent as soon as one is known, and so on. An action therefore only changes the member's state.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -83,7 +83,8 @@ class MembershipRow(NamedTuple):
 
 
 class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
-    """A row of the table: binds the event's type first, so that a cell which does not take it is an error there."""
+    """Builder of a row of the table. It binds the event's type first, so that a cell for another type is a type error
+    there."""
 
     def __init__(self, event: type[E]) -> None:
         self.event = event
@@ -103,7 +104,7 @@ class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
 
 
 def nothing(_m: MemberState, _event: object) -> None:
-    """Ignore an event that means nothing in this state."""
+    """Ignore an event that has no effect in this state."""
 
 
 # fmt: off
@@ -203,7 +204,7 @@ TABLE = {row.event: row.cells for row in (
 # fmt: on
 
 _OVERDUE = {Timer.SESSION: SessionTimedOut(), Timer.POLL: PollOverdue()}
-"""Events that timers turn into; the others only hold something back until they have run out."""
+"""Events of expired timers; the other timers only delay something."""
 _BEATING = frozenset({State.RELEASING, State.SYNCING, State.STEADY})
 _IN_TOUCH = _BEATING | {State.JOINING}
 
@@ -256,7 +257,7 @@ class Membership:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when `TimePassed` is due; None: only an event from outside will change anything."""
+        """Return the time at which `TimePassed` is due; None if only an event from outside can change anything."""
         return None if self._member.closed else min(self._member.deadlines(), default=None)
 
     @property
@@ -283,8 +284,8 @@ class Membership:
 
     @property
     def rejoins_next(self) -> bool:
-        """True if a `Polled` would now send a JoinGroup that keeps the held partitions: after that nothing can be
-        committed until the rebalance is over.
+        """True if a `Polled` would now send a JoinGroup that keeps the held partitions: after that no commit is
+        possible until the rebalance is over.
         """
         m = self._member
         return m.settings.is_cooperative and m.state is State.STEADY and not m.releasing and self.needs_poll
@@ -305,7 +306,7 @@ class Membership:
 
     @property
     def generation_id(self) -> int:
-        """Generation; -1 outside of one."""
+        """Generation; -1 if the member is in none."""
         return self._member.generation_id
 
     @property
@@ -315,14 +316,14 @@ class Membership:
 
     @property
     def held(self) -> tuple[TopicPartition, ...]:
-        """Partitions that the application holds, or has not been told to be lost yet."""
+        """Partitions that the application holds; some may be lost without its knowledge yet."""
         return self._member.held
 
     @property
     def lease_from_ms(self) -> int | None:
-        """Send time of the newest request by which the member's session began anew, as its answer shows; None: there
-        was none. For a session timeout after it the coordinator gives this member's partitions to no other, unless it
-        does not join again in time when it is told to.
+        """Send time of the newest request that restarted the member's session, according to its answer; None if there
+        was none. For a session timeout after it the coordinator gives this member's partitions to no other member,
+        unless this one fails to rejoin in time.
         """
         return self._member.lease_from_ms
 
@@ -335,7 +336,7 @@ class Membership:
         self._table[type(event)][m.state](m, event)
 
     def _pass_time(self) -> None:
-        """Put reached deadlines and failed requests through the table, until there are none."""
+        """Run events of reached deadlines and failed requests, until there are none."""
         m = self._member
         for timer in Timer:
             if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
@@ -359,7 +360,7 @@ class Membership:
                 operation.end(m, operation.error_code)
 
     def _settle(self) -> None:
-        """Send what the state asks for."""
+        """Send the requests that the state needs."""
         m = self._member
         settle_lookups(m, is_in_touch=m.state in _IN_TOUCH)
         if m.coordinator is not None:
@@ -382,7 +383,7 @@ def _note_nodes(m: MemberState, sent: SentCall, reply: Message) -> None:
 
 
 def settle_lookups(m: MemberState, *, is_in_touch: bool) -> None:
-    """Look for the topics of a pattern, and for the coordinator where the member is in touch with it or has pending
+    """Request the topics of a pattern, and look up the coordinator if the member is in contact with it or has pending
     operations."""
     if m.pattern is not None and m.state is not State.LEAVING and _may_ask_metadata(m, Timer.TOPICS):
         subscription.ask_for_topics(m)

@@ -1,8 +1,8 @@
-"""Events of a member, and the effects it asks for.
+"""Events and effects of a member.
 
-Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
-answer back under it: `SendRequest` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
-`CommitDone`; `Revoked` or `LostPartitions` and `Released`. Effects are carried out in their order.
+Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event with this
+number brings the answer: `SendRequest` and `Replied`, `CallFailed` or, if no answer is expected, `Departed`;
+`CommitAsked` and `CommitDone`; `Revoked` or `LostPartitions` and `Released`. Effects are carried out in their order.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from protocol.messages import Message
 
 
 class NodeAddress(NamedTuple):
-    """Address that a node listens on. `speaks`: its dialect; empty for the bootstrap's; "kafka" for a broker of the
+    """Address of a node. `speaks`: its dialect; empty for that of the bootstrap server; "kafka" for a broker of the
     cluster behind musterd, which has records and gets no requests about groups.
     """
 
@@ -31,7 +31,7 @@ class NodeAddress(NamedTuple):
 
 class OffsetToCommit(msgspec.Struct, frozen=True):
     """Next offset to read of a partition, and metadata stored with it. With `owner_epoch` it is stored only while that
-    grant of the registry holds.
+    grant of the registry is in force.
     """
 
     offset: int
@@ -51,7 +51,7 @@ class MemberEvent(msgspec.Struct, frozen=True):
 
 
 class Polled(MemberEvent, frozen=True):
-    """The application asked for work. Joining begins here and nowhere else."""
+    """The application polled. A member joins only at this event."""
 
 
 class Released(MemberEvent, frozen=True):
@@ -59,14 +59,14 @@ class Released(MemberEvent, frozen=True):
 
 
 class Subscribed(MemberEvent, frozen=True):
-    """The application wants these topics from now on."""
+    """The application subscribes to these topics."""
 
     topics: tuple[str, ...]
 
 
 class SubscribedToPattern(MemberEvent, frozen=True):
-    """The application wants every topic whose whole name matches, future ones too; internal ones (`__...`) only with
-    `internal_too`. `pattern` is known to compile.
+    """The application subscribes to all topics whose whole name matches, future ones too, and internal ones (`__...`)
+    only with `internal_too`. `pattern` is known to compile.
     """
 
     pattern: str
@@ -74,21 +74,21 @@ class SubscribedToPattern(MemberEvent, frozen=True):
 
 
 class SubscribedToRegex(MemberEvent, frozen=True):
-    """The application wants every topic whose whole name the coordinator finds to match, by RE2's rules: future ones
-    too, and internal ones. A member of a group that it balances alone can ask for that.
+    """The application subscribes to all topics whose whole name matches at the coordinator, by RE2's rules, future and
+    internal ones too. Only a member of a group that the coordinator balances can do this.
     """
 
     regex: str
 
 
 class AssignedByHand(MemberEvent, frozen=True):
-    """The application chose its partitions itself: it is no member of the group, but commits the group's offsets."""
+    """The application chose its partitions itself: it does not join the group, but commits the group's offsets."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class RejoinAsked(MemberEvent, frozen=True):
-    """The application wants a rebalance at its next poll."""
+    """The application requests a rebalance at its next poll."""
 
     reason: str
 
@@ -98,7 +98,7 @@ class TimePassed(MemberEvent, frozen=True):
 
 
 class Replied(MemberEvent, frozen=True):
-    """The answer to a `SendRequest`; `reason` is the server's sentence for people, if it refused."""
+    """The answer to a `SendRequest`; `reason` is the server's error message, if it refused the request."""
 
     call: int
     reply: Message
@@ -107,7 +107,7 @@ class Replied(MemberEvent, frozen=True):
 
 class CallFailed(MemberEvent, frozen=True):
     """A `SendRequest` that will not be answered: its connection failed, or was lost. `is_unreached`: the node never
-    answered anything on that connection.
+    answered on that connection.
     """
 
     call: int
@@ -115,7 +115,7 @@ class CallFailed(MemberEvent, frozen=True):
 
 
 class Departed(MemberEvent, frozen=True):
-    """A `SendRequest` that is never answered was sent; its data need not be kept any longer."""
+    """A `SendRequest` that gets no answer was sent; its data are no longer needed."""
 
     call: int
 
@@ -127,8 +127,8 @@ class Pushed(MemberEvent, frozen=True):
 
 
 class CommitAsked(MemberEvent, frozen=True):
-    """Commit the offsets of held partitions. Retriable errors are retried until `deadline_ms`, unless `once`:
-    asynchronous commits would overtake later ones (docs/spec/consumer-client.md#A8)."""
+    """Commit the offsets of held partitions. Retriable errors are retried until `deadline_ms`, unless `once`: a retried
+    asynchronous commit would overtake later ones (docs/spec/consumer-client.md#A8)."""
 
     operation: int
     offsets: Mapping[TopicPartition, OffsetToCommit]
@@ -137,7 +137,7 @@ class CommitAsked(MemberEvent, frozen=True):
 
 
 class OffsetsAsked(MemberEvent, frozen=True):
-    """Fetch the group's committed offsets; no membership needed."""
+    """Fetch the group's committed offsets; possible without membership."""
 
     operation: int
     partitions: tuple[TopicPartition, ...]
@@ -145,7 +145,8 @@ class OffsetsAsked(MemberEvent, frozen=True):
 
 
 class ClaimAsked(MemberEvent, frozen=True):
-    """Claim these partitions of this generation's assignment, each for a thread of the member: all or none."""
+    """Claim these partitions of this generation's assignment, each for a thread of the member; all or none are
+    granted."""
 
     operation: int
     threads: Mapping[TopicPartition, int]
@@ -154,7 +155,7 @@ class ClaimAsked(MemberEvent, frozen=True):
 
 
 class ReleaseAsked(MemberEvent, frozen=True):
-    """Release partitions, with the member id and generation of their grants; sent once."""
+    """Release partitions, with the member id and generation of their grants; not retried."""
 
     operation: int
     epochs: Mapping[TopicPartition, int]
@@ -164,7 +165,7 @@ class ReleaseAsked(MemberEvent, frozen=True):
 
 
 class Closing(MemberEvent, frozen=True):
-    """The application is leaving."""
+    """The application closes the member."""
 
 
 class MemberEffect(msgspec.Struct, frozen=True):
@@ -180,20 +181,21 @@ class SendRequest(MemberEffect, frozen=True):
 
 
 class HangUp(MemberEffect, frozen=True):
-    """Close the connection to `node` (None: the one for requests to any node), so that a new one is made."""
+    """Close the connection to `node` (None: the one for requests to any node), so that a new one is opened."""
 
     node: NodeAddress | None
 
 
 class Revoked(MemberEffect, frozen=True):
-    """The application must release these partitions, and answer `Released`; it may still commit them before."""
+    """The application must release these partitions, and answer `Released`; it may still commit their offsets
+    before."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class LostPartitions(MemberEffect, frozen=True):
-    """Like `Revoked`, but others may have these partitions already, and the coordinator will refuse commits of them.
-    With `still_counts` a rebalance is under way, and it still takes commits of the last generation.
+    """Like `Revoked`, but other members may own these partitions already, and the coordinator refuses their commits.
+    With `still_counts` a rebalance is under way, and the coordinator still accepts commits of the last generation.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -202,7 +204,7 @@ class LostPartitions(MemberEffect, frozen=True):
 
 
 class Assigned(MemberEffect, frozen=True):
-    """The member's new assignment; `added`: the partitions that it did not have before, all of them after an eager
+    """The member's new assignment; `added`: the partitions that it did not have before; all of them after an eager
     rebalance. A `Revoked` before it named the partitions that a cooperative rebalance takes away.
     """
 
@@ -212,7 +214,7 @@ class Assigned(MemberEffect, frozen=True):
 
 
 class CommitDone(MemberEffect, frozen=True):
-    """Result of a `CommitAsked`; `offsets` are those that the coordinator has stored."""
+    """Result of a `CommitAsked`; `offsets`: those that the coordinator has stored."""
 
     operation: int
     error_code: ErrorCode
@@ -249,11 +251,11 @@ class ReleaseDone(MemberEffect, frozen=True):
 
 
 class Fatal(MemberEffect, frozen=True):
-    """The member cannot go on by itself. After FENCED_INSTANCE_ID it never will; else the next poll tries again."""
+    """The member cannot continue by itself: after FENCED_INSTANCE_ID never, else from the next poll."""
 
     error_code: ErrorCode
     reason: str
 
 
 class Closed(MemberEffect, frozen=True):
-    """The member has left; nothing follows."""
+    """The member has left; no effect follows."""

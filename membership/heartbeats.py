@@ -27,12 +27,12 @@ def hear_lookup(m: MemberState, event: LookupAnswered) -> None:
     if code in COORDINATOR_GONE or code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR:
         m.channel.look_up_later(m.now_ms)
         if event.reply is None:
-            m.effects.append(HangUp(event.sent.node))  # the next lookup goes to another node
-        # See docs/spec/consumer-client.md#A3, step 5: which nodes there are may have changed
+            m.effects.append(HangUp(event.sent.node))  # so that the next lookup goes to another node
+        # See docs/spec/consumer-client.md#A3, step 5: the nodes may have changed
         if not m.is_asking(Metadata):
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
-    # No lookup until the next poll: it would only be refused again (A3, step 2).
+    # No lookup until the next poll, since it would be refused again (A3, step 2).
     for operation in tuple(m.operations.values()):
         operation.end(m, code)
     m.fail(code, with_words(f"cannot find the coordinator of group {m.settings.group_id}: {code.name}", reason))
@@ -47,7 +47,7 @@ def move_coordinator(m: MemberState, event: CoordinatorMoved) -> None:
 
 
 def send_heartbeat(m: MemberState) -> None:
-    """Send a heartbeat. The heartbeat's timer starts at sending, the session's at replies."""
+    """Send a heartbeat. Sending starts the heartbeat's timer, replies start the session's."""
     m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
     m.call(
         Heartbeat(m.settings.group_id, m.generation_id, m.member_id, m.settings.group_instance_id),
@@ -83,7 +83,7 @@ def _note_lease(m: MemberState, event: HeartbeatAnswered) -> None:
 
 
 def fall_out(m: MemberState, code: ErrorCode, words: str = "") -> None:
-    """The coordinator says this member, or its generation, is no more."""
+    """Leave the group: the coordinator does not know this member, or its generation has ended."""
     m.reset(f"the coordinator answered {code.name}", forget_id=code != ErrorCode.ILLEGAL_GENERATION)
     if code == ErrorCode.FENCED_INSTANCE_ID:
         m.fail(code, with_words(fenced(m), words))
@@ -101,12 +101,13 @@ def _beat_again(m: MemberState) -> None:
 
 
 def doubt_coordinator(m: MemberState, _event: SessionTimedOut) -> None:
-    """Silence: maybe it moved. Membership is kept until an answer says otherwise."""
+    """Look the silent coordinator up again, since it may have moved. The member stays in the group until an answer ends
+    that."""
     m.forget_coordinator()
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
 
 
-# ---------------------------------------------------------------------------------------------------------------- hints
+# -------------------------------------------------------------------------------------------------------- notifications
 
 
 def expect_rebalance(m: MemberState, event: RebalanceStarted) -> None:

@@ -1,7 +1,7 @@
 """Actions of polls, joins, syncs and leaves: from outside the group to a steady member and out again.
 
-In an eager rebalance a member releases all partitions, joins, and gets a whole new assignment. In a cooperative one it
-keeps its partitions, releases those that its new assignment lacks, and joins once more. The rules are those of
+In an eager rebalance a member releases all partitions, joins, and gets a new assignment. In a cooperative one it keeps
+its partitions, releases those that its new assignment lacks, and joins again. The rules are those of
 docs/spec/consumer-client.md#A4, #A5 and #A7.
 """
 
@@ -32,7 +32,7 @@ JOIN_GRACE_MS = 5_000
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
 _NEVER_JOINED = (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID)
-"""Refusals that say that no JoinGroup before was in a rebalance, not even one whose answer was lost."""
+"""Errors which show that no earlier JoinGroup took part in a rebalance, not even one whose answer was lost."""
 
 M = TypeVar("M", bound=MemberState)
 
@@ -40,8 +40,8 @@ M = TypeVar("M", bound=MemberState)
 
 
 def may_join(m: MemberState, event: Polled) -> bool:
-    """Note the poll of a member outside the group. Return false if it takes part in none, or was fenced, which the
-    poll is told.
+    """Note the poll of a member outside the group. Return false if it cannot join: its partitions are chosen by hand,
+    or it was fenced, which the poll reports.
     """
     if m.is_by_hand:
         return False
@@ -88,8 +88,8 @@ def ask_for_rejoin(m: MemberState, event: RejoinAsked) -> None:
 
 
 def let_go(m: MemberState, _event: Released) -> None:
-    """Note that the application released the partitions that its assignment took away. If the member fell out of the
-    group meanwhile, the next poll joins.
+    """Note that the application released the revoked partitions. If the member lost its place in the group meanwhile,
+    the next poll joins.
     """
     m.released()
 
@@ -155,7 +155,7 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
         m.watched = None
         m.join_failures = 0
         m.state = State.SYNCING
-        m.stop_asking(Metadata)  # one still under way would bring the old roster's topics
+        m.stop_asking(Metadata)  # the reply to an earlier one would have the topics of the former members
         note_heard(m)
         m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
         m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
@@ -189,7 +189,7 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
 
 
 def lose_first(m: MemberState) -> bool:
-    """Return true if the application must first release partitions that others may have by now."""
+    """Return true if the application must first release partitions that other members may own by now."""
     if m.generation_id != NO_GENERATION or not m.held:
         return False
     m.state = State.RELEASING
@@ -199,7 +199,7 @@ def lose_first(m: MemberState) -> bool:
 
 
 def _join_soon(m: MemberState) -> None:
-    """Join at once the first time, and after growing pauses if the coordinator repeats its answer."""
+    """Join at once the first time, and after growing pauses if the coordinator repeats its error."""
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures - 1) if m.join_failures else 0)
     m.join_failures += 1
 
@@ -250,7 +250,7 @@ def hear_sync(m: MemberState, event: SyncAnswered) -> None:
             m.join_again(m.rejoin)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
-        # A counter of its own: the JoinGroup before it succeeded, and would succeed again and again.
+        # A counter of its own, since each JoinGroup before it succeeds and resets the other one.
         m.join_again(m.rejoin, m.backoff_ms(m.sync_failures))
         m.sync_failures += 1
     else:
@@ -263,10 +263,10 @@ def _take_over(m: MemberState, given: tuple[TopicPartition, ...]) -> None:
     m.join_failures = m.sync_failures = 0
     note_heard(m)
     if not all(m.accepts(one.topic) for one in given):
-        # See docs/spec/consumer-client.md#A7.R7: the application never sees it
+        # See docs/spec/consumer-client.md#A7.R7: the application does not see this assignment
         m.rejoin = "the assignment has topics no longer subscribed to"
         return
-    if m.pattern is not None:  # the leader may know of a topic before this member does
+    if m.pattern is not None:  # the leader may know a topic before this member does
         m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in given)}))
     m.rejoin = ""
     share = tuple(sorted(given))
@@ -288,14 +288,15 @@ def note_heard(m: MemberState) -> None:
 
 
 def note_lease(m: MemberState, sent_ms: int) -> None:
-    """Note the send time of a request as the start of the lease: the coordinator's session starts at its arrival."""
+    """Store the send time of a request as the start of the lease, since the coordinator's session starts when it
+    arrives."""
     m.lease_from_ms = max(m.lease_from_ms or 0, sent_ms)
 
 
 def _note_lease_of_join(m: MemberState, generation_id: int) -> None:
-    """Start the lease with the first JoinGroup since one was answered: all sessions begin anew when the rebalance that
-    it was in completes, maybe long before its answer is heard. No session does where the generation is the old one, nor
-    with a SyncGroup of a group that is Stable by then (docs/spec/group-protocol.md#2.2)."""
+    """Start the lease at the first JoinGroup since the last answered one: all sessions restart when its rebalance
+    completes, maybe long before its answer arrives. No session restarts if the generation is unchanged, nor with the
+    SyncGroup of a group that is already Stable (docs/spec/group-protocol.md#2.2)."""
     if generation_id != m.generation_id and m.joining_from_ms is not None:
         note_lease(m, m.joining_from_ms)
     m.joining_from_ms = None
@@ -305,20 +306,20 @@ def _note_lease_of_join(m: MemberState, generation_id: int) -> None:
 
 
 def close(m: MemberState, event: Closing) -> None:
-    """Release partitions, then leave (docs/spec/consumer-client.md#A10). A static member does not leave: the group
-    keeps its place for its return."""
+    """Release partitions, then leave (docs/spec/consumer-client.md#A10). A static member sends no LeaveGroup: the group
+    keeps its place for a restart."""
     has_place = m.generation_id != NO_GENERATION
     is_rebalancing = m.state in {State.JOINING, State.SYNCING}
     lost = not has_place or is_rebalancing or m.state is State.UNJOINED
     m.stop_asking(JoinGroup, SyncGroup)
     close_when_released(m, event)
-    # No other member commits the records that a cooperative member read while it joined.
+    # Records that a cooperative member read while it joined are committed by no other member.
     release_all(m, depart, is_lost=lost, still_counts=has_place and is_rebalancing)
 
 
 def release_all(m: M, depart: Callable[[M], None], *, is_lost: bool, still_counts: bool = False) -> None:
-    """Have the application release what the member holds, unless it does so already; without anything, `depart`. What
-    `is_lost` belongs to others already; records read of it may be committed only if it `still_counts`.
+    """Have the application release the held partitions, unless it is doing so; `depart` at once if there are none.
+    `is_lost`: other members may own them already; records read from them may be committed only if it `still_counts`.
     """
     if m.releasing:
         return
@@ -332,7 +333,7 @@ def release_all(m: M, depart: Callable[[M], None], *, is_lost: bool, still_count
 
 
 def close_when_released(m: MemberState, _event: Closing) -> None:
-    """Close while the application releases partitions; leaving follows."""
+    """Note the close while the application releases partitions; the member leaves afterwards."""
     m.stop_asking(Heartbeat, ConsumerGroupHeartbeat, Metadata)
     m.timers.clear()
     m.channel.end_pause()
@@ -342,13 +343,13 @@ def close_when_released(m: MemberState, _event: Closing) -> None:
 def depart(m: MemberState, _event: Released | None = None) -> None:
     m.released()
     if m.held:
-        m.revoke(m.held)  # only a part of them was being released
+        m.revoke(m.held)  # only some of them were being released
     elif not leave_quietly(m):
         finish(m)
 
 
 def leave_quietly(m: MemberState) -> bool:
-    """Send one LeaveGroup, never repeated, if the member is in the group. Return true if one was sent."""
+    """Send one LeaveGroup, without retries, if the member is in the group. Return true if one was sent."""
     if m.is_static or not m.member_id or m.coordinator is None:
         return False
     leaving = LeavingMember(m.member_id, reason=m.rejoin[:_REASON_CHARACTERS] or "the member is closing")
@@ -357,7 +358,7 @@ def leave_quietly(m: MemberState) -> bool:
 
 
 def hear_leave(m: MemberState, _event: LeaveAnswered) -> None:
-    """End the member, whatever the reply: after an error the session timeout removes it."""
+    """End the member, whatever the reply: after an error the coordinator removes it at its session timeout."""
     finish(m)
 
 
@@ -371,7 +372,7 @@ def finish(m: MemberState) -> None:
 
 
 def with_words(sentence: str, words: str) -> str:
-    """Add what the coordinator said: it names neither the group nor a setting of this member."""
+    """Append the coordinator's message, which names neither the group nor a setting of this member."""
     return f"{sentence} ({words})" if words else sentence
 
 

@@ -1,5 +1,5 @@
-"""The leader's part of a rebalance: metadata of topics, assignment, and the watch for changes of the metadata
-(docs/spec/consumer-client.md#A4, #A7). Followers run none of it.
+"""The leader's part of a rebalance: metadata of topics, assignment, and checks for changed metadata
+(docs/spec/consumer-client.md#A4, #A7). Other members run none of it.
 """
 
 from membership.errors import CannotShareOut
@@ -33,7 +33,7 @@ def assign(m: MemberState, event: MetadataAnswered) -> None:
         return
     if event.reply is None:
         if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-            m.effects.append(HangUp(event.sent.node))  # another node may answer
+            m.effects.append(HangUp(event.sent.node))  # so that another node answers the next request
         m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
         m.join_failures += 1
         return
@@ -48,8 +48,7 @@ def assign(m: MemberState, event: MetadataAnswered) -> None:
 
 
 def watch(m: MemberState, event: MetadataAnswered) -> None:
-    """Rejoin if the partitions of the topics are no longer those that were assigned
-    (docs/spec/consumer-client.md#A7.R3)."""
+    """Rejoin if the topics' partitions are no longer those that were assigned (docs/spec/consumer-client.md#A7.R3)."""
     if not m.is_leader or not _is_own(m, event):
         return
     if event.error_code == ErrorCode.NETWORK_EXCEPTION:
@@ -63,7 +62,7 @@ def watch(m: MemberState, event: MetadataAnswered) -> None:
 
 
 def arm_refresh(m: MemberState) -> None:
-    """Arm the next refresh: soon if a topic is missing or no metadata was read yet, else by the metadata's age."""
+    """Arm the next refresh: soon if a topic is missing or no metadata was read yet, else when the metadata expires."""
     if m.is_leader and m.roster:
         complete = m.watched is not None and all(topic in m.watched for topic in _topics_of(m))
         m.arm(Timer.REFRESH, m.settings.metadata_max_age_ms if complete else MISSING_TOPIC_REFRESH_MS)

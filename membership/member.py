@@ -23,7 +23,7 @@ from protocol.messages.topics import MetadataReply
 COORDINATOR_GONE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
-"""Errors that make a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
+"""Errors after which a member looks up its coordinator again; NETWORK_EXCEPTION stands for a lost connection."""
 
 
 class State(enum.Enum):
@@ -41,9 +41,9 @@ class Timer(enum.IntEnum):
     SESSION = 0
     POLL = 1
     HEARTBEAT = 2
-    RETRY = 3  # of joining: while armed, no join is sent
-    REFRESH = 4  # of the leader's partition counts
-    TOPICS = 5  # of the list of all topics, for a pattern: while armed, it is not requested
+    RETRY = 3  # pause before a retry: while armed, no JoinGroup is sent
+    REFRESH = 4  # refresh of the leader's partition counts
+    TOPICS = 5  # refresh of the list of all topics, for a pattern: while armed, it is not requested
 
 
 GROUP_PROTOCOLS = ("classic", "consumer", "auto")
@@ -51,7 +51,7 @@ GROUP_PROTOCOLS = ("classic", "consumer", "auto")
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a member, with the names and defaults of docs/spec/consumer-client.md#A1. Raises ValueError for
-    settings that cannot work."""
+    invalid settings."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -65,11 +65,12 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     metadata_max_age_ms: int = 300_000
     rack_id: str | None = None
     group_protocol: str = "classic"
-    """"consumer": the coordinator assigns (KIP-848); "auto": where it offers that; else the members do."""
+    """"consumer": the coordinator assigns (KIP-848); "classic": the members do; "auto": the coordinator does if it
+    can."""
     server_assignor: str | None = None
-    """Assignor of the coordinator, if that assigns; None: its default."""
+    """Assignor for the coordinator, if that assigns; None: its default."""
     rebalance_timeout_ms: int | None = None
-    """Time that the others wait for this member to join again; None: max.poll.interval.ms."""
+    """Time that a rebalance waits for this member to rejoin; None: max.poll.interval.ms."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.group_id, str):
@@ -131,12 +132,12 @@ class GroupProtocol(Protocol):
 
 
 def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
-    """Return the names as `MemberSettings` takes them; a text is one name."""
+    """Return the names for `MemberSettings`; a string is one name."""
     return (assignors,) if isinstance(assignors, str) else tuple(assignors)
 
 
 class MemberOptions(TypedDict, total=False):
-    """Settings that clients pass on to `MemberSettings`."""
+    """Settings that clients pass to `MemberSettings`."""
 
     group_instance_id: str | None
     group_protocol: str
@@ -153,7 +154,8 @@ class MemberOptions(TypedDict, total=False):
 
 @dataclass(slots=True)
 class PendingOperation:
-    """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
+    """A commit, an offset fetch or a claim under way: it waits for the coordinator, is retried, and ends by its
+    deadline."""
 
     number: int
     deadline_ms: int
@@ -163,20 +165,20 @@ class PendingOperation:
     error_code: ErrorCode = field(default=ErrorCode.REQUEST_TIMED_OUT, kw_only=True)
 
     def may_go(self, _m: "MemberState") -> bool:
-        """Tell whether nothing keeps it but the time until it is tried again."""
+        """Return true if the operation can be sent, apart from the pause before a retry."""
         return self.call is None
 
     def request(self, m: "MemberState") -> Message | None:
-        """Return what to send now; None if the operation ended instead."""
+        """Return the request to send now; None if the operation has ended instead."""
         raise NotImplementedError
 
     def end(self, m: "MemberState", error_code: ErrorCode) -> None:
-        """Tell the application."""
+        """Report the result to the application."""
         raise NotImplementedError
 
 
 class SentCall(msgspec.Struct, frozen=True):
-    """Request in flight, with the member id and generation of its sending, by which late replies are recognized."""
+    """A request in flight, with the member id and generation at its sending, by which late replies are recognized."""
 
     message: Message
     to_coordinator: bool
@@ -202,9 +204,9 @@ class MemberState:
     member_id: str = ""
     generation_id: int = NO_GENERATION
     held: tuple[TopicPartition, ...] = ()
-    """Partitions that the application holds, or was not yet told it lost."""
+    """Partitions that the application holds; some may be lost without its knowledge yet."""
     releasing: tuple[TopicPartition, ...] = ()
-    """Partitions that the application was told to let go, and has not yet."""
+    """Partitions that the application was told to release, and has not released yet."""
     last_assigned: tuple[TopicPartition, ...] = ()
     last_generation_id: int = NO_GENERATION
     """The newest assignment and its generation, for sticky assignors."""
@@ -225,14 +227,14 @@ class MemberState:
     is_leader: bool = False
     roster: tuple[JoinGroupMember, ...] = ()
     plan: tuple[SyncGroupAssignment, ...] | None = None
-    """Assignments to send in SyncGroup; None while the leader has still to work it out."""
+    """Assignments to send in SyncGroup; None until the leader has computed them."""
     watched: dict[str, int] | None = None
     """Partition counts that the leader's assignment was made for."""
     join_failures: int = 0
     sync_failures: int = 0
     heartbeat_failures: int = 0
     lease_from_ms: int | None = None
-    """Send time of the newest request by which the coordinator's session began anew, as its answer shows."""
+    """Send time of the newest request that restarted the session, according to its answer."""
     joining_from_ms: int | None = None
     """Send time of the first JoinGroup that may be in the next rebalance, or in one whose answer was lost."""
     timers: dict[Timer, int] = field(default_factory=dict)
@@ -248,7 +250,7 @@ class MemberState:
     def coordinator(self) -> NodeAddress | None:
         return self.channel.coordinator
 
-    # -- asking the world
+    # -- requests
 
     def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, operation: int | None = None) -> int:
         """Send a request to the coordinator, or to any node."""
@@ -280,7 +282,8 @@ class MemberState:
         self.channel.stop_asking(*kinds)
 
     def forget_coordinator(self) -> None:
-        """Forget the coordinator, which has moved or gone: what it was asked fails; who this member is stays."""
+        """Forget the coordinator, which has moved or is lost. Its requests in flight fail; member id and generation
+        stay."""
         if self.coordinator is None:
             return
         self.effects.append(HangUp(self.coordinator))
@@ -319,7 +322,8 @@ class MemberState:
         return sent.generation_id == self.generation_id and sent.member_id == self.member_id
 
     def reset(self, reason: str, *, forget_id: bool) -> None:
-        """End the generation for this member; `forget_id`: its member id too, which the coordinator does not know."""
+        """End the generation for this member; `forget_id`: drop its member id too, which the coordinator does not
+        know."""
         self.generation_id = NO_GENERATION
         if forget_id:
             self.member_id = ""
@@ -351,13 +355,13 @@ class MemberState:
         self.effects.append(Revoked(partitions))
 
     def released(self) -> None:
-        """Note that the application has let go."""
+        """Note that the application has released the partitions."""
         gone = set(self.releasing)
         self.held = tuple(one for one in self.held if one not in gone)
         self.releasing = ()
 
     def accepts(self, topic: str) -> bool:
-        """Return true if the application subscribes to the topic, as far as is known."""
+        """Return true if the application is known to subscribe to the topic."""
         return topic in self.topics or self.matches(topic)
 
     def matches(self, topic: str) -> bool:
@@ -367,8 +371,8 @@ class MemberState:
         return self.pattern.fullmatch(topic) is not None
 
     def fail(self, error_code: ErrorCode, reason: str) -> None:
-        """Fail for good (docs/spec/consumer-client.md#A5, "fatal"). A fenced member stays fenced: otherwise it would
-        fence its successor."""
+        """Fail permanently (docs/spec/consumer-client.md#A5, "fatal"). A fenced member stays fenced, since it would
+        fence its successor otherwise."""
         self.fenced = self.fenced or error_code == ErrorCode.FENCED_INSTANCE_ID
         self.effects.append(Fatal(error_code, reason))
         if self.state is not State.LEAVING:

@@ -1,4 +1,5 @@
-"""The known nodes, and the choice of the least loaded for requests to any node (docs/spec/consumer-client.md#A3)."""
+"""The known nodes, and the choice of the least loaded one for requests to any node
+(docs/spec/consumer-client.md#A3)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +7,7 @@ from membership.events import NodeAddress
 from protocol.messages.topics import MetadataReply
 
 Node = NodeAddress | None
-"""Address of a node; None stands for the bootstrap's node that the edge has connected to."""
+"""Address of a node; None stands for the bootstrap server that the edge has connected to."""
 
 
 def nodes_of(reply: MetadataReply) -> dict[int, NodeAddress]:
@@ -15,9 +16,7 @@ def nodes_of(reply: MetadataReply) -> dict[int, NodeAddress]:
 
 
 class Nodes:
-    """The known nodes, with the ones that have answered since their last connection was lost, and the order of failed
-    attempts.
-    """
+    """The known nodes, those that have answered since their last connection was lost, and the order of failures."""
 
     def __init__(self) -> None:
         self._known: tuple[Node, ...] = (None,)
@@ -26,8 +25,8 @@ class Nodes:
         self._failed_at: dict[Node, int] = {}
 
     def learn(self, found: Iterable[NodeAddress]) -> None:
-        """Replace the known nodes, besides the bootstrap's. Brokers with another dialect are left out: asked for a
-        group's coordinator, such a broker names itself.
+        """Replace the known nodes, except the bootstrap server. Brokers with another dialect are omitted, since such a
+        broker would answer a FindCoordinator with itself.
         """
         self._known = (None, *sorted({one for one in found if not one.speaks}))
         self._connected.intersection_update(self._known)

@@ -32,7 +32,8 @@ NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 
 @dataclass(slots=True)
 class PendingCommit(PendingOperation):
-    """A commit of the generation it was asked in: in another one, the partitions may have been others' meanwhile."""
+    """A commit, valid only in the generation in which it was requested: before a later one, other members may have
+    owned the partitions."""
 
     offsets: Mapping[TopicPartition, OffsetToCommit]
     generation_id: int
@@ -88,7 +89,8 @@ class PendingOffsetFetch(PendingOperation):
 
 
 def may_commit(m: MemberState) -> ErrorCode:
-    """Refuse what comes from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
+    """Return the error for a commit from outside the group: in a rebalance the application must poll first, else its
+    place is lost."""
     if m.fenced:
         return ErrorCode.FENCED_INSTANCE_ID
     if m.is_by_hand:
@@ -101,20 +103,20 @@ def may_commit(m: MemberState) -> ErrorCode:
 
 
 def may_commit_in(m: MemberState, generation_id: int) -> ErrorCode:
-    """Refuse as `may_commit` does, and what was asked in another generation."""
+    """Return the error of `may_commit`, or that for a commit requested in another generation."""
     refusal = may_commit(m)
     is_other = refusal == ErrorCode.NONE and generation_id != m.generation_id
     return ErrorCode.ILLEGAL_GENERATION if is_other else refusal
 
 
 def commit(m: MemberState, event: CommitAsked) -> None:
-    """Commit offsets of what is held: the coordinator checks the member and its generation, but not whose partition it
-    is."""
+    """Commit offsets of held partitions only, since the coordinator checks the member and its generation, but not the
+    partitions' owner."""
     commit_as(PendingCommit, m, event)
 
 
 def commit_as(kind: type[PendingCommit], m: MemberState, event: CommitAsked) -> None:
-    """Commit offsets of what is held by a pending operation of this kind."""
+    """Commit offsets of held partitions by a pending operation of this kind."""
     refusal = may_commit(m)
     held = {one: offset for one, offset in event.offsets.items() if one in m.held}
     if refusal != ErrorCode.NONE or not held:
@@ -131,7 +133,7 @@ def fetch_offsets(m: MemberState, event: OffsetsAsked) -> None:
 
 
 def run(m: MemberState, operation: PendingOperation) -> None:
-    """Send the operation's request, unless the operation ended instead."""
+    """Send the operation's request, unless the operation has ended instead."""
     request = operation.request(m)
     if request is not None:
         operation.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, operation=operation.number)

@@ -1,5 +1,5 @@
 """The assignment that would follow a change of a group: added or removed members, added partitions, or another
-assignor. It is computed by the assignors that members and coordinators run."""
+assignor. The assignors of members and coordinators compute it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -18,16 +18,16 @@ from protocol.messages.topics import MetadataReply
 Shares = dict[str, frozenset[TopicPartition]]
 """Partitions of each member, by its id."""
 MOST_NEW: Final = 1_000
-"""Largest number of members that may come."""
+"""Largest number of added members."""
 MOST_PARTITIONS: Final = 100_000
-"""Largest number of partitions that are assigned."""
+"""Largest number of partitions to assign."""
 _ROUNDS: Final = 2
-"""Rebalances that a cooperative change takes: what moves is released in the first, and given in the second."""
+"""Rebalances of a cooperative change: partitions that move are released in the first and assigned in the second."""
 
 
 class GroupChange(NamedTuple):
-    """A change: so many members more, or fewer, the last of the group; partitions of topics; the assignor, if it is
-    not empty."""
+    """A change: members added, or removed from the end of the list; new partition counts of topics; another assignor,
+    if not empty."""
 
     members: int = 0
     partitions: Mapping[str, int] = {}
@@ -35,7 +35,7 @@ class GroupChange(NamedTuple):
 
 
 class NextOwner(NamedTuple):
-    """A partition with its owner now and then; empty: nobody."""
+    """A partition with its owners before and after the change; empty if it has none."""
 
     partition: TopicPartition
     owner: str
@@ -43,7 +43,7 @@ class NextOwner(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """The shares now and then, of all members that are or would be there."""
+    """The partitions of all present and future members, before and after the change."""
 
     assignor: str
     before: Shares
@@ -51,7 +51,7 @@ class Outlook(NamedTuple):
 
     @property
     def moved(self) -> list[NextOwner]:
-        """Partitions that would have another owner, in order."""
+        """Return the partitions that would have another owner, in order."""
         owners, next_owners = _owners(self.before), _owners(self.after)
         every = sorted(owners.keys() | next_owners.keys())
         found = (NextOwner(one, owners.get(one, ""), next_owners.get(one, "")) for one in every)
@@ -64,7 +64,7 @@ class _Topic(NamedTuple):
 
 
 def subscribed(group: DescribedGroup) -> tuple[str, ...]:
-    """Return the topics that members subscribe to. Raises ValueError for a group whose members tell none."""
+    """Return the topics that members subscribe to. Raises ValueError for a group whose members report none."""
     if group.protocol_type != PROTOCOL_TYPE:
         raise ValueError(f"group {group.group_id!r} has no consumers, but members of type {group.protocol_type!r}")
     if not group.members:
@@ -76,7 +76,7 @@ def subscribed(group: DescribedGroup) -> tuple[str, ...]:
 
 def foresee(group: DescribedGroup, metadata: MetadataReply, change: GroupChange) -> Outlook:
     """Compute the assignment that would follow. `metadata` is that of the topics that are `subscribed`. Raises
-    ValueError if the change cannot be."""
+    ValueError if the change is impossible."""
     names = subscribed(group)
     counts = {one.name: len(one.partitions) for one in metadata.topics if one.name in names and not one.error_code}
     for topic, partitions in change.partitions.items():
@@ -109,7 +109,7 @@ def parse_partitions(text: str) -> dict[str, int]:
 
 
 def facts_of(group_id: str, outlook: Outlook) -> dict[str, Any]:
-    """Return the outlook for scripts."""
+    """Return the outlook as JSON, for scripts."""
     return {
         "group_id": group_id,
         "assignor": outlook.assignor,
@@ -133,7 +133,7 @@ def _listed(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def _members_after(members: Sequence[DescribedMember], more: int) -> list[DescribedMember]:
-    """Return the members that would be there. One that comes subscribes as the first one does."""
+    """Return the members after the change. Added ones subscribe as the first one does."""
     if more > MOST_NEW:
         raise ValueError(f"{more} members are too many: {MOST_NEW} may come")
     if -more >= len(members):
@@ -148,7 +148,7 @@ def _members_after(members: Sequence[DescribedMember], more: int) -> list[Descri
 def _by_leader(
     name: str, members: Sequence[DescribedMember], counts: Mapping[str, int], racks: Racks, generation_id: int
 ) -> Shares:
-    """Assign as the leader would when all have joined again with what they have."""
+    """Assign as the leader would after all members have rejoined with the partitions that they own."""
     assignor = by_name(name)
     rounds = _ROUNDS if RebalanceProtocol.COOPERATIVE in assignor.rebalance_protocols else 1
     owned = {one.member_id: tuple(_read(one.member_assignment)) for one in members}
@@ -205,7 +205,7 @@ def _subscriber(
         said = decode_subscription(member.member_metadata)
     except ProtocolViolation as error:
         raise ValueError(f"what {member.member_id} subscribes to cannot be read: {error}") from None
-    # A member that comes has no generation, and nothing.
+    # An added member has no generation, and owns nothing.
     return Subscriber(
         member.member_id, said.topics, member.group_instance_id, owned, user_data=user_data, rack_id=said.rack_id
     )

@@ -22,8 +22,8 @@ from protocol.messages.ownership import (
 
 @dataclass(slots=True)
 class PendingClaim(PendingOperation):
-    """All of it or nothing, in the generation it was asked in. An answer that was lost is asked for again: what is
-    owned already is granted by the same epoch.
+    """A claim of all its partitions or none, in the generation in which it was requested. If the answer is lost it is
+    repeated: partitions that are already owned are granted with the same epoch.
     """
 
     threads: Mapping[TopicPartition, int]
@@ -64,7 +64,8 @@ class PendingClaim(PendingOperation):
 
 @dataclass(slots=True)
 class PendingRelease(PendingOperation):
-    """One try, as who the member was when it was granted them. If it is lost, the next JoinGroup ends the grants."""
+    """A release, sent once, with the member id and generation of the grants. If it is lost, the next JoinGroup ends the
+    grants."""
 
     asked: ReleaseAsked
 
@@ -110,7 +111,7 @@ def hear_claim(m: MemberState, event: ClaimAnswered) -> None:
 
 
 def hear_release(m: MemberState, event: ReleaseAnswered) -> None:
-    """End the release; partitions that another member owns by then are no error."""
+    """End the release; partitions that another member owns by then are not an error."""
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return

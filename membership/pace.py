@@ -1,4 +1,4 @@
-"""Work in pieces: the amount of work before a computation yields, and sorting that yields in between."""
+"""Work in pieces: the amount of work between yields of a computation, and sorting that yields."""
 
 from collections.abc import Callable, Generator, Iterable
 from heapq import merge
@@ -10,12 +10,12 @@ T = TypeVar("T")
 PIECE_US = 1_000
 """Estimated work between two yields."""
 CHUNK = 500
-"""Items of a loop between two looks at the pace."""
+"""Items of a loop between two checks of the pace."""
 _SORTED_US, _MERGED_US = 5.0, 2.0
 
 
 class Pace:
-    """Counts the work of a computation in microseconds, and says when a piece is done."""
+    """Counts the estimated work of a computation in microseconds, and reports when a piece is done."""
 
     __slots__ = ("_done_us",)
 
@@ -60,7 +60,7 @@ def sort(items: Iterable[T], key: Callable[[T], Any], pace: Pace) -> Generator[i
 
 
 def _drain(run: list[T]) -> Generator[T, None, None]:
-    """Yield the items, and free each on the way: freeing all at the end would take as long as many steps."""
+    """Yield the items and free each one, since freeing all at the end would take as long as many steps."""
     run.reverse()
     while run:
         yield run.pop()

@@ -14,7 +14,8 @@ from protocol.messages.topics import Metadata, MetadataReply
 
 
 class CallAnswered(MemberEvent, frozen=True):
-    """`reply` is None when none came (`error_code` NETWORK_EXCEPTION) or the request was refused as a whole."""
+    """The outcome of a request. `reply` is None if there was none (`error_code` NETWORK_EXCEPTION), or if the request
+    was refused as a whole."""
 
     sent: SentCall
     error_code: ErrorCode
@@ -50,7 +51,7 @@ class MetadataAnswered(CallAnswered, frozen=True):
 
 
 class AllTopicsAnswered(CallAnswered, frozen=True):
-    """To a question for all topics there are, which whoever subscribed to a pattern asks."""
+    """The outcome of a Metadata for all topics, which a member with a pattern sends."""
 
     reply: MetadataReply | None
 
@@ -76,7 +77,8 @@ class PollOverdue(MemberEvent, frozen=True):
 
 
 class SessionTimedOut(MemberEvent, frozen=True):
-    """No good word from the coordinator for session.timeout.ms: maybe it moved (docs/spec/consumer-client.md#A6)."""
+    """The coordinator sent no successful reply for session.timeout.ms; maybe it moved
+    (docs/spec/consumer-client.md#A6)."""
 
 
 _ANSWERS: dict[str, type[CallAnswered]] = {
@@ -95,14 +97,14 @@ _ANSWERS: dict[str, type[CallAnswered]] = {
 
 
 def answered(sent: SentCall, reply: Message, reason: str = "") -> CallAnswered:
-    """Return what came back, as an event; a reply of an unexpected kind counts as the server's own error."""
+    """Return the event of a reply; one of an unexpected type counts as UNKNOWN_SERVER_ERROR."""
     kind = _kind_of(sent.message)
     code, sentence, expected = normalised(sent.message, reply, reason)
     return kind(sent, code, sentence, expected)  # type: ignore[call-arg]
 
 
 def unanswered(sent: SentCall, error_code: ErrorCode) -> CallAnswered:
-    """Return the event of a request that nothing came back to."""
+    """Return the event of a request without a reply."""
     return _kind_of(sent.message)(sent, error_code, "", None)  # type: ignore[call-arg]
 
 

@@ -1,4 +1,4 @@
-"""The subscription of a member: topics by name, by a pattern, or partitions it chose itself
+"""The subscription of a member: topics by name, topics by a pattern, or partitions that the application chose itself
 (docs/spec/consumer-client.md#A9)."""
 
 import re
@@ -19,7 +19,7 @@ def subscribe(m: MemberState, event: Subscribed) -> None:
 
 
 def subscribe_to_pattern(m: MemberState, event: SubscribedToPattern) -> None:
-    """Subscribe to a pattern. Its topics are unknown yet; `ask_for_topics` follows as soon as possible."""
+    """Subscribe to a pattern. Its topics are not known yet; `ask_for_topics` follows as soon as possible."""
     m.pattern, m.internal_too = re.compile(event.pattern), event.internal_too
     m.topics = tuple(topic for topic in m.topics if m.matches(topic))
     m.looked_at_ms = None
@@ -27,7 +27,7 @@ def subscribe_to_pattern(m: MemberState, event: SubscribedToPattern) -> None:
 
 
 def refuse_regex(m: MemberState, event: SubscribedToRegex) -> None:
-    """Fail: a coordinator that does not assign matches nothing either."""
+    """Fail, since only a coordinator that assigns partitions can match a regular expression."""
     m.fail(
         ErrorCode.UNSUPPORTED_VERSION,
         f"nobody matches {event.regex!r} in group {m.settings.group_id}: the coordinator does not balance it; "
@@ -36,7 +36,7 @@ def refuse_regex(m: MemberState, event: SubscribedToRegex) -> None:
 
 
 def assign_by_hand(m: MemberState, event: AssignedByHand) -> None:
-    """Take partitions that the application chose: the member does not join."""
+    """Store the partitions that the application chose; the member does not join."""
     m.is_by_hand = bool(event.partitions)
     m.held = tuple(sorted(set(event.partitions)))
 
@@ -55,12 +55,12 @@ def look_before_joining(m: MemberState) -> None:
 
 
 def hear_topics(m: MemberState, event: AllTopicsAnswered) -> None:
-    """Take the pattern's topics: existing ones without errors. Others follow with a later refresh."""
+    """Store the pattern's topics that exist and have no error; others follow with a later refresh."""
     if m.pattern is None:
         return
     if event.reply is None:
         if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-            m.effects.append(HangUp(event.sent.node))  # another node may answer
+            m.effects.append(HangUp(event.sent.node))  # so that another node answers the next request
         m.arm(Timer.TOPICS, m.backoff_ms(m.topics_failures))
         m.topics_failures += 1
         return

@@ -1,4 +1,4 @@
-"""The assignors: pure functions that the leader of a group runs (docs/spec/group-protocol.md#6.2 to #6.6,
+"""The assignors: pure functions run by the leader of a group (docs/spec/group-protocol.md#6.2 to #6.6,
 docs/spec/consumer-client.md#F).
 
 Every assignor guarantees: each partition of a subscribed topic is assigned to exactly one member that subscribed to it

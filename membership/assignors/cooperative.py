@@ -22,8 +22,9 @@ class UnsafeAssignment(CannotShareOut):
 
 
 def withhold(assignment: Assignment, claims: Mapping[str, FormerClaim], ownership: FormerOwners) -> Assignment:
-    """Without the partitions that a member other than the receiver claims, however old the claim: that member lives,
-    sees them gone from its assignment, lets go and joins again. A receiver whose claim counts keeps what it has.
+    """Return the assignment without partitions that another member than the receiver claims, however old the claim:
+    that member is alive, revokes the partitions that its new assignment lacks, and joins again. A receiver whose own
+    claim counts keeps its partitions.
     """
     claimants: dict[TopicPartition, list[str]] = {}
     for member_id, claim in claims.items():

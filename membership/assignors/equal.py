@@ -12,7 +12,7 @@ def share_equally(
     partition_counts: Mapping[str, int],
     nearness: Nearness,
     held: Mapping[str, Sequence[TopicPartition]],
-    must_revoke: bool,  # makes no difference among equals
+    must_revoke: bool,  # without effect, since all members subscribe alike
 ) -> Assignment:
     """Give each member the floor or the ceiling of the mean; a member keeps held partitions up to that. `held` has
     every member, in order.
@@ -45,7 +45,7 @@ class _Sharing:
         self._at_lower: list[str] = []
 
     def keep(self, member_id: str, partitions: Sequence[TopicPartition]) -> None:
-        """Keep held partitions, lowest numbers first; early members may get the one more."""
+        """Keep held partitions, lowest numbers first; early members may reach the upper quota."""
         held = sorted(partitions, key=lambda one: (one.partition, one.topic))
         if len(held) < self._lower:
             self._below.append(member_id)
@@ -63,7 +63,7 @@ class _Sharing:
         quota."""
         left = []
         place = 0
-        hopeless: set[frozenset[str]] = set()  # where nobody below is any more; they only get fewer
+        hopeless: set[frozenset[str]] = set()  # racks without a member below its quota; such members only get fewer
         for one in partitions:
             racks = nearness.racks_of(one)
             found = None if racks in hopeless else self._find_near(self._below, place, one, nearness)

@@ -15,10 +15,9 @@ def share_generally(
     held: Mapping[str, Sequence[TopicPartition]],
     must_revoke: bool,
 ) -> Assignment:
-    """Keep held partitions, give the others to the members with least, then move single partitions to members with at
-    least two fewer until none can move. `topics_of`: each member, in order, with its topics among the counted ones.
-
-    Each move lowers the sum of the differences between all pairs of members, so there is nothing to undo.
+    """Keep held partitions, give the others to the members with the fewest, then move single partitions to members with
+    at least two fewer until none can move. `topics_of`: each member, in order, with its subscribed topics that have
+    partitions. Each move lowers the sum of the differences between all pairs of members, so the loop ends.
     """
     balance = _Balance(topics_of, earlier, nearness)
     for member_id, partitions in held.items():
@@ -32,7 +31,7 @@ def share_generally(
     free = [one for one in every if one not in balance.holder]
     balance.place(free)
     if not must_revoke:
-        balance.even_out(free)  # new partitions move first, so that held ones need not
+        balance.even_out(free)  # new partitions move first, so that fewer held ones must
     balance.even_out(every)
     return balance.shares()
 
@@ -44,8 +43,8 @@ def balance_score(sizes: Iterable[int]) -> int:
 
 
 class _Balance:
-    """Partitions of each member. Members are places in the order of their ids, so that the first of equals is the
-    least.
+    """Partitions of each member. Members are represented by their indexes in the order of ids, so that the first among
+    equals has the smallest index.
     """
 
     __slots__ = (
@@ -67,15 +66,15 @@ class _Balance:
         }
         self._nearness = nearness
         self.holder: dict[TopicPartition, int] = {}
-        self._home: dict[TopicPartition, int] = {}  # where a partition was before anything moved
+        self._home: dict[TopicPartition, int] = {}  # the holder of a partition before any move
         self._away: dict[tuple[str, int, int], set[int]] = {}  # (topic, home, holder) -> numbers
-        self._least: dict[str, int] = {}  # of topics looked at since the last change
+        self._least: dict[str, int] = {}  # of topics checked since the last change
 
     def keep(self, one: TopicPartition, member_id: str) -> None:
         self._put(one, self._place_of[member_id])
 
     def place(self, free: Sequence[TopicPartition]) -> None:
-        """Give each partition to the member with least; near members first if racks matter."""
+        """Give each partition to the member with the fewest; near members first if racks matter."""
         left = []
         for one in free:
             near = self.eligible[one.topic]
@@ -108,7 +107,7 @@ class _Balance:
 
     def _better(self, one: TopicPartition) -> int | None:
         """Return the member that should get the partition from its holder: the member that had it before, else a near
-        one, else the one with least.
+        one, else the one with the fewest.
         """
         most = self._sizes[self.holder[one]] - 2
         least = self._least_of(one.topic)
@@ -133,7 +132,7 @@ class _Balance:
         return place
 
     def _move(self, one: TopicPartition, to: int) -> None:
-        """Move the partition to `to`; instead another one of the topic, if that one returns to its former holder so."""
+        """Move the partition to `to`, or instead another partition of the topic that `to` held before."""
         if back := self._away.get((one.topic, to, self.holder[one])):
             one = TopicPartition(one.topic, min(back))
         self._put(one, to)

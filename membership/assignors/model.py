@@ -1,5 +1,5 @@
-"""Inputs and results of assignors. An assignor is a name and pure functions. The member remembers its last assignment
-and that one's generation between rebalances, and passes them to `user_data`.
+"""Inputs and results of assignors. An assignor is a name and pure functions. The member stores its last assignment and
+the generation of that between rebalances, and passes both to `user_data`.
 """
 
 import enum
@@ -32,7 +32,7 @@ class RebalanceProtocol(enum.IntEnum):
 
 
 class Subscriber(msgspec.Struct, frozen=True):
-    """Subscription of a member, as assignors see it."""
+    """Subscription of a member: the input of assignors."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -53,8 +53,8 @@ class Assign(Protocol):
 
 
 class UserData(Protocol):
-    """Encodes user data of a subscription from the last assignment and its generation; -1: there was none. An eager
-    member, which holds nothing when it joins, still names its last partitions so.
+    """Encodes user data of a subscription from the last assignment and its generation; -1: there was none. So an eager
+    member, which owns nothing when it joins, can still name its last partitions.
     """
 
     def __call__(self, last_assigned: Sequence[TopicPartition], generation_id: int, /) -> bytes | None: ...

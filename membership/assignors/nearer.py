@@ -8,21 +8,22 @@ from membership.assignors.racks import Nearness
 from membership.topic_partition import TopicPartition
 
 Held = dict[str, list[TopicPartition]]
-"""Member id, in order -> partitions that it had and may get again."""
+"""Member id, in order -> partitions that it had and may keep."""
 
 
 class Share(Protocol):
-    """Assigns partitions, starting from the held ones. `must_revoke`: some held partitions were taken away already."""
+    """Assigns partitions, starting from the held ones. `must_revoke`: some held partitions were revoked already."""
 
     def __call__(self, held: Held, must_revoke: bool) -> Assignment: ...
 
 
 def share_nearer(share: Share, held: Held, nearness: Nearness) -> Assignment:
-    """Return the best of three assignments: far held partitions stay; all of them are released, as in Kafka; only those
-    are released that then get a near member. Balance counts first, then nearness, then stickiness.
+    """Return the best of three assignments, in which members keep held partitions in other racks, release all of these,
+    as in Kafka, or release only those that a near member then gets. Balance counts first, then nearness, then
+    stickiness.
 
-    Kafka releases in every rebalance the partitions without room near, so cooperative members can rebalance for ever.
-    Here they rebalance only while the assignment improves.
+    Kafka releases partitions for which no near member has room in every rebalance, so cooperative members can rebalance
+    for ever. Here they rebalance only while the assignment improves.
     """
     best = share(held, must_revoke=False)
     mark = _mark(best, held, nearness)
@@ -42,7 +43,7 @@ def share_nearer(share: Share, held: Held, nearness: Nearness) -> Assignment:
 
 
 def _mark(plan: Assignment, held: Held, nearness: Nearness) -> tuple[int, int, int]:
-    """Return the value of an assignment; more is better."""
+    """Return the value of an assignment; a larger one is better."""
     near = sum(nearness.is_near(member_id, one) for member_id, ones in plan.items() for one in ones)
     kept = sum(len(set(ones).intersection(plan[member_id])) for member_id, ones in held.items())
     return -balance_score(map(len, plan.values())), near, kept

@@ -7,14 +7,14 @@ from membership.topic_partition import TopicPartition
 
 
 class FormerClaim(NamedTuple):
-    """The partitions that a member says it had, and its generation."""
+    """The partitions that a member claims to have had, and its generation."""
 
     partitions: Sequence[TopicPartition] = ()
     generation_id: int = -1
 
 
 class FormerOwners(NamedTuple):
-    """`owners`: the one member whose claim counts. `earlier`: who had a partition last, among members that missed the
+    """`owners`: the member whose claim counts, by partition. `earlier`: the last owner among members that missed the
     newest generation.
     """
 
@@ -23,7 +23,8 @@ class FormerOwners(NamedTuple):
 
 
 def settle(claims: Mapping[str, FormerClaim]) -> FormerOwners:
-    """The newer generation has it; claimed twice in the same one, nobody has. `claims` in the order of member ids."""
+    """Decide the claims, given in the order of member ids: the newest generation counts, and a partition that is
+    claimed twice in it has no owner."""
     newest = max((claim.generation_id for claim in claims.values()), default=-1)
     best: dict[TopicPartition, tuple[int, str]] = {}
     earlier: dict[TopicPartition, tuple[int, str]] = {}

@@ -10,7 +10,7 @@ _NOWHERE: frozenset[str] = frozenset()
 
 
 def are_racks_worth_it(member_racks: AbstractSet[str], partition_racks: Sequence[AbstractSet[str]]) -> bool:
-    """Return true if a member is near a replica, and not all partitions lie on the same racks."""
+    """Return true if racks matter: some member is near a replica, and not all partitions have the same racks."""
     everywhere = _NOWHERE.union(*partition_racks)
     return not member_racks.isdisjoint(everywhere) and any(racks != everywhere for racks in partition_racks)
 

@@ -1,4 +1,4 @@
-"""`range` (docs/spec/group-protocol.md#6.3): consecutive partitions, topic by topic; near ones first where racks
+"""`range` (docs/spec/group-protocol.md#6.3): consecutive partitions, topic by topic; near ones first if racks
 matter."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,8 +53,8 @@ class _Topic:
         self._taken = [False] * count
 
     def room(self, member_id: str) -> int:
-        """Return the number that the member may still get. It only shrinks: once enough members have one more, the
-        others get the plain share."""
+        """Return the number that the member may still get. It only decreases: once enough members have one more, the
+        others get the smaller share."""
         return max(0, self._share + (self._extra > 0) - self._given[member_id])
 
     def give(self, member_id: str, numbers: Sequence[int]) -> None:
@@ -104,7 +104,8 @@ def _deal_near(topics: list[_Topic], member_racks: Mapping[str, str], racks: Rac
 def _deal_near_together(
     topics: list[_Topic], member_racks: Mapping[str, str], racks: list[list[frozenset[str]]]
 ) -> None:
-    """Give each number of all topics to the first member with room that is near all of them. Room is equal in all."""
+    """Give each number of all topics to the first member with room that is near all of them. Members have the same room
+    in all topics."""
     first = topics[0]
     waiting: dict[str | None, list[int]] = {}
     for place in reversed(range(len(first.members))):
@@ -118,8 +119,8 @@ def _deal_near_together(
 
 
 def _first_with_room(topic: _Topic, queues: list[list[int]]) -> int | None:
-    """Return the first place with room. Queues end with their first place; full places are dropped, since they stay
-    full."""
+    """Return the first member with room. Queues have their first members at the end; full members are dropped, since
+    they stay full."""
     for queue in queues:
         while queue and not topic.room(topic.members[queue[-1]]):
             queue.pop()

@@ -18,7 +18,7 @@ from membership.topic_partition import TopicPartition
 def assign_round_robin(
     partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber], _racks: Racks = NO_RACKS, /
 ) -> Assignment:
-    """Deal all partitions in order, in a circle that skips members not subscribed to the topic."""
+    """Deal all partitions in order, in turn, skipping members that do not subscribe to the topic."""
     assignment = nothing(subscribers)
     members = in_member_order(subscribers)
     place = 0

@@ -34,7 +34,7 @@ def assign_cooperative_sticky(
 
 
 def _generation_of(one: Subscriber) -> int:
-    """Return the member's generation; members of before KIP-792 have it in their user data."""
+    """Return the member's generation; clients from before KIP-792 have it in their user data."""
     if one.generation_id != UNKNOWN_GENERATION:
         return one.generation_id
     return decode_cooperative_user_data(one.user_data)

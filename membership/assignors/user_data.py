@@ -23,7 +23,7 @@ def sticky_user_data(last_assigned: Sequence[TopicPartition], generation_id: int
 
 
 def decode_sticky_user_data(data: bytes | None) -> FormerClaim:
-    """Decode version 1, or 0, which has no generation. What cannot be read claims nothing."""
+    """Decode version 1, or 0, which has no generation. Invalid data claims no partitions."""
     try:
         topics, generation_id = wire.decode_previous_assignment(data or b"")
     except ProtocolViolation:

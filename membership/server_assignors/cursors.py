@@ -1,11 +1,12 @@
-"""Walks over the subscribers of a topic from both ends of their sizes (docs/spec/consumer-group-protocol.md#5.3)."""
+"""Iteration over the subscribers of a topic from the smallest and from the largest size
+(docs/spec/consumer-group-protocol.md#5.3)."""
 
 from collections.abc import Sequence
 
 
 class Loads:
     """Subscribers sorted once by size and number. `least` and `most` return members level by level, while the caller
-    changes the sizes of those it was given."""
+    changes the sizes of returned members."""
 
     __slots__ = (
         "_high_end",
@@ -31,7 +32,7 @@ class Loads:
 
     @property
     def difference(self) -> int:
-        """Difference of the levels that `most` and `least` have reached."""
+        """Difference between the levels that `most` and `least` have reached."""
         return self._high_level - self._low_level
 
     def least(self) -> int:

@@ -40,12 +40,12 @@ def bucket(hash_code: int, buckets: int) -> int:
 
 
 def buckets_of_list(count: int) -> int:
-    """Return the number of buckets of a set that is made from a list of so many elements."""
+    """Return the number of buckets of a set made from a list of `count` elements."""
     return _power_of_two(max(LEAST_BUCKETS, count * 4 // 3 + 1))
 
 
 def buckets_grown_to(count: int) -> int:
-    """Return the number of buckets of a table that began small and got so many elements."""
+    """Return the number of buckets of a table that grew to `count` elements."""
     buckets = LEAST_BUCKETS
     while count * 4 > buckets * 3:
         buckets *= 2

@@ -1,8 +1,7 @@
 """`uniform` for members that subscribe to different topics (docs/spec/consumer-group-protocol.md#5.3).
 
-Members keep what they have, free partitions go to the smallest, and then sizes are balanced topic by topic.
-
-Members are numbered in member order; everything here speaks of them by number.
+Members keep their partitions, free partitions go to the members with the fewest, and then sizes are balanced topic by
+topic. Members are numbered in member order, and represented by their numbers here.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -52,7 +51,7 @@ class _State:
         self._pace = pace
 
     def begin(self, topics: Mapping[bytes, SubscribedTopic]) -> Generator[int, object, None]:
-        """Begin with partitions that nobody has."""
+        """Begin without owners."""
         for topic_id in self._subscribers:
             self._owners[topic_id] = [_NOBODY] * topics[topic_id].partitions
             if self._pace.add(_TOPIC_US):
@@ -80,7 +79,7 @@ class _State:
         return -len(self._owners[topic_id]) / subscribers, subscribers, high, low
 
     def give_out(self, topic_id: bytes) -> Generator[int, object, None]:
-        """Give the topic's free partitions to the members with the smallest sizes."""
+        """Give the topic's free partitions to the members with the fewest."""
         owners = self._owners[topic_id]
         free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
         if self._pace.add(_TOPIC_US + _SUBSCRIBER_US * len(owners)):
@@ -140,8 +139,8 @@ class _State:
                 yield self._pace.take()
 
     def _look(self, topic_id: bytes) -> float:
-        """Look whether the topic's subscribers have equal sizes, but for one, and return the cost. The answer is kept
-        until a partition moves: topics share lists of subscribers."""
+        """Check whether the sizes of the topic's subscribers differ by at most one, and return the cost. The answer is
+        kept until a partition moves, since topics share lists of subscribers."""
         numbers = self._subscribers[topic_id]
         if id(numbers) in self._balanced:
             return 0

@@ -1,6 +1,6 @@
 """`uniform` for members that all subscribe alike (docs/spec/consumer-group-protocol.md#5.2).
 
-Sizes differ by at most one, and members keep what they have.
+Sizes differ by at most one, and members keep their partitions as far as possible.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -39,7 +39,7 @@ def assign_homogeneous(members: Sequence[SubscribedMember], topics: Mapping[byte
 def _unowned(
     ordered: Sequence[SubscribedMember], counts: Mapping[bytes, int], pace: Pace
 ) -> Generator[int, object, Free]:
-    """List the partitions that are in nobody's previous target, in topic order."""
+    """List the partitions that are in no previous target, in topic order."""
     owned = dict[bytes, bytearray]()
     for member in ordered:
         for topic_id, partitions in member.target.items():
@@ -65,8 +65,8 @@ def _unowned(
 def _keep(
     ordered: Sequence[SubscribedMember], counts: Mapping[bytes, int], free: Free, targets: Targets, pace: Pace
 ) -> Generator[int, object, list[tuple[str, int]]]:
-    """Let members keep what fits their quota, and add the rest to the free list. Return those with room, and how
-    much."""
+    """Let members keep partitions up to their quotas, and add the rest to the free list. Return the members with room,
+    and the size of it."""
     least, extra = divmod(sum(counts.values()), max(len(ordered), 1))
     unfilled = []
     for place, member in enumerate(ordered):
@@ -87,7 +87,7 @@ def _keep(
             if pace.add(_TOPIC_US + _PARTITION_US * len(partitions)):
                 yield pace.take()
         if quota and may_have_extra and len(ordered) - place > extra:
-            # A later member can use the extra without moving anything; this one could not fill it.
+            # A later member may use the extra partition without a move, but this one could not.
             quota, may_have_extra = quota - 1, False
         if quota:
             unfilled.append((member.member_id, quota))

@@ -48,11 +48,11 @@ def in_target_order(topic_ids: Collection[bytes], pace: Pace) -> Generator[int, 
 
 
 def in_set_order(partitions: frozenset[int], pace: Pace) -> Generator[int, object, list[int]]:
-    """Sort partitions as a set holds them that was made from their list. At least one."""
+    """Sort partitions in the order of a set made from their list. At least one."""
     buckets = buckets_of_list(len(partitions))
     ordered = sorted(partitions)
     if ordered[-1] < min(buckets, 1 << 16):
-        return ordered  # each has the bucket of its own number
+        return ordered  # each partition has a bucket of its own
     held: dict[int, list[int]] = {}
     for chunk in chunks(ordered):
         for partition in chunk:

@@ -11,7 +11,7 @@ from membership.server_assignors.spec import Computation, ServerAssignor, Subscr
 def assign_uniform(
     members: Sequence[SubscribedMember], topics: Mapping[bytes, SubscribedTopic], is_homogeneous: bool, /
 ) -> Computation:
-    """Assign evenly, and leave with members what they have."""
+    """Assign evenly; members keep their partitions as far as possible."""
     assign = assign_homogeneous if is_homogeneous else assign_heterogeneous
     return assign(members, topics)
 

@@ -1,4 +1,4 @@
-"""Input of an assignor, and its form."""
+"""Input and interface of an assignor."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -6,12 +6,12 @@ from typing import NamedTuple, Protocol
 Targets = dict[str, dict[bytes, frozenset[int]]]
 """Partitions of every member, by topic id; without empty sets."""
 Computation = Generator[int, object, Targets]
-"""Work in pieces. Yields the estimated cost of each in microseconds, and ignores what it is sent."""
+"""Work in pieces. Yields the estimated cost of each piece in microseconds, and ignores sent values."""
 
 
 class SubscribedMember(NamedTuple):
     """A member: the ids of the existing topics it subscribes to, and its previous target by topic id, in the order of
-    its record. Members with the same topics had better share one set."""
+    its record. Members with the same topics should share one set object."""
 
     member_id: str
     instance_id: str | None

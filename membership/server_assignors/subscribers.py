@@ -9,8 +9,9 @@ _MEMBER_US, _TOPIC_US, _NUMBER_US = 2.0, 1.0, 0.06
 
 
 def subscribers(ordered: Sequence[SubscribedMember], pace: Pace) -> Generator[int, object, dict[bytes, Sequence[int]]]:
-    """Return the members of each topic by their places in `ordered`, ascending. Members that subscribe alike count
-    as one class, and topics of the same classes share one list: members and topics are not multiplied."""
+    """Return the members of each topic by their places in `ordered`, ascending. Members that subscribe alike form one
+    class, and topics with the same classes share one list, so that the cost is not the product of members and
+    topics."""
     classes: dict[frozenset[bytes], list[int]] = {}
     for number, member in enumerate(ordered):
         classes.setdefault(member.topics, []).append(number)
@@ -18,7 +19,7 @@ def subscribers(ordered: Sequence[SubscribedMember], pace: Pace) -> Generator[in
             yield pace.take()
     of_topic: dict[bytes, list[int]] = {}
     for place, topics in enumerate(classes):
-        for chunk in chunks(sorted(topics)):  # a set of bytes has another order in every process
+        for chunk in chunks(sorted(topics)):  # the order of a set of bytes differs between processes
             for topic_id in chunk:
                 of_topic.setdefault(topic_id, []).append(place)
             if pace.add(_TOPIC_US * len(chunk)):

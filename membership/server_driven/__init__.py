@@ -1,6 +1,6 @@
 """A member of a group that the coordinator balances (KIP-848, docs/spec/consumer-group-protocol.md#17), without I/O.
 
-It has the interface of `membership.core.Membership`: one request takes the place of JoinGroup, SyncGroup, Heartbeat and
+It has the interface of `membership.core.Membership`: one request replaces JoinGroup, SyncGroup, Heartbeat and
 LeaveGroup, and the coordinator sets the partitions that the member may own.
 """
 
@@ -21,5 +21,5 @@ _CORES: dict[str, type[Membership]] = {
 
 
 def make_membership(settings: MemberSettings, topics: Iterable[str], jitter: Callable[[], float]) -> Membership:
-    """Make the member of the group protocol that is set."""
+    """Make a member for the configured group protocol."""
     return _CORES[settings.group_protocol](settings, topics, jitter)

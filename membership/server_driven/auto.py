@@ -1,4 +1,4 @@
-"""A member for either protocol: server-driven if the coordinator offers that, else classic."""
+"""A member for either protocol: server-driven if the coordinator supports that, else classic."""
 
 from typing import Any
 
@@ -10,8 +10,7 @@ from protocol.errors import ErrorCode
 
 class AutoMembership(ServerDrivenMembership):
     """One member of one group. It begins as a member of a group that the coordinator balances. If the coordinator does
-    not know the request to join such a group, the member goes on as a classic one, for good; but not if it wants a
-    regular expression matched."""
+    not support that, the member becomes a classic one, for good, unless it subscribes to a regular expression."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -32,7 +31,7 @@ class AutoMembership(ServerDrivenMembership):
         self._member.reset("joining for the first time", forget_id=True)
         return [*(one for one in effects if one not in refused), *super().step(Polled(), now_ms)]
 
-    # What differs between the two, chosen at each call.
+    # Methods that differ between the two protocols, chosen at each call.
 
     def _settle(self) -> None:
         if self._is_classic:
@@ -52,5 +51,5 @@ class AutoMembership(ServerDrivenMembership):
 
     @property
     def is_steady(self) -> bool:
-        """True if the member has its assignment, and no known reason to ask for another."""
+        """True if the member has its assignment, and no known reason to request another."""
         return super(ServerDrivenMembership, self).is_steady if self._is_classic else super().is_steady

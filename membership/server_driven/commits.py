@@ -15,7 +15,7 @@ from protocol.messages.offsets import OffsetCommit
 
 @dataclass(slots=True)
 class PendingEpochCommit(PendingCommit):
-    """A commit of partitions that are held. A new epoch leaves it valid, as long as they are."""
+    """A commit of held partitions, valid as long as they are held, also in a new epoch."""
 
     def request(self, m: MemberState) -> OffsetCommit | None:
         if not m.is_by_hand and not self.offsets.keys() <= set(m.held):
@@ -26,12 +26,12 @@ class PendingEpochCommit(PendingCommit):
 
 
 def commit(m: ServerDrivenState, event: CommitAsked) -> None:
-    """Commit offsets of what is held: the coordinator does not check whose partition it is."""
+    """Commit offsets of held partitions only, since the coordinator does not check the partitions' owner."""
     operations.commit_as(PendingEpochCommit, m, event)
 
 
 def hear_commit(m: ServerDrivenState, event: CommitAnswered) -> None:
-    """Try again with a newer epoch, if there is one by now."""
+    """Retry with a newer epoch, if there is one."""
     code = event.error_code if event.reply is None else operations.first_error(event.reply)
     operation = m.operations.get(event.sent.operation or 0)
     if isinstance(operation, PendingCommit) and code == ErrorCode.STALE_MEMBER_EPOCH:

@@ -1,5 +1,4 @@
-"""The state table of a server-driven member, and the requests that it sends as soon as they may be. It is never
-SYNCING."""
+"""The state table of a server-driven member, and the rules that send its requests. It is never SYNCING."""
 
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
@@ -43,7 +42,7 @@ E = TypeVar("E")
 
 
 def _everywhere(event: type[E], action: Callable[[ServerDrivenState, E], None]) -> MembershipRow:
-    """Make the row of an event that means the same in every state."""
+    """Make the row of an event with the same action in every state."""
     return MembershipRow(event, dict.fromkeys(State, action))
 
 
@@ -135,12 +134,12 @@ class ServerDrivenMembership(Membership):
 
     @property
     def rejoins_next(self) -> bool:
-        """False: commits go on while partitions move."""
+        """False, since commits continue while partitions move."""
         return False
 
     @property
     def is_steady(self) -> bool:
-        """True if the member has taken the assignment that it was told last, for the topics that it wants."""
+        """True if the member has reached its last assignment, and that is for its present subscription."""
         m = self._member
         has_share = m.last_generation_id != NO_GENERATION and not m.unnamed and not m.releasing
         return m.state is State.STEADY and has_share and m.is_subscription_told

@@ -33,7 +33,7 @@ def may_send(m: ServerDrivenState) -> bool:
 
 
 def send(m: ServerDrivenState) -> None:
-    """Send what the coordinator does not know yet; everything if the last heartbeat failed."""
+    """Send the fields that the coordinator does not know yet; all fields if the last heartbeat failed."""
     settings = m.settings
     is_join = m.generation_id == NO_GENERATION
     if is_join and m.leaves_first:
@@ -73,7 +73,7 @@ def hear(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
         return
     say_everything(m)
     if sent.member_epoch == JOINING and event.reply is None:
-        m.leaves_first = m.is_static  # the coordinator may have let it join
+        m.leaves_first = m.is_static  # the coordinator may have admitted it
     if code in FENCED:
         fall_out(m, code)
     elif code in COORDINATOR_GONE:
@@ -87,7 +87,7 @@ def hear(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
 
 
 def _hear_of_leave(m: ServerDrivenState, code: ErrorCode) -> None:
-    """Join after a leave that the coordinator has answered, whatever it said of the member."""
+    """Join after the coordinator has answered a leave, with success or not."""
     if not m.leaves_first:
         return
     if code in COORDINATOR_GONE:
@@ -126,13 +126,13 @@ def say_everything(m: ServerDrivenState) -> None:
 
 
 def hear_lookup(m: ServerDrivenState, event: LookupAnswered) -> None:
-    """Take the coordinator, which may be another one."""
+    """Store the coordinator, which may be another one."""
     heartbeats.hear_lookup(m, event)
     say_everything(m)
 
 
 def fall_out(m: ServerDrivenState, code: ErrorCode) -> None:
-    """Lose the place in the group. The next poll tells the application, and joins."""
+    """Leave the group after an error. The next poll reports the loss to the application, and joins."""
     m.reset(f"the coordinator answered {code.name}", forget_id=False)
     forget(m)
     m.stop_asking(ConsumerGroupHeartbeat)
@@ -141,7 +141,7 @@ def fall_out(m: ServerDrivenState, code: ErrorCode) -> None:
 
 
 def forget(m: ServerDrivenState) -> None:
-    """Forget what the coordinator said and was told."""
+    """Forget everything received from the coordinator and reported to it."""
     say_everything(m)
     m.target, m.is_urgent = None, False
     m.last_generation_id = NO_GENERATION
@@ -169,8 +169,8 @@ def _fatal(m: ServerDrivenState, code: ErrorCode) -> str:
 
 
 def leave_quietly(m: ServerDrivenState) -> bool:
-    """Send a last heartbeat, never repeated, if the member is in the group. Return true if one was sent. A static
-    member leaves for now: its instance may return within its session."""
+    """Send a last heartbeat, without retries, if the member is in the group. Return true if one was sent. A static
+    member leaves temporarily: its instance may return within its session."""
     m.stop_asking(ConsumerGroupHeartbeat)
     if m.generation_id == NO_GENERATION or m.coordinator is None:
         return False
@@ -185,11 +185,11 @@ def _send_leave(m: ServerDrivenState) -> None:
 
 
 def hear_leave(m: ServerDrivenState, _event: ConsumerHeartbeatAnswered) -> None:
-    """End the member, whatever the reply: after an error the session timeout removes it."""
+    """End the member, whatever the reply: after an error the coordinator removes it at its session timeout."""
     finish(m)
 
 
-# ---------------------------------------------------------------------------------------------------------------- hints
+# -------------------------------------------------------------------------------------------------------- notifications
 
 
 def hurry(m: ServerDrivenState, event: AssignmentChanged | MemberRemoved) -> None:

@@ -12,7 +12,7 @@ from protocol.messages.groups import NO_GENERATION
 
 
 def start(m: ServerDrivenState, event: Polled) -> None:
-    """Join, once the application has let go of what it lost."""
+    """Join, once the application has released lost partitions."""
     if not may_join(m, event) or m.releasing:
         return
     if m.held:
@@ -30,7 +30,7 @@ def _join(m: ServerDrivenState) -> None:
 
 
 def poll(m: ServerDrivenState, event: Polled) -> None:
-    """Note the poll of a member. One that subscribes to nothing any more leaves."""
+    """Note the poll of a member, which leaves if it has no subscription any more."""
     note_poll(m, event)
     if m.is_subscribed or m.releasing:
         return
@@ -48,7 +48,7 @@ def _withdraw(m: ServerDrivenState) -> None:
 
 
 def let_go(m: ServerDrivenState, _event: Released) -> None:
-    """Report what is left, then take what the coordinator gives."""
+    """Report the remaining partitions, then continue towards the target."""
     m.released()
     if m.state is State.STEADY:
         if not m.is_subscribed and not m.held:
@@ -86,6 +86,6 @@ def close(m: ServerDrivenState, event: Closing) -> None:
 def depart(m: ServerDrivenState, _event: Released | None = None) -> None:
     m.released()
     if m.held:
-        m.revoke(m.held)  # only a part of them was being released
+        m.revoke(m.held)  # only some of them were being released
     elif not leave_quietly(m):
         finish(m)

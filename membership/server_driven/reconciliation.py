@@ -1,5 +1,5 @@
 """Reconciliation: from the owned partitions to the assigned ones (docs/spec/consumer-group-protocol.md#17). Revoked
-partitions are released, and reported, before new ones are added."""
+partitions are released and reported before new ones are added."""
 
 from membership import subscription
 from membership.events import Assigned, HangUp
@@ -12,7 +12,7 @@ from protocol.messages.topics import Metadata, MetadataTopic
 
 
 def reconcile(m: ServerDrivenState) -> None:
-    """Take the next step. Nothing while the application is releasing partitions."""
+    """Take the next step, unless the application is releasing partitions."""
     if m.target is None or m.releasing or m.state is not State.STEADY:
         return
     share = m.share
@@ -35,18 +35,18 @@ def reconcile(m: ServerDrivenState) -> None:
 
 
 def report(m: ServerDrivenState) -> None:
-    """Tell the coordinator at once what is held, if it has changed."""
+    """Report the held partitions to the coordinator at once, if they have changed."""
     if m.told != m.owned():
         m.is_urgent = True
 
 
 def wants_names(m: ServerDrivenState) -> bool:
-    """Return true if a topic of the target has no name yet, and may be asked for."""
+    """Return true if the name of a topic in the target is unknown, and may be requested."""
     return bool(m.unnamed) and Timer.REFRESH not in m.timers and not m.is_asking(Metadata)
 
 
 def ask_names(m: ServerDrivenState) -> None:
-    """Ask for the topics of the target by their ids."""
+    """Request the topics of the target by their ids."""
     topics = tuple(MetadataTopic(None, topic_id) for topic_id in m.unnamed)
     m.call(Metadata(topics), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
@@ -55,7 +55,7 @@ def hear_names(m: ServerDrivenState, event: MetadataAnswered) -> None:
     if event.reply is not None:
         m.learn_topics(event.reply)
     elif event.error_code == ErrorCode.NETWORK_EXCEPTION:
-        m.effects.append(HangUp(event.sent.node))  # another node may answer
+        m.effects.append(HangUp(event.sent.node))  # so that another node answers the next request
     if m.unnamed:
         m.arm(Timer.REFRESH, m.backoff_ms(m.topics_failures))
         m.topics_failures += 1
@@ -65,7 +65,7 @@ def hear_names(m: ServerDrivenState, event: MetadataAnswered) -> None:
 
 
 def hear_topics(m: ServerDrivenState, event: AllTopicsAnswered) -> None:
-    """Take the topics of a pattern."""
+    """Store the topics of a pattern."""
     if event.reply is not None:
         m.learn_topics(event.reply)
     subscription.hear_topics(m, event)

@@ -12,40 +12,40 @@ from protocol.messages.topics import NO_TOPIC_ID, MetadataReply
 
 @dataclass(slots=True)
 class ServerDrivenState(MemberState):
-    """Beside the fields of every member, its dealings with the coordinator since the last join."""
+    """Adds what the coordinator has sent and was sent since the last join."""
 
     target: tuple[TopicIdPartitions, ...] | None = None
     """Newest assignment, by topic id; None before the first."""
     told: tuple[TopicIdPartitions, ...] | None = None
-    """Partitions that the coordinator was last told to be held; None: it is to be told."""
+    """Held partitions as last reported to the coordinator; None: they must be reported."""
     told_topics: tuple[str, ...] | None = None
-    """Subscription that the coordinator knows; None: it is to be told."""
+    """Subscription as last sent to the coordinator; None: it must be sent."""
     regex: str | None = None
-    """Regular expression that the coordinator matches; empty: none any more. None: there never was one."""
+    """Regular expression that the coordinator matches; empty: it was removed; None: there never was one."""
     told_regex: str | None = None
-    """Regular expression that the coordinator knows; None: it is to be told."""
+    """Regular expression as last sent to the coordinator; None: it must be sent."""
     is_full: bool = True
-    """True if the next heartbeat must say everything: at a join, and after an error."""
+    """True if the next heartbeat must have all fields: at a join, and after an error."""
     is_urgent: bool = False
-    """True if the next heartbeat must not wait for its time."""
+    """True if the next heartbeat must be sent at once."""
     leaves_first: bool = False
-    """True if a static member must leave before it joins: its instance may still be there, under its own id, and would
-    be refused (docs/spec/consumer-group-protocol.md#7.2)."""
+    """True if a static member must leave before it joins: its instance may still be a member, under the former id, so
+    that the join would be refused (docs/spec/consumer-group-protocol.md#7.2)."""
     names: dict[bytes, str] = field(default_factory=dict)
-    """Names of topics by id, as far as known."""
+    """Known names of topics by id."""
 
     @property
     def is_subscribed(self) -> bool:
-        """True if the member wants topics, known ones or not."""
+        """True if the member subscribes to topics, known or not."""
         return bool(self.topics or self.regex) or self.pattern is not None
 
     @property
     def is_subscription_told(self) -> bool:
-        """True if the coordinator knows what the member wants."""
+        """True if the coordinator knows the member's subscription."""
         return self.told_topics == self.topics and self.told_regex == self.regex
 
     def learn_topics(self, reply: MetadataReply) -> None:
-        """Learn the ids of topics. A topic that was created again has another id."""
+        """Learn the ids of topics. A topic that was deleted and created again has another id."""
         for topic in reply.topics:
             if topic.name and topic.topic_id != NO_TOPIC_ID:
                 self.names[topic.topic_id] = topic.name

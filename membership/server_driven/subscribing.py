@@ -17,11 +17,11 @@ def subscribe_to_pattern(m: ServerDrivenState, event: SubscribedToPattern) -> No
 
 
 def subscribe_to_regex(m: ServerDrivenState, event: SubscribedToRegex) -> None:
-    """Have the coordinator say which topics there are."""
+    """Have the coordinator match the topics."""
     subscription.subscribe(m, Subscribed(()))
     m.regex = event.regex
 
 
 def _drop_regex(m: ServerDrivenState) -> None:
     if m.regex is not None:
-        m.regex = ""  # said as such: what is not said stays as it was
+        m.regex = ""  # sent as an empty text, since an absent field means no change
