@@ -1,1 +1,1 @@
-"""Spark jobs over a coordinator's own data: why groups rebalanced and what it cost, and which offsets go."""
+"""Spark jobs over a coordinator's own data: causes and costs of rebalances, lag, and expiring offsets."""

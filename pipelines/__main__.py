@@ -1,4 +1,4 @@
-"""`python -m pipelines --bootstrap HOST:PORT`: one run of all jobs, and the page."""
+"""`python -m pipelines --bootstrap HOST:PORT`: runs all jobs once, and writes the page."""
 
 import argparse
 import sys

@@ -12,7 +12,7 @@ from pipelines.store import collect_since
 _PARTITION: Final = ("group", "topic", "partition")
 KEY: Final = ("time", *_PARTITION)
 HOLDS: Final = timedelta(minutes=70)
-"""Time for which a sample holds at most: what stands still is sampled once an hour."""
+"""Longest time for which a sample is valid: unchanged offsets and ends are sampled once an hour."""
 
 
 def collect_ends(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
@@ -22,9 +22,7 @@ def collect_ends(spark: SparkSession, options: dict[str, str], folder: Path) -> 
 
 def lag_by_hour(ends: DataFrame, late_after_s: int) -> DataFrame:
     """Return by group and hour the records consumed and produced, the lag, and the share of time in which the group was
-    late: the oldest record that it had not read was there for longer than `late_after_s`.
-
-    `known_ms`: time of the hour for which there are samples.
+    late: its oldest unread record was older than `late_after_s`. `known_ms`: the part of the hour with samples.
     """
     over = timeline(ends, late_after_s).withColumn("hour", f.explode(_hours(f.col("time"), f.col("until"))))
     seconds = f.least(_seconds("until"), _seconds("hour") + 3_600) - f.greatest(_seconds("time"), _seconds("hour"))
@@ -61,7 +59,8 @@ def service_levels(by_hour: DataFrame) -> DataFrame:
 
 
 def time_to_drain(ends: DataFrame) -> DataFrame:
-    """Return how long each group needs for its lag at the speeds of the last hour: null if it does not catch up."""
+    """Return the time in which each group will have read its lag, at the rates of the last hour; null if it does not
+    catch up."""
     newest = ends.agg(f.max("time").alias("newest"))
     last = ends.withColumn("last", f.row_number().over(Window.partitionBy(*_PARTITION).orderBy(f.desc("time")))).where(
         "last = 1"
@@ -77,7 +76,8 @@ def time_to_drain(ends: DataFrame) -> DataFrame:
 
 
 def movement(ends: DataFrame) -> DataFrame:
-    """Return by sample the records that were consumed and produced since the sample before; a rewind consumes none."""
+    """Return by sample the records that were consumed and produced since the previous sample; a rewind counts as none
+    consumed."""
     before = Window.partitionBy(*_PARTITION).orderBy("time")
     return ends.select(
         *KEY,
@@ -87,9 +87,8 @@ def movement(ends: DataFrame) -> DataFrame:
 
 
 def timeline(ends: DataFrame, late_after_s: int) -> DataFrame:
-    """Return the sum of each group's lag from `time` to `until`, and how many partitions are late.
-
-    A sample of a partition holds until the next: it adds to the sum at its begin, and takes away at its end.
+    """Return the sum of each group's lag from `time` to `until`, and the number of late partitions. A sample of a
+    partition is valid until the next one: it is added to the sum at its begin, and subtracted at its end.
     """
     held = _held(ends).withColumn("late_from", f.greatest("time", f.col("there_since") + _of_seconds(late_after_s)))
     zero = f.lit(0)
@@ -116,8 +115,8 @@ def timeline(ends: DataFrame, late_after_s: int) -> DataFrame:
 
 
 def _held(ends: DataFrame) -> DataFrame:
-    """Return samples with the time until which they hold, and since when the first record that is not read is there:
-    the first sample whose end is behind it.
+    """Return samples with the time until which they are valid, and the time of the first unread record, which is that
+    of the first sample whose end is larger than its offset.
     """
     partition = Window.partitionBy(*_PARTITION)
     newest = ends.agg(f.max("time").alias("newest"))

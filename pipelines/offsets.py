@@ -1,4 +1,4 @@
-"""Offsets that expire, orphans, rewinds, and topics that nobody reads: from the tables `commits` and `topics`."""
+"""Offsets that expire, orphans, rewinds, and unread topics: from the tables `commits` and `topics`."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def latest(commits: DataFrame) -> DataFrame:
 
 
 def expiring(snapshot: DataFrame, within_days: int) -> DataFrame:
-    """Return by group and topic the offsets that go within so many days, the first to go first."""
+    """Return by group and topic the offsets that expire within so many days, in the order of expiry."""
     soon = f.col("expires_at") < f.col("read_at") + f.make_dt_interval(f.lit(within_days))
     grouped = snapshot.where(soon).groupBy("group", "topic")
     return grouped.agg(f.count("*").alias("partitions"), f.min("expires_at").alias("first_at")).orderBy(
@@ -32,8 +32,8 @@ def expiring(snapshot: DataFrame, within_days: int) -> DataFrame:
 
 
 def orphans(snapshot: DataFrame) -> DataFrame:
-    """Return by group and topic the offsets that stand for nothing: the partition is gone, or its records behind the
-    offset are deleted.
+    """Return by group and topic the offsets that no longer point to a record: the partition is deleted, or its records
+    at the offset are.
     """
     why = f.when(~f.col("exists"), "no such partition").when(f.col("offset") < f.col("log_start"), "records deleted")
     grouped = snapshot.withColumn("why", why).where("why is not null").groupBy("group", "topic", "why")
@@ -49,13 +49,13 @@ def lags(snapshot: DataFrame) -> DataFrame:
 
 
 def rewinds(commits: DataFrame) -> DataFrame:
-    """Return where a committed offset is lower than in the snapshot before, the newest first."""
+    """Return the committed offsets that are lower than in the previous snapshot, the newest first."""
     before = f.lag("offset").over(Window.partitionBy(*_PARTITION).orderBy("read_at"))
     found = commits.withColumn("previous_offset", before).where("offset < previous_offset")
     return found.select("read_at", *_PARTITION, "previous_offset", "offset").orderBy(f.desc("read_at"), *_PARTITION)
 
 
 def unread(topics: DataFrame, snapshot: DataFrame) -> DataFrame:
-    """Return the topics that no group has committed an offset of, the largest first; internal ones are left out."""
+    """Return the topics that no group has committed an offset of, the largest first; internal ones are omitted."""
     others = topics.where(~f.col("internal")).join(snapshot.select("topic"), "topic", "left_anti")
     return others.select("topic", "partitions", "records").orderBy(f.desc_nulls_last("records"), "topic")

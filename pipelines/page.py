@@ -1,4 +1,4 @@
-"""The report: one page of HTML, with tables and plots, that needs nothing else."""
+"""The report: one self-contained page of HTML, with tables and plots."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -8,19 +8,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 ROWS: Final = 25
-"""Rows of a table; a longer one says how many it has."""
+"""Largest number of rows shown of a table; a longer one shows how many it has."""
 Row = Mapping[str, Any]
 
 
 class Plot(Struct, frozen=True):
-    """Bars of a table's rows: the column that names them, and the one that is their length."""
+    """Bars for a table's rows: the column with their names, and the one with their lengths."""
 
     label: str
     value: str
 
 
 class Section(Struct, frozen=True):
-    """A table, under a title. `units`: of columns whose names do not tell them."""
+    """A table, under a title. `units`: units of columns whose names do not have them."""
 
     title: str
     meaning: str
@@ -52,7 +52,7 @@ def render(title: str, when: datetime, figures: Mapping[str, str], sections: Ite
 
 
 def bars(section: Section) -> list[Bar]:
-    """Return the bars of a section, as many as its table has rows. Rows with one label are one bar."""
+    """Return the bars of a section, at most as many as its table shows rows. Rows with the same label are one bar."""
     if section.plot is None:
         return []
     sums: dict[str, int] = {}
@@ -68,12 +68,12 @@ def bars(section: Section) -> list[Bar]:
 
 
 def heading(column: str) -> str:
-    """Return a column's name for people: `standstill_ms` is `standstill`."""
+    """Return a column's title: `standstill_ms` becomes `standstill`."""
     return column.removesuffix("_ms").replace("_", " ")
 
 
 def cell(column: str, value: object) -> str:
-    """Return a value for people; times are UTC."""
+    """Format a value; times are UTC."""
     match value:
         case None:
             return "-"

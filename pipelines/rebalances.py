@@ -10,7 +10,7 @@ from pipelines.store import collect_since
 
 KEY: Final = ("group", "number", "time")
 _EVENT: Final = ("group", "kind", "cause", "since")
-"""Columns by which the versions of a note that repeats are one."""
+"""Columns that identify a note, which is written again when it repeats."""
 _MOVES: Final = ("moved_partitions", "kept_partitions")
 
 
@@ -20,13 +20,11 @@ def collect_notes(spark: SparkSession, options: dict[str, str], folder: Path) ->
 
 
 def rebalances(notes: DataFrame) -> DataFrame:
-    """Return the completed rebalances of members, with what began each: the last begin before it.
-
-    `standstill_ms` is the time that its members stood still together, at most. A note that repeats tells the last
-    duration alone; it counts for each. Of the partitions that the group had before, `moved_partitions` have another
-    owner, or none, and `kept_partitions` the same; both are null if that is not known.
-
-    A server-driven group has a rebalance for each new target. It does not stand still, so `duration_ms` is null.
+    """Return the completed rebalances of members, each with its cause: the last note of a begin before it.
+    `standstill_ms` is the largest sum of the times in which its members could not read. A repeating note has only the
+    last duration, which counts for each repetition. Of the partitions that the group had before, `moved_partitions`
+    have another owner, or none, and `kept_partitions` the same; both are null if that is unknown. A server-driven group
+    has a rebalance for each new target. Its members keep reading, so `duration_ms` is null.
     """
     versions = Window.partitionBy(*_EVENT).orderBy(f.desc("times"), f.desc("number"))
     events = notes.withColumn("version", f.row_number().over(versions)).where("version = 1")
@@ -40,7 +38,7 @@ def rebalances(notes: DataFrame) -> DataFrame:
         .where("kind = 'completed' and duration_ms is not null or kind = 'target'")
     )
     is_driven = f.col("kind") == "target"
-    is_its_own = f.col("shared.generation") == f.col("generation")  # a rebalance may have none
+    is_its_own = f.col("shared.generation") == f.col("generation")  # a rebalance may have no such note
     return completed.select(
         "group",
         "time",
@@ -63,7 +61,7 @@ def rebalances(notes: DataFrame) -> DataFrame:
 
 
 def cost(found: DataFrame, *by: str) -> DataFrame:
-    """Return the cost by these columns, the dearest first. Partitions are those of the rebalances that tell them: null
+    """Return the cost by these columns, the highest first. Partitions are summed over rebalances that report them; null
     if none does.
     """
     grouped = found.groupBy(*by).agg(
@@ -82,7 +80,7 @@ def cost_by_hour(found: DataFrame) -> DataFrame:
 
 
 def awaited(found: DataFrame) -> DataFrame:
-    """Return for whom groups waited: the client that joined last, and how long after the begin."""
+    """Return the clients for which groups waited: those that joined last, and the time from the begin until then."""
     grouped = found.where("awaited_client is not null").groupBy("group", "awaited_client", "awaited_host")
     totals = grouped.agg(
         f.sum("rebalances").alias("rebalances"),

@@ -1,4 +1,4 @@
-"""One run of the jobs, and the page of what they found."""
+"""One run of the jobs, and the page of the results."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,14 +15,14 @@ from pipelines.rebalances import awaited, collect_notes, cost, cost_by_hour, reb
 
 WITHIN_DAYS = 7
 LATE_AFTER_S = 300
-"""Age of the oldest record that a group has not read from which the group is late."""
+"""Age of a group's oldest unread record from which the group is late."""
 
 
 def run(
     spark: SparkSession, options: dict[str, str], folder: Path, page: Path, late_after_s: int = LATE_AFTER_S
 ) -> Mapping[str, str]:
-    """Collect what is new at the coordinator that `options` reach, compute the results anew, and write the page. Return
-    the figures at its top, by what they mean.
+    """Collect new data from the coordinator that `options` name, compute all results, and write the page. Return the
+    figures at its top, by their meanings.
 
     Below `folder` are Parquet tables: `notes`, `commits` and `ends` grow, the others are results. Raises the errors of
     the source and of Spark.
@@ -44,7 +44,7 @@ def run(
 def compute(
     notes: DataFrame, commits: DataFrame, ends: DataFrame, topics: DataFrame, late_after_s: int
 ) -> dict[str, DataFrame]:
-    """Return the results by name, from what was collected."""
+    """Return the results by name, from the collected data."""
     snapshot = latest(commits)
     found = rebalances(notes)
     return {
@@ -156,7 +156,7 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
 
 
 def moved_share(costs: Sequence[dict[str, Any]]) -> str:
-    """Return how many of the partitions moved, for people."""
+    """Describe the share of partitions that moved."""
     told = [row for row in costs if row["moved_partitions"] is not None]
     moved, kept = (sum(row[name] for row in told) for name in ("moved_partitions", "kept_partitions"))
     return f"{cell('', moved)} of {cell('', moved + kept)}" if told else "-"

@@ -1,4 +1,4 @@
-"""Parquet that grows: each run appends what is not there yet, so a run that is repeated adds nothing."""
+"""Parquet that grows: each run appends only new rows, so a repeated run adds nothing."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,8 @@ from pyspark.sql import functions as f
 from pyspark_muster.tables.columns import TableName, ddl
 
 OVERLAP: Final = timedelta(minutes=10)
-"""Time that a run reads again: clocks of nodes differ, and a note that repeats takes the time of its last."""
+"""Overlap with the previous run's time: clocks of nodes differ, and a repeating note has the time of its last
+repetition."""
 
 
 def collect_since(
@@ -29,13 +30,13 @@ def collect_since(
 
 
 def parquet(spark: SparkSession, table: TableName, folder: Path) -> DataFrame:
-    """Return the Parquet in `folder` with the columns of the table as they are now: those that an earlier version did
+    """Return the Parquet in `folder` with the columns of the table as they are now: columns that an earlier version did
     not write are null in its rows."""
     return spark.read.schema(ddl(table)).parquet(str(folder))
 
 
 def stored(spark: SparkSession, table: TableName, folder: Path) -> DataFrame | None:
-    """Return what the runs so far have written; none before the first."""
+    """Return the rows of all earlier runs; None before the first run."""
     try:
         return parquet(spark, table, folder)
     except AnalysisException as error:

@@ -32,7 +32,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class BatchOptions(Struct, frozen=True):
-    """Options of reading without a group: those with one that mean something here, and the bounds."""
+    """Options of reading without a group: the applicable ones of reading in a group, and the bounds."""
 
     shared: Options
     start: Bound
@@ -44,8 +44,8 @@ class BatchOptions(Struct, frozen=True):
     def parse(
         cls, given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool = False
     ) -> "BatchOptions":
-        """Parse Spark's options, names in any case. A stream begins at the logs' ends unless told otherwise, and has no
-        end. Raises `OptionError`.
+        """Parse Spark's options, names in any case. A stream begins at the logs' ends by default, and has no end.
+        Raises `OptionError`.
         """
         own = {_IN_LOWER[name.lower()]: text for name, text in given.items() if name.lower() in _IN_LOWER}
         starts = {name: text for name, text in given.items() if name.lower() == "startingoffsets"}
@@ -91,12 +91,12 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         if partition.value is None:
-            return iter(())  # Spark's own, in place of no partition at all
+            return iter(())  # of a partition that Spark makes if there is none
         return read_task(partition)
 
 
 def plan_ranges(options: BatchOptions, cluster: Asks) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the range of each partition; empty ones are left out. Raises as `BatchReader.partitions` does."""
+    """Return the range of each partition; empty ranges are omitted. Raises as `BatchReader.partitions` does."""
     partitions = find_partitions(options, cluster)
     options.start.check(partitions, "startingOffsets")
     options.end.check(partitions, "endingOffsets")
@@ -118,7 +118,7 @@ def plan_ranges(options: BatchOptions, cluster: Asks) -> dict[TopicPartition, tu
 
 
 def find_partitions(options: BatchOptions, cluster: Asks, *, skips_missing: bool = False) -> list[TopicPartition]:
-    """Return the partitions to read; with `skips_missing` of the topics that exist, if any does. Raises
+    """Return the partitions to read; with `skips_missing` those of the existing topics, if any exists. Raises
     `NoSuchTopic`, the client's errors.
     """
     pattern = options.shared.topics_pattern
@@ -160,9 +160,7 @@ def _matching(pattern: str, cluster: Asks) -> list[str]:
 def resolve(
     bound: Bound, partitions: list[TopicPartition], begins: Offsets, ends: Offsets, cluster: Asks
 ) -> dict[TopicPartition, int]:
-    """Return the bound's offset in each partition; the log's end where no record is so late. Raises the client's
-    errors.
-    """
+    """Return the bound's offset in each partition; its end if all records are older. Raises the client's errors."""
     if bound.offsets is not None:
         logs = {-2: begins, -1: ends}
         return {one: logs[offset][one] if offset in logs else offset for one, offset in bound.offsets.items()}

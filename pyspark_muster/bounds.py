@@ -1,4 +1,4 @@
-"""Bounds of a batch in each partition: by offset, by time, or at the ends of the logs. Without I/O."""
+"""Bounds of a batch in each partition: by offset, by time, or at the start or end of the log. Without I/O."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,12 @@ from muster import TopicPartition
 from pyspark_muster.errors import OptionError
 
 EARLIEST, LATEST = -2, -1
-"""Offsets that stand for a log's first, and for the one behind its last; numbers of Kafka's JSON."""
+"""Numbers that stand for a log's start and end, as in the JSON of Spark's Kafka source."""
 
 
 class Bound(Struct, frozen=True):
-    """`offsets` and `times_ms` are of single partitions; `time_ms` of all; without any, it is the log's end `at`."""
+    """A start or an end: `offsets` or `times_ms` for single partitions, `time_ms` for all; without any, the start or
+    end of the log, as `at` says."""
 
     at: Literal["earliest", "latest"]
     offsets: dict[TopicPartition, int] | None = None
@@ -23,11 +24,11 @@ class Bound(Struct, frozen=True):
     time_ms: int | None = None
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Partitions that are named; none where all have one bound."""
+        """Partitions that the bound names; none if all have the same bound."""
         return (self.offsets or self.times_ms or {}).keys()
 
     def check(self, partitions: Iterable[TopicPartition], what: str) -> None:
-        """Check that exactly these are named, if any are. Raises `OptionError`."""
+        """Check that exactly these partitions are named, if any are. Raises `OptionError`."""
         named, there = set(self.partitions()), set(partitions)
         if named and named != there:
             missing, more = sorted(map(str, there - named)), sorted(map(str, named - there))
@@ -38,8 +39,8 @@ class Bound(Struct, frozen=True):
 
 
 def parse_bound(given: Mapping[str, str], side: Literal["starting", "ending"], *, is_stream: bool = False) -> Bound:
-    """Parse the options of one side: `startingTimestamp`, `startingOffsetsByTimestamp`, `startingOffsets`, of which an
-    earlier one counts more. A stream may start at either end of a log. Raises `OptionError`.
+    """Parse the options of one side: `startingTimestamp`, `startingOffsetsByTimestamp`, `startingOffsets`, of which the
+    first one given takes precedence. A stream may start at either end of a log. Raises `OptionError`.
     """
     at: Literal["earliest", "latest"] = "earliest" if side == "starting" and not is_stream else "latest"
     options = {name.lower(): (name, text.strip()) for name, text in given.items()}
@@ -113,8 +114,8 @@ def _whole(number: object, least: int) -> int:
 def split(
     ranges: Mapping[TopicPartition, tuple[int, int]], at_least: int, at_most: int | None
 ) -> list[tuple[TopicPartition, int, int]]:
-    """Split ranges evenly into tasks `(partition, start, end)`: not fewer than `at_least`, if there are as many
-    records, and none of more than `at_most` of them. Empty ranges have no task.
+    """Split ranges evenly into tasks `(partition, start, end)`: at least `at_least` tasks, if there are as many
+    records, each with at most `at_most` records. Empty ranges have no task.
     """
     total = sum(end - start for start, end in ranges.values())
     if at_least <= sum(start < end for start, end in ranges.values()):

@@ -1,7 +1,7 @@
-"""Messages from the driver's listener to the process of a query's reader: which batch is finished.
+"""Messages from the driver's listener to the process of a query's reader about finished batches.
 
-Spark tells a source that a batch is over when it wants the next one. Only the driver knows it earlier. The reader
-listens on a socket in a folder that only its user may enter; the query's progress names it.
+A source learns that a batch is finished when Spark requests the next one; only the driver knows it earlier. The reader
+listens on a socket in a folder that only its user may enter; the query's progress has its path.
 """
 
 import json
@@ -16,12 +16,12 @@ from msgspec import Struct
 
 _LARGEST = 16_384
 DRAINED = "drained"
-"""Word in a drain file that says that the query is drained."""
+"""Content of a drain file once the query is drained."""
 
 
 class Finished(Struct, frozen=True):
-    """The batch with this plan is in Spark's commit log. `is_stateful`: the query keeps state. `facts`: what the driver
-    knows of the query, for operators of the group."""
+    """The batch with this plan is in Spark's commit log. `is_stateful`: the query keeps state. `facts`: the driver's
+    facts about the query, for operators of the group."""
 
     seq: int
     is_stateful: bool = False
@@ -29,7 +29,7 @@ class Finished(Struct, frozen=True):
 
 
 class DrainFile:
-    """A file that stops a query: while it exists no batch is planned."""
+    """A file that stops a query: while it exists, no batch is planned."""
 
     def __init__(self, path: str | None) -> None:
         self._path = None if path is None else Path(path)
@@ -38,13 +38,13 @@ class DrainFile:
         return self._path is not None and self._path.exists()
 
     def answer(self) -> None:
-        """Write into the file, if it is there, that the query has committed all that it has read."""
+        """Write into the file, if it exists, that the query has committed everything that it has read."""
         if self._path is not None and self._path.exists():
             self._path.write_text(DRAINED)
 
 
 class ControlSocket:
-    """The reader's end."""
+    """The reader's end of the socket."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="muster-spark-"))
@@ -57,7 +57,7 @@ class ControlSocket:
             raise
 
     def receive(self, timeout_s: float) -> Finished | None:
-        """Return the next message; None if there was none in time, or one that is none of ours."""
+        """Return the next message; None if none arrived in time, or if it cannot be decoded."""
         self._socket.settimeout(timeout_s)
         try:
             given = json.loads(self._socket.recv(_LARGEST))
@@ -72,7 +72,7 @@ class ControlSocket:
 
 
 def tell_finished(path: str, finished: Finished) -> None:
-    """Send a message; nothing happens if the reader is gone or is on another machine."""
+    """Send a message; does nothing if the reader is gone or on another machine."""
     message = {"finished": finished.seq, "stateful": finished.is_stateful, "facts": finished.facts}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
         sender.setblocking(False)

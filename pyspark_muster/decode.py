@@ -1,9 +1,9 @@
-"""Record batches to Arrow: a few numpy steps for many records at a time, never a Python object a record.
+"""Record batches to Arrow: a few numpy steps for many records at a time, without a Python object for each record.
 
-Only the beginnings of records must be found one by one, since each record gives the length to the next. All other
+Only the positions of records must be found one by one, since each record has the length to the next one. All other
 fields, varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
-laid over the received bytes, with values in its even slots and the bytes between them in the odd ones; the even slots
-are taken.
+laid over the received bytes, with values in its even slots and the bytes between them in the odd ones; then the even
+slots are selected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,8 @@ WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", _H
 
 ROWS = 32_768
 BYTES = 16 * 1024 * 1024
-"""Rows or bytes of an Arrow batch: Spark takes a few large batches much faster than many small ones."""
+"""Largest numbers of rows and bytes of an Arrow batch; large, since Spark processes a few large batches much faster
+than many small ones."""
 
 _LOG_APPEND_TIME = 0x08
 
@@ -47,8 +48,8 @@ def decode_range(
     *,
     with_headers: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Decode the records of whole batches that lie in `[start, end)`. Checksums were checked by the reader that fetched
-    the batches. Raises `CorruptBatch`.
+    """Decode the records of whole batches that lie in `[start, end)`. The reader that fetched the batches has verified
+    their checksums. Raises `CorruptBatch`.
     """
     gathered: list[tuple[BatchHeader, Bytes]] = []
     rows = size = 0
@@ -87,7 +88,7 @@ def decode(
     data = np.frombuffer(buffer, np.uint8)
     counts = [header.record_count for header, _ in batches]
     try:
-        timestamp_deltas, at = _varints(data, at + 1)  # past the record's attributes, which Kafka does not use yet
+        timestamp_deltas, at = _varints(data, at + 1)  # after the record's attributes, which Kafka does not use
         offset_deltas, at = _varints(data, at)
         offsets = offset_deltas + np.repeat([header.base_offset for header, _ in batches], counts)
         timestamps = timestamp_deltas + np.repeat([header.base_timestamp_ms for header, _ in batches], counts)
@@ -120,7 +121,7 @@ def decode(
 
 
 def _bodies(buffer: bytes, batches: Sequence[tuple[BatchHeader, Bytes]]) -> list[int]:
-    """Return the position of each record, behind its length field. `buffer`: all payloads, joined."""
+    """Return the position of each record, after its length field. `buffer`: all payloads, joined."""
     bodies: list[int] = []
     at = end = 0
     try:
@@ -161,7 +162,7 @@ def _long_varint(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def _varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the zigzag number at each position, and the position behind it."""
+    """Decode the zigzag number at each position; return the numbers and the positions after them."""
     bytes_here = data[at]
     numbers = (bytes_here & 0x7F).astype(np.int64)
     after = at + 1
@@ -179,7 +180,7 @@ def _varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers
 
 
 def _field(buffer: bytes, data: npt.NDArray[np.uint8], at: Numbers) -> tuple[pa.Array, Numbers]:
-    """Return the keys or values at these positions, null if their length is negative, and the positions behind them."""
+    """Return the keys or values at these positions, null if their length is negative, and the positions after them."""
     lengths, starts = _varints(data, at)
     is_null = lengths < 0
     ends = starts + np.where(is_null, 0, lengths)
@@ -218,7 +219,7 @@ def _headers(buffer: bytes, data: npt.NDArray[np.uint8], at: Numbers) -> pa.Arra
         number += 1
         rows = rows[counts[rows] > number]
     ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    # A null offset makes a null list; the list before it ends at the next offset that is there.
+    # A null offset makes a null list; the list before it ends at the next offset that is not null.
     offsets = pa.array(ends, mask=np.append(counts == 0, False))
     if not keys:
         return pa.nulls(len(counts), WITH_HEADERS.field("headers").type)

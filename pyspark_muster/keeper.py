@@ -1,4 +1,4 @@
-"""A thread that attends to a member while Spark asks nothing of its reader."""
+"""A thread that serves a member while Spark does not call its reader."""
 
 import threading
 from collections.abc import Callable
@@ -10,14 +10,14 @@ PAUSE_S = 0.1
 
 
 class Keeper:
-    """Calls `attend` about ten times a second, and at once with a message from the driver. `attend` is called under no
-    lock of the keeper's, and must not raise.
+    """Calls `attend` about ten times a second, and at once with a message from the driver. `attend` is called without a
+    lock of the keeper, and must not raise.
     """
 
     def __init__(self, attend: Callable[[Finished | None], None]) -> None:
         self._attend = attend
         self._control: ControlSocket | None = None
-        with suppress(OSError):  # no such sockets here, or a path that is too long: the driver tells nothing
+        with suppress(OSError):  # Unix sockets are missing, or the path is too long: the driver then sends no messages
             self._control = ControlSocket()
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-keeper", daemon=True)

@@ -1,7 +1,6 @@
-"""The member that a query is: joins, looks up where logs begin and end, commits what is due
-(docs/spec/spark-member.md#3).
+"""A query as a member: joins, looks up starts and ends of logs, and commits due offsets (docs/spec/spark-member.md#3).
 
-It polls its group only where its caller says so: a rebalance must not be served inside a batch.
+It polls its group only when its caller does, since a rebalance must not be served within a batch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +12,7 @@ from pyspark_muster.outage import is_outage
 from pyspark_muster.plan import Log, Planner
 
 ANSWER_S = 5.0
-"""Time for one answer; an outage is longer, and told in the progress meanwhile."""
+"""Timeout of one request; a longer silence is an outage, which the progress reports."""
 Offsets = Mapping[TopicPartition, int]
 
 
@@ -28,14 +27,14 @@ class QueryMember:
         self.ends: Offsets = {}
         """End offsets of owned partitions, as last looked up."""
         self.deleted: set[str] = set()
-        """Topics that are known not to exist any more."""
+        """Topics known to be deleted."""
         self.note = ""
-        """Sentence on the newest loss of partitions."""
+        """Sentence about the last loss of partitions."""
         self._options = options
         self._planner = planner
         self._arrived: list[TopicPartition] = []  # assigned by the group, not yet looked up
         self._are_topics_known = False
-        self._checked_in = -1  # generation in which the member was last found to be alone
+        self._checked_in = -1  # generation in which the member was last verified to be alone
         self._member = GroupMember(
             options.bootstrap,
             options.group,
@@ -112,8 +111,8 @@ class QueryMember:
         self._on_revoked(lost)
 
     def flush(self) -> None:
-        """Commit due offsets. A commit that is refused is no failure: its offsets stay in the tail, as they do if the
-        reply is lost, and the next assignment shows if they were stored. Raises the errors of an outage.
+        """Commit due offsets. A refused commit is not an error: its offsets stay in the tail, as after a lost reply,
+        and the next assignment shows whether they were stored. Raises the errors of an outage.
         """
         due = self._planner.due()
         if not due:
@@ -125,7 +124,7 @@ class QueryMember:
             return
         except RequestTimedOut:
             known = set(self.deleted)
-            self.end_offsets(list(due))  # coordinators store nothing for topics that are deleted
+            self.end_offsets(list(due))  # coordinators store no offsets for deleted topics
             if self.deleted == known:
                 raise
             return
@@ -145,8 +144,8 @@ class QueryMember:
         return self._look_up(self._member.begin_offsets, partitions)
 
     def all_read(self) -> bool:
-        """Return true if the group has committed the ends of all logs: a run with AvailableNow has nothing to do. Needs
-        no membership. Raises as `poll` does.
+        """Return true if the group has committed the ends of all logs, so that a run with AvailableNow has nothing to
+        do. Works without membership. Raises as `poll` does.
         """
         if self._options.topics_pattern is not None:
             return False
@@ -173,7 +172,7 @@ class QueryMember:
     def _look_up(
         self, ask: Callable[[Iterable[TopicPartition], float], Offsets], partitions: list[TopicPartition]
     ) -> Offsets:
-        """Ask for all at once; topic by topic if one of them does not exist."""
+        """Look up all partitions at once; topic by topic if one does not exist."""
         try:
             return ask(partitions, ANSWER_S) if partitions else {}
         except Refused as refused:
@@ -198,7 +197,8 @@ class QueryMember:
         self._planner.deleted(topic)
 
     def _check_topics(self) -> None:
-        """Check once that the topics exist: members of a group may wait for one in silence. Raises `NoSuchTopic`."""
+        """Check once that the topics exist, since a member would wait for a missing one without an error. Raises
+        `NoSuchTopic`."""
         if self._are_topics_known or self._options.topics_pattern is not None:
             return
         missing = {}

@@ -25,9 +25,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 class Options(Struct, frozen=True, kw_only=True):
     """Options of a query. Times are milliseconds.
 
-    `max_records_per_batch` keeps a batch short, because in a rebalance the group waits until a member's batch is done.
-    If a batch takes longer than `max_poll_interval_ms` the member is removed, and others read its records again.
-    `new_checkpoint` "startingOffsets": a query whose checkpoint is new begins there, whatever the group has committed.
+    `max_records_per_batch` keeps batches short, since a rebalance of the group waits until a member's batch is
+    finished. If a batch takes longer than `max_poll_interval_ms`, the member is removed, and others read its records
+    again. `new_checkpoint` "startingOffsets": a query with a new checkpoint begins there, whatever the group has
+    committed.
     """
 
     bootstrap: str
@@ -63,7 +64,7 @@ class Options(Struct, frozen=True, kw_only=True):
         cls, given: Mapping[str, str], environment: Mapping[str, str] | None = None, *, has_group: bool = True
     ) -> "Options":
         """Parse Spark's options, names in any case. The security settings of `environment` are the defaults. Without
-        `has_group` none may be named. Raises `OptionError`.
+        `has_group` no group may be named. Raises `OptionError`.
         """
         values: dict[str, Any] = parse_securities(given, environment or {})
         for name, text in given.items():
@@ -90,7 +91,7 @@ class Options(Struct, frozen=True, kw_only=True):
         return options
 
     def connect(self) -> ClusterClient:
-        """Return a new client that is in no group. It is the caller's to close."""
+        """Return a new client without a group, which the caller must close."""
         return ClusterClient(
             self.bootstrap,
             client_id=self.client_id,
@@ -100,8 +101,8 @@ class Options(Struct, frozen=True, kw_only=True):
         )
 
     def fewest(self, since_s: float, *, is_last: bool) -> int:
-        """Return how many records must wait for a batch: `min_records_per_batch`, unless the last one is `since_s` ago
-        and that is long enough, or the run is to end.
+        """Return the number of unread records needed for a batch: `min_records_per_batch`, unless the last batch is
+        `since_s` ago and that is long enough, or the run is ending.
         """
         is_late = since_s * 1000 >= self.max_trigger_delay_ms
         return 1 if is_last or is_late else self.min_records_per_batch or 1
@@ -112,7 +113,7 @@ _SECURITY_PREFIX = "muster."
 
 
 def parse_securities(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the security options. Errors never show values: one may be a password. Raises `OptionError`."""
+    """Parse the security options. Errors never show values, since one may be a password. Raises `OptionError`."""
     own = {
         name.lower().removeprefix(_SECURITY_PREFIX): text.strip()
         for name, text in given.items()
@@ -162,7 +163,7 @@ def _check_together(options: Options) -> None:
 
 def _check_security(options: Options) -> None:
     if options.security is None and options.broker_security is None:
-        return  # a bootstrap that is none is own by the member
+        return  # the member reports an invalid bootstrap
     try:
         parse_bootstrap(options.bootstrap, None, options.security, options.broker_security)
     except ValueError as error:
@@ -185,7 +186,7 @@ def _topics(_name: str, text: str) -> tuple[str, ...]:
 
 
 def one_of(*choices: str) -> Callable[[str, str], str]:
-    """Return a parser of an option that is one of these, in any case."""
+    """Return a parser of an option with these values, in any case."""
 
     def choose(name: str, text: str) -> str:
         for choice in choices:

@@ -1,24 +1,25 @@
-"""Endures servers that do not answer, for as long as a query allows. Reads no clock."""
+"""Tolerates servers that do not answer, for as long as a query allows. Reads no clock."""
 
 from muster import CannotConnect, MusterError, Refused, RequestTimedOut
 
 
 class OutageTooLong(Exception):
-    """Raised if nobody has answered for longer than the query endures; the sentence has the last failure."""
+    """Raised if no server has answered for longer than the query allows; the message has the last failure."""
 
 
 def is_outage(error: Exception) -> bool:
-    """Return true if the same request may work later, without anything changed here."""
+    """Return true if the same request may succeed later without a change of the query."""
     if isinstance(error, Refused):
         return error.error_code.retriable
     return isinstance(error, CannotConnect | RequestTimedOut)
 
 
 class Outage:
-    """The time since the first failure with no success after it."""
+    """The time since the first failure after the last success."""
 
     def __init__(self, *, first_contact_ms: int, timeout_ms: int) -> None:
-        """`first_contact_ms` counts until servers were reached once: what was never there may be misspelt."""
+        """`first_contact_ms` is the limit until a server was reached once; shorter, since the address may be
+        misspelt."""
         self._first_contact_ms = first_contact_ms
         self._timeout_ms = timeout_ms
         self._since_s: float | None = None
@@ -44,7 +45,7 @@ class Outage:
         self._since_s = None
 
     def told(self, now_s: float) -> str:
-        """Return a sentence for the query's progress; empty while all is well."""
+        """Return a sentence for the query's progress; empty without an outage."""
         if self._since_s is None:
             return ""
         return f"no answer for {now_s - self._since_s:.0f} s: {self._sentence}"

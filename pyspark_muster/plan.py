@@ -2,7 +2,7 @@
 
 A Spark offset is a *plan*: the ranges of one batch, not a position. The group's committed offset is the authority, and
 Spark's checkpoint is the replay log of one batch. Between the two lies the *tail*: records that are processed and in
-Spark's commit log, but not committed to the group yet, because the group refused the commit or none was sent.
+Spark's commit log, but not committed to the group yet, because the commit was refused or not sent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from pyspark_muster.bounds import EARLIEST, LATEST
 from pyspark_muster.errors import DataLoss
 
 Start = Literal["earliest", "latest"] | Mapping[TopicPartition, int]
-"""Place where reading begins without an offset of the group; offsets may be `EARLIEST` and `LATEST`."""
+"""Start of reading if the group has no offset; offsets may be `EARLIEST` and `LATEST`."""
 Key = TypeVar("Key")
 
 
@@ -28,7 +28,7 @@ class Plan(Struct, frozen=True):
     generation_id: int = -1
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as Spark logs it. The planning member is included for people who read the checkpoint."""
+        """Return the plan as Spark logs it, with the planning member, for people who read the checkpoint."""
         offset: dict[str, Any] = {
             "seq": self.seq,
             "ranges": {str(partition): list(bounds) for partition, bounds in sorted(self.ranges.items())},
@@ -63,8 +63,8 @@ class Log(Struct, frozen=True):
 
 
 class Tail(Struct, frozen=True):
-    """Processed records that are not committed to the group. `bases`: offsets that the group may have as long as no
-    other member has moved it. `end`: the next offset to read."""
+    """Processed records that are not committed to the group. `bases`: offsets that the group may have if no other
+    member has committed. `end`: the next offset to read."""
 
     bases: tuple[int, ...]
     end: int
@@ -73,8 +73,8 @@ class Tail(Struct, frozen=True):
 class Planner:
     """The partitions that this member owns, its position in each, and the commits that are due.
 
-    A position moves only when Spark proves that a batch is in its commit log (`settle`), so a plan that Spark drops
-    costs nothing. An assigned partition starts at the group's offset, or behind this member's own tail.
+    A position moves only when a call of Spark shows that a batch is in its commit log (`settle`), so a plan that Spark
+    drops has no effect. An assigned partition starts at the group's offset, or after this member's own tail.
     """
 
     __slots__ = ("_fail_on_data_loss", "_planned", "_positions", "_restarts", "_start", "_tails", "_unpinned")
@@ -85,7 +85,7 @@ class Planner:
         self._restarts = False
         self._positions: dict[TopicPartition, int] = {}
         self._tails: dict[TopicPartition, Tail] = {}
-        self._unpinned: dict[TopicPartition, int] = {}  # without a committed offset: to be committed before reading
+        self._unpinned: dict[TopicPartition, int] = {}  # start offsets still to be committed
         self._planned: Plan | None = None
 
     @property
@@ -95,23 +95,24 @@ class Planner:
 
     @property
     def planned(self) -> Plan | None:
-        """Plan returned to Spark and not yet known to be processed."""
+        """Plan that was returned to Spark and is not yet known to be processed."""
         return self._planned
 
     @property
     def has_open_batch(self) -> bool:
-        """True while Spark may be reading a batch: rebalances wait, or what they move is read twice."""
+        """True while Spark may be reading a batch. Rebalances wait meanwhile, since records of moved partitions would
+        be read twice."""
         return self._planned is not None
 
     def restart(self) -> None:
-        """Begin at `start` in the partitions assigned before the first plan, whatever the group has committed."""
+        """Begin at `start` in partitions assigned before the first plan, whatever the group has committed."""
         self._restarts = True
 
-    # ------------------------------------------------------------------------------------------- what the group does
+    # ------------------------------------------------------------------------------------------ the group's assignments
 
     def assigned(self, committed: Mapping[TopicPartition, int | None], logs: Mapping[TopicPartition, Log]) -> None:
-        """Take over these partitions. If the group's offset is one that this member knows, no other member has moved
-        it, and reading continues behind the tail. Otherwise the group's offset counts. Raises `DataLoss`.
+        """Add these partitions. If this member may have committed the group's offset, no other member has moved it, and
+        reading continues after the tail. Otherwise it continues at the group's offset. Raises `DataLoss`.
         """
         for partition, offset in committed.items():
             tail = self._tails.get(partition)
@@ -125,7 +126,8 @@ class Planner:
                 self._positions[partition] = self._within(partition, offset, logs[partition], "the group committed")
 
     def _first(self, partition: TopicPartition, log: Log) -> int:
-        """Return where reading begins. Offsets by partition may leave out some, as those that are made later."""
+        """Return the offset at which reading begins. Offsets by partition may omit some partitions, for instance later
+        ones."""
         offset = LATEST if self._start == "latest" else EARLIEST
         if not isinstance(self._start, str):
             offset = self._start.get(partition, EARLIEST)
@@ -144,30 +146,30 @@ class Planner:
         return min(max(offset, log.begin), log.end)
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop partitions that were revoked or lost. Their tails are kept, for the case that a partition returns."""
+        """Drop partitions that were revoked or lost. Their tails are kept, since a partition may return."""
         for partition in partitions:
             self._positions.pop(partition, None)
             self._unpinned.pop(partition, None)
 
     def deleted(self, topic: str) -> None:
-        """Drop the partitions of a topic that does not exist any more, with their tails."""
+        """Drop the partitions of a deleted topic, with their tails."""
         gone = [partition for partition in self._positions if partition.topic == topic]
         self.revoked(gone)
         for partition in [partition for partition in self._tails if partition.topic == topic]:
             del self._tails[partition]
 
-    # --------------------------------------------------------------------------------------------- what Spark proves
+    # ------------------------------------------------------------------------------------------------- finished batches
 
     def settle(self, logged: Plan) -> None:
-        """Advance past a plan that Spark has in its commit log. Only plans of this process count: which ranges of an
-        older plan a replay left to other members is unknown.
+        """Advance past a plan that is in Spark's commit log. Only plans of this process count, since it is unknown
+        which ranges of an older plan were left to other members at its replay.
         """
         planned, self._planned = self._planned, None
         if planned is not None and planned.seq == logged.seq:
             self._advance(planned)
 
     def finished(self, seq: int) -> bool:
-        """Advance past the plan of this number if it is the one under way; whether it was."""
+        """Advance past the plan with this number if it is the pending one; return whether it was."""
         planned = self._planned
         if planned is None or planned.seq != seq:
             return False
@@ -178,54 +180,55 @@ class Planner:
     def _advance(self, planned: Plan) -> None:
         for partition, (start, end) in planned.ranges.items():
             if self._positions.get(partition) != start:
-                continue  # a replayed range beyond the group's offset, which counts: the range is read again
+                continue  # a replayed range that begins after the group's offset: reading continues at that offset
             before = self._tails.get(partition)
             self._tails[partition] = Tail(before.bases if before else (start,), end)
             self._positions[partition] = end
 
     def replay(self, logged: Plan) -> Plan:
-        """Return the part of an unfinished plan to be read again. A range is kept if this member owns its partition and
-        the group's offset is not past its start; the other ranges' owners read them.
+        """Return the part of an unfinished plan that must be read again. A range is kept if this member owns its
+        partition and the group's offset is not beyond its start; other ranges are read by their owners.
         """
         kept: dict[TopicPartition, tuple[int, int]] = {}
         for partition, (start, end) in logged.ranges.items():
-            if partition in self._unpinned:  # the group's offset has expired; the plan still has it
+            if partition in self._unpinned:  # the group's offset has expired, but the plan has it
                 self._positions[partition] = self._unpinned[partition] = start
             if self._positions.get(partition, end) <= start:
                 kept[partition] = (start, end)
         self._planned = Plan(logged.seq, kept)
         return self._planned
 
-    # ------------------------------------------------------------------------------------------- what the group gets
+    # ---------------------------------------------------------------------------------------------------------- commits
 
     def due(self) -> dict[TopicPartition, int]:
-        """Return the offsets to commit now, of owned partitions alone: coordinators check the member, but not whose the
-        partition is."""
+        """Return the offsets to commit now, only of owned partitions, since coordinators check the member, but not the
+        partitions' owner."""
         ends = {partition: tail.end for partition, tail in self._tails.items() if partition in self._positions}
         return self._unpinned | ends
 
     def trying(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note the offsets of a commit before it is sent: should its reply be lost, they are known as this member's."""
+        """Store the offsets of a commit before it is sent, so that they are known as this member's even if the reply is
+        lost."""
         for partition, offset in offsets.items():
             tail = self._tails.get(partition)
             if tail is not None and offset not in tail.bases:
                 self._tails[partition] = Tail((*tail.bases, offset), tail.end)
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note offsets that the group has accepted."""
+        """Store offsets that the group has accepted."""
         for partition, offset in offsets.items():
             self._unpinned.pop(partition, None)
             tail = self._tails.get(partition)
             if tail is not None and tail.end == offset:
                 del self._tails[partition]
 
-    # ---------------------------------------------------------------------------------------------- what Spark reads
+    # --------------------------------------------------------------------------------------------------------- planning
 
     def plan(
         self, seq: int, ends: Mapping[TopicPartition, int], limit: int | None = None, *, at_least: int = 1
     ) -> Plan | None:
-        """Plan the next batch, of at most `limit` records; None if fewer than `at_least` wait. `ends`: end offsets of
-        the logs; partitions without one are left out.
+        """Plan the next batch, of at most `limit` records; None if fewer than `at_least` are unread. `ends`: end
+        offsets of the logs; partitions without one are omitted.
         """
         self._restarts = False
         waiting = {
@@ -246,7 +249,7 @@ class Planner:
 
 
 def share(waiting: Mapping[Key, int], limit: int | None) -> dict[Key, int]:
-    """Share `limit` records among keys: a key with few waiting records gets all of them before the others get more. The
+    """Divide `limit` records among keys: a key with few waiting records gets all of them before others get more. The
     shares add up to `limit` if that many are waiting.
     """
     if limit is None or sum(waiting.values()) <= limit:

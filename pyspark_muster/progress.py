@@ -1,4 +1,4 @@
-"""Progress of a query, beyond what Spark knows of a source."""
+"""Progress of a query, besides what Spark reports about any source."""
 
 import json
 from collections.abc import Mapping
@@ -10,9 +10,7 @@ from muster import TopicPartition
 
 
 def lags(ends: Mapping[TopicPartition, int], done: Mapping[TopicPartition, int]) -> dict[str, float]:
-    """Return the offsets from the end of the planned batch to the logs' ends, by the names of Spark's own Kafka source;
-    nothing without partitions.
-    """
+    """Return the lag after the planned batch, under the names of Spark's Kafka source; empty without partitions."""
     behind = [max(0, end - done[partition]) for partition, end in ends.items() if partition in done]
     if not behind:
         return {}
@@ -24,7 +22,7 @@ def lags(ends: Mapping[TopicPartition, int], done: Mapping[TopicPartition, int])
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Return what the members of a query told in its newest progress, one for each source of this format: `state`,
+    """Return the reports of a query's members in its newest progress, one for each source of this format: `state`,
     `ends`, `member`, `generation`, `avgOffsetsBehindLatest` and so on. Empty before the first progress.
     """
     newest = query.lastProgress

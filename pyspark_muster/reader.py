@@ -1,9 +1,9 @@
 """The streaming reader of a Spark query that is a group member (docs/spec/spark-member.md#3).
 
-Spark constructs a `GroupReader` twice and pickles one of them, so the constructor touches nothing. The member joins at
-the first call that needs it. Rebalances are served while no batch is under way: in `latestOffset`, and by the keeper's
-thread after it if there was nothing to read, or once the driver's listener says that the batch is finished. So a
-partition changes its owner between micro-batches and never inside one; heartbeats are sent by the member's own thread.
+Spark constructs a `GroupReader` twice and pickles one of them, so the constructor has no side effects. The member joins
+at the first call that needs it. Rebalances are served while no batch is under way: in `latestOffset`, and by the
+keeper's thread after it if there was nothing to read, or once the driver's listener says that the batch is finished. So
+a partition changes its owner only between micro-batches. Heartbeats are sent by the member's own thread.
 """
 
 import signal
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class NoAssignment(Exception):
-    """Raised if the group gave this member no assignment in time, or no partition to read until now."""
+    """Raised if the group gave this member no assignment in time, or no partition yet."""
 
 
 class StatefulQuery(Exception):
@@ -54,32 +54,33 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._member: QueryMember | None = None
         self._keeper: Keeper | None = None
         self._reporter: Reporter | None = None
-        self._facts: Facts = {}  # of the query, from the driver
-        self._lock: Any = None  # made where the reader works: locks cannot be pickled
+        self._facts: Facts = {}  # facts about the query, from the driver
+        self._lock: Any = None  # made in the reader's process, since locks cannot be pickled
         self._outage = Outage(first_contact_ms=options.assignment_timeout_ms, timeout_ms=options.outage_timeout_ms)
         self._targets: dict[TopicPartition, int] | None = None  # end offsets of a run with AvailableNow
-        self._has_nothing = False  # a run with AvailableNow that need not join
-        self._joins_late = False  # one that may restart the group: Spark says so after it has prepared the run
-        self._failure: Exception | None = None  # met by the keeper's thread, raised by the next call
+        self._has_nothing = False  # true for a run with AvailableNow that need not join
+        self._joins_late = False  # such a run that may restart the group joins after its preparation
+        self._failure: Exception | None = None  # error in the keeper's thread, raised by the next call
         self._state = ""
         self._byte_limit = ByteLimit(options)
         self._drain_file = DrainFile(options.drain_file)
-        self._planned_s: float | None = None  # time of the newest plan, or of the first look
+        self._planned_s: float | None = None  # time of the newest plan, or of the first attempt
 
-    # ------------------------------------------------------------------------------------------------- what Spark calls
+    # -------------------------------------------------------------------------------------------------- called by Spark
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._options.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return an empty plan: the group has the positions. Spark calls this for a new checkpoint alone, twice."""
+        """Return an empty plan, since the group has the positions. Spark calls this only for a new checkpoint, and
+        twice."""
         if self._options.new_checkpoint == "startingOffsets":
             self._planner.restart()
         return INITIAL.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end offsets of this run. For a partition assigned later it is the log's end at that time. A group
-        that has committed all there is need not be joined.
+        """Fix the end offsets of this run. For a partition assigned later it is the log's end at that time. If the
+        group has committed the ends of all logs, the run need not join it.
         """
         self._targets = {}
         self._joins_late = self._options.new_checkpoint == "startingOffsets"
@@ -89,8 +90,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._endure(self._await_partitions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the next plan, or `start` if there is nothing to do. A call with `start` proves that `start` is in
-        Spark's commit log. So its records are committed to the group first, before a rebalance can be served.
+        """Return the next plan, or `start` if there is nothing to do. A call with `start` shows that `start` is in
+        Spark's commit log, so its records are committed to the group first, before a rebalance can be served.
         """
         logged = Plan.from_json(start)
         with self._inside() as member:
@@ -106,7 +107,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Plan(plan.seq, plan.ranges, member.member_id, member.generation_id).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return what the query's progress tells of its member; Spark does not compare it."""
+        """Return the member's report for the query's progress; Spark does not compare it."""
         member = self._member
         if member is None:
             return None
@@ -138,7 +139,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: Spark calls this a batch late, and never while idle. `latestOffset` commits earlier."""
+        """Do nothing: Spark calls this one batch late, and never while idle. `latestOffset` commits earlier."""
 
     def stop(self) -> None:
         """Leave the group. Spark runs this for a stopped query because of `_leave_on_sigterm`."""
@@ -156,7 +157,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @contextmanager
     def _inside(self) -> Iterator[QueryMember]:
-        """Keep the keeper's thread out. Raises what it has met since the last call."""
+        """Lock out the keeper's thread. Raises an error that it had since the last call."""
         if self._member is None:
             _leave_on_sigterm()
             self._lock = threading.Lock()
@@ -172,7 +173,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield self._member
 
     def _attend(self, message: Finished | None) -> None:
-        """Serve the group between two batches, in the keeper's thread."""
+        """Serve the group between two batches; runs in the keeper's thread."""
         with self._lock:
             member = self._member
             if member is None or self._failure is not None:
@@ -183,7 +184,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 member.flush()
                 if self._is_asked_to_drain and not self._planner.due():
-                    member.close()  # not at the next trigger, which may be far: others go on at once
+                    member.close()  # now, since the next trigger may be far off, and other members can continue at once
                     raise Drained(self._options.group)
                 member.poll(0)
             except MusterError as error:
@@ -193,7 +194,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._failure = error
 
     def _hear(self, message: Finished) -> StatefulQuery | None:
-        """Take in what the driver's listener says of a batch. A group is not told of the batch of a stateful query."""
+        """Handle a message of the driver's listener about a batch. The batch of a stateful query is not committed to
+        the group."""
         if message.is_stateful and not self._options.sole_member:
             return StatefulQuery(
                 f"the query keeps state, and reads as a member of the group {self._options.group!r}: state does not "
@@ -205,7 +207,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None
 
     def _report(self) -> tuple[str, Facts]:
-        """Return the member's id and what operators are told of it."""
+        """Return the member's id and its facts for operators."""
         member = self._member
         return "" if member is None else member.member_id, {**self._facts, "state": self._told()}
 
@@ -214,8 +216,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reporter is not None and self._reporter.is_draining
 
     def _endure(self, attempt: Callable[[], T], *, returns: bool = False) -> T | Any:
-        """Return what an attempt gives. While servers do not answer it is repeated, or given up after a while if the
-        query `returns`, to be told by its progress. Raises `OutageTooLong` after `outageTimeoutMs`.
+        """Return the result of an attempt. It is repeated while servers do not answer; if the query `returns`, it is
+        given up after a while, so that the query's progress can report the outage. Raises `OutageTooLong` after
+        `outageTimeoutMs`.
         """
         give_up_s = time.monotonic() + self._options.assignment_timeout_ms / 1000
         while True:
@@ -235,8 +238,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return result
 
     def _listen(self) -> None:
-        """Wait for the group: a steady member's poll returns at once, and an idle query would ask for ends all the
-        time."""
+        """Pause, since a steady member's poll returns at once, and an idle query would request ends without a pause."""
         if self._the_member.poll(IDLE_WAIT_S):
             time.sleep(IDLE_WAIT_S)
             self._the_member.poll(0)
@@ -247,8 +249,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._member
 
     def _is_assigned(self, *, reads_on: bool = False) -> bool:
-        """Poll until the group has assigned partitions, or none, for at most `assignmentTimeoutMs`. `reads_on`: what a
-        cooperative rebalance leaves to the member is enough.
+        """Poll until the group has made an assignment, maybe an empty one, for at most `assignmentTimeoutMs`.
+        `reads_on`: partitions that the member keeps in a cooperative rebalance are enough.
         """
         deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
         while not self._the_member.poll(IDLE_WAIT_S):
@@ -261,12 +263,12 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def _await_assignment(self) -> None:
-        """Raises `NoAssignment`."""
+        """Wait for an assignment. Raises `NoAssignment`."""
         if not self._is_assigned():
             raise self._no_assignment("gave this query no assignment")
 
     def _await_partitions(self) -> None:
-        """Wait for partitions, unless the group reads all there is without this query. Raises `NoAssignment`."""
+        """Wait for partitions, unless the other members read all partitions. Raises `NoAssignment`."""
         deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
         self._await_assignment()
         while not self._planner.positions and not self._the_member.all_read():
@@ -279,7 +281,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return NoAssignment(f"the group {self._options.group!r} {what} in {limit_ms} ms (assignmentTimeoutMs)")
 
     def _flush_all(self) -> None:
-        """Commit at the end of a run, and wait while a rebalance refuses it. Offsets not accepted are read again."""
+        """Commit at the end of a run, and retry while a rebalance refuses it. Records beyond accepted offsets are read
+        again."""
         deadline = time.monotonic() + self._options.session_timeout_ms / 1000
         self._the_member.flush()
         while self._planner.due() and time.monotonic() < deadline:
@@ -289,7 +292,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------------------------------------------- planning
 
     def _await_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
-        """Wait for an assignment, and look twice for records. Returns the next plan, or None if there is none."""
+        """Wait for an assignment, and check twice for records. Return the next plan, or None if there is none."""
         member = self._the_member
         member.flush()
         if self._is_draining():
@@ -307,7 +310,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan
 
     def _next_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
-        self._the_member.flush()  # a partition without a committed offset gets one before anything is read
+        self._the_member.flush()  # a partition without a committed offset gets one before it is read
         if not self._planner.positions:
             return None
         ends: Mapping[TopicPartition, int] = self._the_member.owned_ends()
@@ -327,8 +330,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.fewest(now_s - self._planned_s, is_last=self._targets is not None)
 
     def _is_draining(self) -> bool:
-        """Return true while the drain file exists, and write `drained` into it once all read offsets are committed.
-        Raises `Drained` then if an operator has asked for it."""
+        """Return true while the drain file exists, and write `drained` into it once all read offsets are committed. If
+        an operator has requested the drain, raise `Drained` then."""
         if not self._drain_file.exists() and not self._is_asked_to_drain:
             return False
         self._state = "draining"
@@ -348,7 +351,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def most_records(limit: ReadLimit, default: int | None) -> int | None:
-    """Return the records of a limit; None for all there are."""
+    """Return the number of records of a read limit; None if it is unlimited."""
     match limit:
         case ReadMaxRows(max_rows):
             return max_rows
@@ -359,11 +362,11 @@ def most_records(limit: ReadLimit, default: int | None) -> int | None:
 
 
 def _leave_on_sigterm() -> None:
-    """Leave the group on SIGTERM. Spark ends the process of a stopped query with two SIGTERMs, without a call of
-    `stop()`. A SystemExit makes its runner call `stop()` in a `finally`; the second signal must not interrupt that.
+    """Leave the group on SIGTERM. Spark ends the process of a stopped query by two SIGTERMs, without calling `stop()`.
+    A SystemExit makes its runner call `stop()` in a `finally`; the second signal must not interrupt that.
     """
     if threading.current_thread() is not threading.main_thread():
-        return  # another process than Spark's runner may have signal handlers of its own
+        return  # a process other than Spark's runner may have signal handlers of its own
 
     def leave(*_: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -14,17 +14,17 @@ from pyspark_muster.decode import decode_range
 from pyspark_muster.tasks import ReadSettings
 
 _clusters: dict[tuple[str, Security | None, Security | None], ClusterClient] = {}
-"""Connections of this process. Spark's Python workers serve many tasks, each of which would otherwise make its own."""
+"""Connections of this process, shared by the many tasks of a Python worker."""
 
 
 _record_bytes: dict[TopicPartition, float] = {}
-"""Sizes of records in the newest tasks: the next task of a small range fetches little more than that."""
+"""Sizes of records in the last tasks, so that the next task of a small range fetches little more than it needs."""
 _freezes_left = 2
 
 
 def read_range(settings: ReadSettings, topic: str, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Read the records `[start, end)` of one partition, in a few large batches. Raises the errors of `RangeReader`; if
-    data may be lost, records that were deleted are passed over instead.
+    data may be lost, deleted records are skipped instead.
     """
     one = TopicPartition(topic, partition)
     cluster = _cluster(settings)
@@ -63,8 +63,8 @@ def _read(
 
 
 def _freeze_imported() -> None:
-    """Take what is imported by now out of garbage collection: Spark's worker runs a whole one after each task. The
-    second task freezes what the first has imported while it ran.
+    """Exclude imported modules from garbage collection, since Spark's worker runs a full collection after each task.
+    The second task excludes the modules that the first has imported.
     """
     global _freezes_left  # noqa: PLW0603  (of the process)
     if _freezes_left and TaskContext.get() is not None:

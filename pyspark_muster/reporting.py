@@ -1,8 +1,8 @@
-"""Reports of a query's member to its coordinator: what operators see in `muster groups describe`, and whether they want
-the query drained.
+"""Reports of a query's member to its coordinator, for `muster groups describe`; the replies say whether an operator has
+requested a drain.
 
-They go over a connection of their own, in a thread: a report that waits must hold up neither the group nor Spark. A
-coordinator that takes no reports (Kafka's, or reached by Kafka's protocol) is asked once.
+Reports go over a connection of their own, in a thread, since a slow report must delay neither the group nor Spark. A
+coordinator that does not accept reports (Kafka's, or one reached by Kafka's protocol) is asked once.
 """
 
 import threading
@@ -20,7 +20,7 @@ Facts = Mapping[str, str]
 
 
 class Coordinators(Protocol):
-    """Asks a group's coordinator, as a `ClusterClient` does."""
+    """Sends requests to a group's coordinator, as a `ClusterClient` does."""
 
     def ask_coordinator(
         self, kind: type[ReportMemberReply], group_id: str, message: ReportMember
@@ -30,8 +30,8 @@ class Coordinators(Protocol):
 
 
 class Reporter:
-    """Sends what `told` returns, the member's id and facts, about once a second. `is_draining` says what an operator
-    wants of this query. `told` is called in the reporter's thread.
+    """Sends the member's id and facts, which `told` returns, about once a second. `is_draining` is true if an operator
+    has requested a drain. `told` is called in the reporter's thread.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="muster-reporter", daemon=True)
 
     def start(self) -> None:
-        """Begin, unless the bootstrap is a listener of Kafka's protocol, which takes no reports."""
+        """Start, unless the bootstrap is a listener of Kafka's protocol, which has no reports."""
         if not self._options.bootstrap.startswith("kafka://"):
             self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread end; a report under way is not waited for."""
+        """Ask the thread to end, without waiting for a report in flight."""
         self._is_stopped.set()
 
     def _cluster_client(self) -> ClusterClient:
@@ -72,7 +72,8 @@ class Reporter:
             cluster.close()
 
     def report(self, cluster: Coordinators) -> bool:
-        """Send one report; return false if the coordinator takes none. What fails is tried again by the next."""
+        """Send one report; return false if the coordinator accepts none. After a failure the next report follows as
+        usual."""
         member_id, facts = self._told()
         if not member_id:
             return True

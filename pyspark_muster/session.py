@@ -1,4 +1,4 @@
-"""A Spark session on this machine alone, for jobs that fit here and for tests."""
+"""A Spark session on this machine only, for small jobs and tests."""
 
 import os
 import tempfile
@@ -19,8 +19,8 @@ class NotDrained(Exception):
 
 
 def local_session(name: str, *, cores: int = 2, settings: dict[str, Any] | None = None) -> SparkSession:
-    """Return a session without a web interface that listens on loopback alone and logs only errors. A task that fails
-    is tried four times, as on a cluster. Raises `NoJava`.
+    """Return a session without a web interface that listens on loopback only and logs only errors. A failed task is
+    tried four times, as on a cluster. Raises `NoJava`.
     """
     use_java()
     # Without it Spark warns on every machine whose name resolves to loopback.
@@ -40,7 +40,7 @@ _SETTINGS: dict[str, Any] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": 2,
-    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "muster-spark-warehouse"),  # nothing is saved there
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "muster-spark-warehouse"),  # unused
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
 }
@@ -49,8 +49,8 @@ _SETTINGS: dict[str, Any] = {
 def drain(query: StreamingQuery, drain_file: Path, *, timeout_s: float = 60.0) -> None:
     """Stop a query whose option `drainFile` is `drain_file`, so that no record is lost or read again.
 
-    The query plans no further batch, commits all that it has read, and leaves the group. Raises `NotDrained`, after
-    stopping the query all the same.
+    The query plans no further batch, commits all that it has read, and leaves the group. Raises `NotDrained`; the query
+    is stopped then, too.
     """
     drain_file.touch()
     deadline = time.monotonic() + timeout_s

@@ -49,9 +49,9 @@ WITH_HEADERS = StructType([*SCHEMA.fields, StructField("headers", ArrayType(_HEA
 
 
 class MusterDataSource(DataSource):
-    """`format("muster")`, of records or of a table. A wrong option of a source fails at `load()`, before anything
-    connects: with a group the options are those of a stream, without those of a batch or of a stream without one. A
-    sink's fail before the first row is written.
+    """`format("muster")`, of records or of a table. An invalid option of a source fails at `load()`, before any
+    connection: with a group the options are those of a stream, without one those of a batch or of a stream without a
+    group. Invalid options of a sink fail before the first row is written.
     """
 
     @classmethod
@@ -96,7 +96,8 @@ class MusterDataSource(DataSource):
         return BatchOptions.parse(in_our_names(self.options, latest=False), os.environ, is_stream=is_stream)
 
     def _options_without_group(self) -> BatchOptions:
-        """Return the options at `load()`, where Spark does not tell a batch from a stream: those of either will do."""
+        """Return the options at `load()`, where it is unknown whether Spark will read a batch or a stream: those of
+        either are valid."""
         try:
             return self._batch_options(is_stream=True)
         except OptionError:

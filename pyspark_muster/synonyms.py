@@ -1,4 +1,4 @@
-"""Options by the names of Spark's own Kafka source, so that a job moves here by another `format`."""
+"""Options under the names of Spark's own Kafka source, so that a job can be moved by changing its `format`."""
 
 import re
 from collections.abc import Mapping
@@ -30,10 +30,9 @@ _SCHEME = "kafka://"
 
 
 def in_our_names(given: Mapping[str, str], *, latest: bool) -> dict[str, str]:
-    """Return the options by this source's names; those that have none stay as they are, for the sentence that refuses
-    them. As with Spark's source `kafka.bootstrap.servers` are Kafka's listeners. `latest`: a subscription by that
-    source's names that does not say where to start starts at the end, as its streams do. Raises
-    `OptionError`.
+    """Return the options under this source's names; those without one stay unchanged, for the error message. As with
+    Spark's source, `kafka.bootstrap.servers` are Kafka's listeners. `latest`: a subscription under that source's names
+    begins at the end by default, as that source's streams do. Raises `OptionError`.
     """
     options: dict[str, str] = {}
     said: dict[str, str] = {}

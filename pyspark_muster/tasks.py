@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReadSettings(Struct, frozen=True):
-    """Settings that all ranges of a query share."""
+    """Settings shared by all ranges of a query."""
 
     bootstrap: str
     security: Security | None = None

@@ -204,7 +204,7 @@ def words_of(value: str) -> list[str]:
     return list(dict.fromkeys(word for part in value.split(",") if (word := part.strip())))
 
 
-# ---------------------------------------------------------------------------------------------------- allowed values
+# ------------------------------------------------------------------------------------------------------- allowed values
 
 
 def refuse_config(name: str, value: str | None, settings: TopicSettings) -> TopicRefusal | None:
@@ -237,7 +237,7 @@ def kept(name: str, value: str) -> str:
     return ",".join(words_of(value)) if SETTINGS[name].type is ConfigType.LIST else value
 
 
-# -------------------------------------------------------------------------------------------------- settings in force
+# ---------------------------------------------------------------------------------------------------- settings in force
 
 
 class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
@@ -298,7 +298,7 @@ def configs_of(given: Mapping[str, str], settings: TopicSettings) -> TopicConfig
     )
 
 
-# ------------------------------------------------------------------------------------------------------ descriptions
+# --------------------------------------------------------------------------------------------------------- descriptions
 
 
 def _node_source(setting: Setting, settings: TopicSettings) -> ConfigSource:

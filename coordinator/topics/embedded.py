@@ -162,7 +162,7 @@ class EmbeddedTopics:
         topic, log = self._topics.get(name), self._log(name, partition)
         return None if topic is None or log is None else (log, topic.configs)
 
-    # ------------------------------------------------------------------------------------------------ what there is
+    # --------------------------------------------------------------------------------------------------------- metadata
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
         """Describe topics for a Metadata; the reply waits for `position`."""

@@ -98,7 +98,7 @@ def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
     return found
 
 
-# ----------------------------------------------------------------------------------------------- requested partitions
+# ------------------------------------------------------------------------------------------------- requested partitions
 
 
 def each_once(message: Fetch) -> Fetch:

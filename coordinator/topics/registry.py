@@ -183,7 +183,7 @@ class TopicList:
             return self.own.record.name
         return self._names.get(topic_id)
 
-    # ------------------------------------------------------------------------------------------------------- making
+    # --------------------------------------------------------------------------------------------------------- creation
 
     def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | TopicRefusal:
         """Create the topic and append its record."""
@@ -241,7 +241,7 @@ class TopicList:
             return len(wanted.assignments)
         return self._settings.default_partitions if wanted.num_partitions == -1 else wanted.num_partitions
 
-    # ----------------------------------------------------------------------------------------------------- changing
+    # ---------------------------------------------------------------------------------------------------------- changes
 
     def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:
         """Add partitions and append the topic's record; produced records stay in their partitions."""

@@ -1,1 +1,1 @@
-"""Limits of a batch that logs do not tell by their offsets alone."""
+"""Limits of a batch that offsets alone do not determine."""

@@ -1,4 +1,4 @@
-"""The limit of a batch in bytes: logs count records, so their size is sampled where the batch begins."""
+"""The limit of a batch in bytes: offsets count records, so the size of records is sampled where the batch begins."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,14 +12,14 @@ _SAMPLE_BYTES = 64 * 1024
 _ANSWER_S = 5.0
 Offsets = Mapping[TopicPartition, int]
 Measure = Callable[[TopicPartition, int, int], float | None]
-"""Measures the bytes of a record of a partition, between two offsets; None if there is none."""
+"""Measures the mean size of a partition's records between two offsets; None if there are none."""
 
 
 def within_bytes(
     positions: Offsets, ends: Offsets, sizes: Mapping[TopicPartition, float], limit: int
 ) -> dict[TopicPartition, int]:
-    """Return the ends that at most `limit` bytes lie before, with one record of each partition at least. The bytes are
-    shared as `share` does. A partition without a size has no limit of its own.
+    """Return ends such that at most `limit` bytes, but at least one record of each partition, lie before them. The
+    bytes are divided as by `share`. A partition without a size has no limit of its own.
     """
     waiting = {one: ends[one] - at for one, at in sorted(positions.items()) if ends.get(one, at) > at and one in sizes}
     shares = share({one: -int(-records * sizes[one] // 1) for one, records in waiting.items()}, limit)
@@ -28,7 +28,7 @@ def within_bytes(
 
 
 class ByteLimit:
-    """`maxBytesPerBatch` of a query, on the driver. It connects when it first measures."""
+    """`maxBytesPerBatch` of a query, on the driver. It connects at the first measurement."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -36,7 +36,7 @@ class ByteLimit:
         self._sizes: dict[TopicPartition, float] = {}
 
     def cap(self, positions: Offsets, ends: Offsets, measure: Measure | None = None) -> tuple[Offsets, bool]:
-        """Return the ends that lie within the limit, and true if these are not all. Raises the client's errors."""
+        """Return ends within the limit, and true if any is lower than in `ends`. Raises the client's errors."""
         limit = self._options.max_bytes_per_batch
         if limit is None:
             return ends, False
@@ -68,7 +68,7 @@ class ByteLimit:
         with reader:
             try:
                 next(reader.batches(), None)
-            except OffsetOutOfRange:  # a matter of the task, which knows whether data may be lost
+            except OffsetOutOfRange:  # left to the task, which knows whether data may be lost
                 return None
             return reader.record_bytes
 

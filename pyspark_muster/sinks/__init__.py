@@ -1,4 +1,4 @@
-"""Sinks that have each record once, whatever a query repeats and whoever wrote it before."""
+"""Sinks that store each record once, even if a query repeats it or another writer has written it."""
 
 from pyspark_muster.sinks.database import DatabaseSink
 from pyspark_muster.sinks.parquet import ParquetSink, read_parquet

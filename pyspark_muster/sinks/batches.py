@@ -1,4 +1,4 @@
-"""EDGE: batches of `foreachBatch`, by the records that their rows came from."""
+"""EDGE: batches of `foreachBatch`, and the records that their rows came from."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _NEEDED = ("topic", "partition", "offset")
 
 
 def check_columns(names: Collection[str]) -> None:
-    """Raises ValueError for rows that do not say which record they came from."""
+    """Check that rows name the records that they came from. Raises ValueError."""
     missing = [name for name in _NEEDED if name not in names]
     if missing:
         raise ValueError(
@@ -25,8 +25,8 @@ def check_columns(names: Collection[str]) -> None:
 
 @contextmanager
 def bounds_of(batch: DataFrame) -> Iterator[Bounds]:
-    """Look up the bounds of a batch, and keep its rows while they are written: else Spark reads them a second time.
-    Raises ValueError for rows without `topic`, `partition` or `offset`.
+    """Compute the bounds of a batch, and cache its rows while they are written, since Spark would read them a second
+    time otherwise. Raises ValueError for rows without `topic`, `partition` or `offset`.
     """
     check_columns(batch.columns)
     batch.persist()

@@ -1,11 +1,11 @@
-"""Positions of a table in its topics, and which rows of a batch it does not have."""
+"""Positions of a table in its topics, and the rows of a batch that it does not have."""
 
 from collections.abc import Mapping
 
 from muster import TopicPartition
 
 Positions = Mapping[TopicPartition, int]
-"""The offset of each partition up to which a table has its records."""
+"""The offset of each partition up to which a table has the records."""
 Bounds = Mapping[TopicPartition, tuple[int, int]]
 """The first and the last offset among the rows of each partition."""
 

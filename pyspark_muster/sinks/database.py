@@ -1,4 +1,4 @@
-"""EDGE: tables of a database, for `foreachBatch`: rows and how far they go in one transaction."""
+"""EDGE: tables of a database, for `foreachBatch`: rows and their positions in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -16,7 +16,7 @@ Insert = Callable[[DbConnection, DataFrame], None]
 
 
 class DatabaseSink:
-    """A table that has each record once, in PostgreSQL or SQLite. Give `write` to `foreachBatch`; several queries, of
+    """A table that has each record once, in PostgreSQL or SQLite. Pass `write` to `foreachBatch`; several queries, of
     one group or of none, may write one table.
     """
 
@@ -30,7 +30,7 @@ class DatabaseSink:
     ) -> None:
         """`connect` makes a connection of any DB-API 2.0 driver, without autocommit; each batch has its own. The
         columns of the batch are inserted into those of `table` by name. `insert` adds rows in another way, in the
-        transaction of that connection, which it must not commit. The table `marks` is made if it is missing.
+        connection's transaction, which it must not commit. The table `marks` is made if it is missing.
         """
         self._connect = connect
         self._table = table
@@ -67,7 +67,7 @@ def _insert_rows(connection: DbConnection, table: str, rows: DataFrame, placehol
 
 
 def _quoted(name: str, placeholder: str) -> str:
-    """Return the name of a column as SQL has it."""
+    """Return the quoted name of a column."""
     quoted = '"' + name.replace('"', '""') + '"'
     return quoted.replace("%", "%%") if placeholder == "%s" else quoted
 

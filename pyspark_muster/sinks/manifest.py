@@ -1,8 +1,8 @@
-"""EDGE: the manifest of a table of files: which files belong to it, and up to which offset of each partition it goes.
+"""EDGE: the manifest of a table of files: its files, and its position in each partition.
 
-A commit is a file `_manifest/<version>.json`, made by a hard link: of two writers of one version the file system lets
-one succeed. Offsets and files are in one commit, and a table only goes forward: what lies before the position of a
-partition is in it, or will never be. Files that no commit names are no part of the table.
+A commit is a file `_manifest/<version>.json`, made by a hard link: of two writers of one version, only one succeeds.
+Offsets and files are in one commit, and positions only grow: a record before the position of its partition is in the
+table, or will never be. Files that no commit names do not belong to the table.
 """
 
 import json
@@ -54,7 +54,7 @@ class Manifest:
         self._folder = table / FOLDER
 
     def newest(self) -> TableVersion:
-        """Return the newest commit; version 0 of an empty table. Raises ValueError for a file that is none."""
+        """Return the newest commit; version 0 for an empty table. Raises ValueError for an invalid file."""
         versions = self._versions()
         return self._read(versions[-1]) if versions else TableVersion()
 
@@ -63,7 +63,7 @@ class Manifest:
         return [file for version in self._versions() for file in self._read(version).files]
 
     def commit(self, commit: TableVersion) -> bool:
-        """Make a version durable, and return true, or false if another writer was faster."""
+        """Write a version durably; return false if another writer has written it first."""
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / f".{uuid.uuid4().hex}"
         try:
@@ -85,10 +85,10 @@ class Manifest:
         write: Callable[[Positions], tuple[str, ...]],
         discard: Callable[[tuple[str, ...]], None],
     ) -> int:
-        """Add those rows that the table does not have, and return the table's version. `write` is given the first row
-        of each partition, and returns the files of the rows from there on; it is not called if there are none, so a
-        late writer writes nothing. If another writer adds some of the rows meanwhile, the files are discarded, and
-        the rest is written anew. After a failure nothing is discarded: the commit may have been made.
+        """Add those rows that the table does not have, and return the table's version. `write` gets the first row of
+        each partition, and returns the files of the rows from there on; it is not called if there are none, so a late
+        writer writes nothing. If another writer adds some of the rows meanwhile, the files are discarded, and the
+        remaining rows are written again. After a failure nothing is discarded, since the commit may have succeeded.
         """
         files: tuple[str, ...] = ()
         written: dict[TopicPartition, int] = {}

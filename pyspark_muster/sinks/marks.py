@@ -1,8 +1,8 @@
-"""EDGE: marks of a database: up to which offset of each partition its tables have the records.
+"""EDGE: marks of a database: the offset of each partition up to which its tables have the records.
 
-A mark moves by compare-and-set, in the transaction of the rows and before the first of them: of two writers that saw
-the same mark the database lets one go on, and the other has written nothing. Connections are those of any DB-API 2.0
-driver (PEP 249); the SQL is that of PostgreSQL and SQLite.
+A mark moves by compare-and-set, in the transaction of the rows and before the first of them: of two writers that read
+the same mark, the database lets one continue, and the other has written nothing. Connections are those of any DB-API
+2.0 driver (PEP 249); the SQL is that of PostgreSQL and SQLite.
 """
 
 import sys
@@ -33,7 +33,7 @@ class Marks:
     """The marks of one sink, in a table that sinks share."""
 
     def __init__(self, connection: DbConnection, sink: str, *, table: str) -> None:
-        """Raises ValueError for something else than a connection of a driver whose SQL is known."""
+        """Raise ValueError for anything but a connection of a supported driver."""
         self._connection = connection
         self._sink = sink
         self._table = table
@@ -49,7 +49,7 @@ class Marks:
                 "part INTEGER NOT NULL, next BIGINT NOT NULL, PRIMARY KEY (sink, topic, part))"
             )
             self._connection.commit()
-        except self._error:  # another sink makes it now, or this user may not: the table may be there all the same
+        except self._error:  # another sink is creating it, or this user may not: the table may exist all the same
             self._connection.rollback()
         with self._rolled_back():
             self._compare_and_set(_PROBE, None, 0)
@@ -62,14 +62,14 @@ class Marks:
 
     def positions(self) -> Positions:
         """Return the marks of this sink."""
-        with self._rolled_back():  # ends the transaction, that the next sees what others have committed
+        with self._rolled_back():  # ends the transaction, so that the next one sees others' commits
             found = self._execute(f"SELECT topic, part, next FROM {self._table} WHERE sink = ?", self._sink).fetchall()
         return {TopicPartition(topic, part): next_offset for topic, part, next_offset in found}
 
     def append(self, bounds: Bounds, insert: Callable[[Positions], None]) -> bool:
-        """Add those rows that the tables do not have, and return whether there were any. `insert` is given the first
-        row of each partition and adds the rows from there on; it is not called if there are none. A writer that is
-        overtaken before its transaction looks again, and one that is overtaken in it cannot be: the marks are locked.
+        """Add those rows that the tables do not have, and return whether there were any. `insert` gets the first row of
+        each partition and adds the rows from there on; it is not called if there are none. If another writer has moved
+        the marks before this transaction, it is retried; during it they are locked.
         """
         while wanted := new_rows(seen := self.positions(), bounds):
             with self._rolled_back():
@@ -82,7 +82,7 @@ class Marks:
         return False
 
     def _compare_and_set(self, one: TopicPartition, seen: int | None, after: int) -> bool:
-        """Move a mark from what was seen of it, None if there was none; whether it stood there."""
+        """Move a mark from the value `seen`, None if there was none; return false if it has another value by now."""
         if seen is None:
             sql = f"INSERT INTO {self._table} (next, sink, topic, part) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
             return bool(self._execute(sql, after, self._sink, *one).rowcount == 1)
@@ -96,7 +96,7 @@ class Marks:
 
     @contextmanager
     def _rolled_back(self) -> Iterator[None]:
-        """Undo what was not committed."""
+        """Roll back everything that was not committed."""
         try:
             yield
         finally:

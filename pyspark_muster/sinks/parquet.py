@@ -19,9 +19,9 @@ DATA = "data"
 
 
 class ParquetSink:
-    """A table that has each record once. Give `write` to `foreachBatch`, and call `add` in a consumer without Spark;
-    several queries and consumers, of one group or of none, may write one table. The folder is on a file system with
-    hard links that they and all executors see.
+    """A table that has each record once. Pass `write` to `foreachBatch`, and call `add` in a consumer without Spark;
+    several queries and consumers, of one group or of none, may write one table. The folder must be on a file system
+    with hard links that all writers and executors share.
     """
 
     def __init__(self, path: str) -> None:
@@ -60,7 +60,7 @@ class ParquetSink:
         return self._made_durable(folder)
 
     def _new_folder(self) -> Path:
-        """Return a name for files that are no part of the table yet."""
+        """Return a new folder for files that do not belong to the table yet."""
         return self._table / DATA / uuid.uuid4().hex
 
     def _made_durable(self, folder: Path) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class ParquetSink:
 
 
 def read_parquet(spark: SparkSession, path: str) -> DataFrame:
-    """Return the rows of a table of `ParquetSink`. Raises ValueError for one without any commit."""
+    """Return the rows of a table of `ParquetSink`. Raises ValueError for a table without a commit."""
     table = Path(path).absolute()
     files = Manifest(table).files()
     if not files:

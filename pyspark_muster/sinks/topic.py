@@ -1,4 +1,4 @@
-"""EDGE: topics of a Kafka cluster, for `foreachBatch`: records and how far they go in one transaction."""
+"""EDGE: topics of a Kafka cluster, for `foreachBatch`: records and their positions in one transaction."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,11 +17,10 @@ _TIMEOUT_S = 120.0
 
 
 class TopicSink:
-    """A topic that has each record once for whoever reads what is committed alone. Give `write` to `foreachBatch`;
-    several queries, of one group or of none, may write with one `sink`.
-
-    The positions of the sink are offsets of a group of its name, in the topics that rows come from: the cluster must
-    have these topics too. They are committed in the transaction of the records.
+    """A topic that has each record once for consumers with `isolation.level=read_committed`. Pass `write` to
+    `foreachBatch`; several queries, of one group or of none, may write with one `sink`. The positions of the sink are
+    offsets of a group with its name, in the topics that rows come from, so the cluster must have these topics too. They
+    are committed in the transaction of the records.
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class TopicSink:
         security: Security | None = None,
     ) -> None:
         """`bootstrap` is `kafka://HOST:PORT`, of a broker or of musterd with `offsets.log=cluster`. `sink` names the
-        transactional id and the group, which has no members. A batch takes less than `transaction_timeout_ms`.
+        transactional id and the group, which has no members. A batch must take less than `transaction_timeout_ms`.
         """
         self._bootstrap = bootstrap
         self._topic = topic
@@ -51,7 +50,7 @@ class TopicSink:
         if "value" not in batch.columns:
             raise ValueError("the column value is missing: it is what the records of the sink's topic hold")
         with bounds_of(batch) as bounds, self._producer() as producer:
-            # First: whoever is late can commit nothing from here on, and what it left open is aborted.
+            # First, so that a superseded writer can commit nothing from here on, and its open transaction is aborted.
             producer.begin(_TIMEOUT_S)
             positions = self._positions(bounds)
             wanted = new_rows(positions, bounds)
@@ -74,7 +73,7 @@ class TopicSink:
         )
 
     def _positions(self, partitions: Iterable[TopicPartition]) -> Positions:
-        """Return how far the sink has the records of these partitions; what is pending is waited for."""
+        """Return the sink's positions in these partitions; waits for pending commits."""
         with Consumer(self._bootstrap, self._sink, client_id=self._sink, security=self._security) as consumer:
             found = consumer.committed(partitions, _TIMEOUT_S)
         return {one: offset for one, offset in found.items() if offset is not None}

@@ -1,1 +1,1 @@
-"""Streams that read without a group: Spark's checkpoint alone says how far they are."""
+"""Streams that read without a group: only Spark's checkpoint has their positions."""

@@ -1,7 +1,7 @@
 """Positions of a stream without a group, without I/O: the JSON of Spark's own Kafka source, and the next batch.
 
-A range is read only if both of its ends are in Spark's logs: a partition that is new gets its position in one batch,
-which reads nothing of it, and is read from the next one on. So a batch that is repeated is always the same.
+A range is read only if both of its ends are in Spark's logs: a new partition gets its position in one batch, which
+reads nothing from it, and is read from the next one on. So a repeated batch is always the same.
 """
 
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ def from_json(offset: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def ranges_between(start: Positions, end: Positions) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the ranges of a batch; nothing of a partition that has no position at its start."""
+    """Return the ranges of a batch; none for a partition without a position at the batch's start."""
     return {one: (start[one], at) for one, at in sorted(end.items()) if one in start and start[one] < at}
 
 
 def within(positions: Positions, begins: Positions, ends: Positions, *, fail_on_data_loss: bool) -> dict[Any, int]:
-    """Return the positions in partitions that still exist, moved into their logs. Raises `DataLoss` for any that is
-    beyond its log's end or whose partition is gone, if data may not be lost.
+    """Return the positions in partitions that still exist, moved into their logs. Raises `DataLoss` for a position
+    outside its log, or of a deleted partition, if data may not be lost.
     """
     lost = [f"{one} does not exist any more" for one in sorted(positions.keys() - ends.keys())]
     lost += [
@@ -60,7 +60,8 @@ def within(positions: Positions, begins: Positions, ends: Positions, *, fail_on_
 def advance(
     positions: Positions, ends: Positions, limit: int | None, *, at_least: int = 1
 ) -> dict[TopicPartition, int]:
-    """Return the positions after the next batch of at most `limit` records; the same if fewer than `at_least` wait."""
+    """Return the positions after the next batch of at most `limit` records; unchanged if fewer than `at_least` are
+    unread."""
     waiting = {one: max(0, ends.get(one, at) - at) for one, at in sorted(positions.items())}
     if sum(waiting.values()) < at_least:
         return dict(positions)

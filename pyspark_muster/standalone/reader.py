@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 
 class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming query that joins no group. Spark makes it twice and pickles one: it connects when first asked."""
+    """A streaming query that joins no group. Spark constructs it twice and pickles one of them, so it connects at the
+    first call that needs it."""
 
     def __init__(self, options: BatchOptions) -> None:
         self._options = options
@@ -36,7 +37,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._targets: Positions | None = None  # end offsets of a run with AvailableNow
         self._ends: Positions = {}
         self._planned: Positions = {}
-        self._planned_s: float | None = None  # time of the newest batch, or of the first look
+        self._planned_s: float | None = None  # time of the newest batch, or of the first attempt
         self._state = "reading"
         self._byte_limit = ByteLimit(shared)
 
@@ -44,13 +45,13 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.shared.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return no positions: Spark asks anew if it repeats the first batch, and the logs' ends have moved then. The
-        first batch sets the positions to `startingOffsets`, and reads nothing.
+        """Return no positions, since Spark calls this again if it repeats the first batch, when the logs' ends have
+        moved. The first batch sets the positions to `startingOffsets`, and reads nothing.
         """
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end offsets of this run. Partitions that are made later are left to the next."""
+        """Fix the end offsets of this run. Partitions created later are left to the next run."""
         self._targets = self._endure(lambda cluster: cluster.offsets(self._find(cluster, {}), LATEST))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -62,7 +63,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         end = self._endure(lambda cluster: self._next(cluster, positions, limit), otherwise=positions)
         if end == positions:
-            time.sleep(IDLE_WAIT_S)  # else Spark would ask for ends a hundred times a second
+            time.sleep(IDLE_WAIT_S)  # otherwise Spark would request ends a hundred times a second
             end = self._endure(lambda cluster: self._next(cluster, positions, limit), otherwise=positions)
         self._planned = end
         if end == positions:
@@ -71,13 +72,13 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return what the query's progress tells of its source; Spark does not compare it."""
+        """Return the source's report for the query's progress; Spark does not compare it."""
         report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(self._ends.items())}}
         state = self._outage.told(time.monotonic()) or self._state
         return report | lags(self._ends, self._planned) | {"member": "", "generation": -1, "state": state}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the tasks of a batch. Needs no server, so a batch that is repeated is the same."""
+        """Return the tasks of a batch. Sends no request, so a repeated batch is the same."""
         ranges = ranges_between(from_json(start), from_json(end))
         settings = ReadSettings.of(self._options.shared)
         tasks = split(ranges, self._options.min_partitions, self._options.shared.max_records_per_task)
@@ -87,7 +88,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the checkpoint has it."""
+        """Do nothing: the checkpoint has the positions."""
 
     def stop(self) -> None:
         """Disconnect."""
@@ -99,7 +100,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------------------------------------------- planning
 
     def _next(self, cluster: Asks, positions: Positions, limit: ReadLimit) -> dict[TopicPartition, int]:
-        """Return the positions after the next batch: of new partitions where they begin, of others further on."""
+        """Return the positions after the next batch: for new partitions the start, for others the advanced position."""
         options = self._options
         there = self._find(cluster, positions)
         self._ends = ends = dict(cluster.offsets(there, LATEST))
@@ -129,7 +130,8 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.shared.fewest(now_s - self._planned_s, is_last=self._targets is not None)
 
     def _is_draining(self) -> bool:
-        """Return true while the drain file exists: all that was planned is in Spark's commit log by now."""
+        """Return true while the drain file exists, and write `drained` into it: all planned batches are in Spark's
+        commit log now."""
         drain_file = DrainFile(self._options.shared.drain_file)
         if not drain_file.exists():
             return False
@@ -138,8 +140,8 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def _endure(self, attempt: Callable[[Asks], T], *, otherwise: Any = None) -> T | Any:
-        """Return what an attempt gives. While servers do not answer it is repeated; a query that goes on returns
-        `otherwise` instead, to be told by its progress. Raises `OutageTooLong`.
+        """Return the result of an attempt. It is repeated while servers do not answer; a query that runs continuously
+        returns `otherwise` instead, so that its progress can report the outage. Raises `OutageTooLong`.
         """
         while True:
             try:

@@ -1,1 +1,1 @@
-"""Tables of what a coordinator knows: `commits`, `groups` and `notes`, read in batches, without a group."""
+"""Tables of a coordinator's data: `commits`, `groups` and `notes`, for instance, read in batches, without a group."""

@@ -96,7 +96,7 @@ COLUMNS: Mapping[TableName, Mapping[str, str]] = {
 
 
 def ddl(table: TableName) -> str:
-    """Return the schema as Spark reads it. Some names are words of SQL, so all are quoted."""
+    """Return the schema as DDL. All names are quoted, since some are keywords of SQL."""
     return ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS[table].items())
 
 

@@ -19,7 +19,7 @@ TABLES: tuple[TableName, ...] = get_args(TableName)
 _NAMES = ("table", "bootstrap", "groups", "startingTimestamp", "clientId")
 _IN_LOWER = {name.lower(): name for name in _NAMES}
 _OF_TIME = ("ends", "notes")
-"""Tables with a history, which musterd alone keeps."""
+"""Tables with a history, which only musterd keeps."""
 _OF_RECORDS = {
     *(name.replace("_", "") for name in Options.__struct_fields__),
     *("assign", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
@@ -75,12 +75,12 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def is_native(self) -> bool:
-        """Return whether musterd's own protocol is spoken, not Kafka's."""
+        """Return whether the address is one of musterd's own protocol, not Kafka's."""
         where = parse_bootstrap(self.bootstrap, None, self.security, self.broker_security)
         return where.dialect is ClientDialect.NATIVE
 
     def check(self) -> None:
-        """Check the address, and that a history is asked for where there is one. Raises `OptionError`."""
+        """Check the address, and that a history is requested from musterd only. Raises `OptionError`."""
         try:
             is_native = self.is_native
         except ValueError as error:
@@ -92,7 +92,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
             )
 
     def connect(self) -> ClusterClient:
-        """Return a new client. It is the caller's to close."""
+        """Return a new client, which the caller must close."""
         return ClusterClient(
             self.bootstrap,
             client_id=self.client_id,
@@ -102,7 +102,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 def names_table(given: Mapping[str, str]) -> bool:
-    """Tell whether these options of Spark's are those of a table."""
+    """Return true if these options of Spark name a table."""
     return any(name.lower() == "table" for name in given)
 
 

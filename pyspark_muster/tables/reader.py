@@ -1,4 +1,4 @@
-"""`spark.read.format("muster").option("table", ...)`: lists the groups on the driver, asks for rows on executors."""
+"""`spark.read.format("muster").option("table", ...)`: lists groups on the driver, and requests rows on executors."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ TOPICS_A_TASK: Final = 500
 
 
 class TablePartition(InputPartition):
-    """Rows of some groups."""
+    """A task: rows of some groups."""
 
     def __init__(self, options: TableOptions, groups: Sequence[ListedGroup], read_at_ms: int) -> None:
         super().__init__(f"{options.table} of {len(groups)} groups")
@@ -30,7 +30,7 @@ class TablePartition(InputPartition):
 
 
 class TopicsPartition(InputPartition):
-    """Rows of some topics."""
+    """A task: rows of some topics."""
 
     def __init__(self, options: TableOptions, names: Sequence[str], read_at_ms: int) -> None:
         super().__init__(f"{len(names)} topics")
@@ -40,7 +40,7 @@ class TopicsPartition(InputPartition):
 
 
 class EndsPartition(InputPartition):
-    """Samples that a node has written."""
+    """A task: samples that a node has written."""
 
     def __init__(self, options: TableOptions, node: Node) -> None:
         super().__init__(f"{options.table} of {node or 'the node'}")
@@ -49,7 +49,7 @@ class EndsPartition(InputPartition):
 
 
 def _refuse_a_part(sentence: str) -> None:
-    """Raise CannotConnect: a table without the groups of a node would look whole."""
+    """Raise CannotConnect, since a table without the groups of one node would look complete."""
     raise CannotConnect(sentence)
 
 
@@ -74,7 +74,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         if not isinstance(partition, TablePartition | TopicsPartition | EndsPartition):
-            return  # Spark's own, in place of no partition at all
+            return  # of a partition that Spark makes if there is none
         with partition.options.connect() as cluster:
             match partition:
                 case TopicsPartition():
@@ -97,8 +97,8 @@ def _rows_of_groups(cluster: ClusterClient, partition: TablePartition) -> Iterat
 
 
 def plan_tasks(options: TableOptions, listed: Sequence[ListedGroup], read_at_ms: int) -> list[InputPartition]:
-    """Return the tasks for the listed groups, or those of them that are wanted. The notes of a group outlive it, so a
-    named one is asked for, listed or not. Raises `NoSuchGroup`.
+    """Return the tasks for the listed groups, or the requested ones of them. The notes of a group outlive it, so a
+    named group is requested even if it is not listed. Raises `NoSuchGroup`.
     """
     wanted = list(listed)
     if options.groups:

@@ -1,4 +1,4 @@
-"""Rows of the tables, asked of the coordinators of groups."""
+"""Rows of the tables, requested from the coordinators of groups."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ from pyspark_muster.tables.columns import row
 Row = tuple[Any, ...]
 _Ends = dict[TopicPartition, KnownEnd]
 _ALL_NOTES: Final = 1_000_000
-"""More than a journal keeps of one group."""
+"""A number larger than that of the notes in any group's journal."""
 _TRIES: Final = 5
 UNLISTED: Final = "Dead"
 """State of a group that was named and does not exist; it may have notes."""
@@ -36,14 +36,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def commit_rows(
     cluster: ClusterClient, groups: Iterable[ListedGroup], read_at_ms: int, *, is_native: bool
 ) -> Iterator[Row]:
-    """Yield the committed offsets of groups. Expiry is told by musterd alone. Raises the client's errors."""
+    """Yield the committed offsets of groups. Only musterd reports expiry. Raises the client's errors."""
     commits: dict[str, dict[TopicPartition, OffsetFetchPartitionReply]] = {}
     expiries: dict[tuple[str, TopicPartition], ExpiringOffset] = {}
     for group in groups:
         try:
             found = fetch_commits(cluster, group.group_id)
             told = describe_expiry(cluster, group.group_id)[1] if found and is_native else ()
-        except NotThere:  # deleted since it was listed
+        except NotThere:  # deleted since the list
             continue
         commits[group.group_id] = found
         expiries |= {(group.group_id, TopicPartition(one.topic, one.partition_index)): one for one in told}
@@ -71,7 +71,7 @@ def commit_rows(
 
 
 def _logs(cluster: ClusterClient, wanted: set[TopicPartition]) -> tuple[set[TopicPartition], _Ends, _Ends]:
-    """Return those of the partitions that exist, with their begins and ends; asked again if a topic is deleted
+    """Return the existing ones of these partitions, with their starts and ends; requested again if a topic is deleted
     meanwhile.
     """
     for tries_left in reversed(range(_TRIES)):
@@ -87,7 +87,7 @@ def _logs(cluster: ClusterClient, wanted: set[TopicPartition]) -> tuple[set[Topi
 
 
 def end_rows(cluster: ClusterClient, node: NodeAddress | None, groups: Collection[str], since_ms: int) -> Iterator[Row]:
-    """Yield the samples that a node has written since a wall time; of these groups, of all if there are none. Raises
+    """Yield the samples that a node has written since a wall time, of these groups, or of all if none is given. Raises
     the client's errors.
     """
     for sample in end_samples(cluster, node, since_ms):
@@ -207,7 +207,7 @@ def _note_row(group_id: str, note: ListedNote) -> Row:
 
 
 def topic_rows(cluster: ClusterClient, names: Collection[str], read_at_ms: int) -> Iterator[Row]:
-    """Yield those of the topics that exist, with the sizes of their logs. Raises the client's errors."""
+    """Yield the existing ones of these topics, with the sizes of their logs. Raises the client's errors."""
     topics = [topic for topic in list_topics(cluster) if topic.name in names]
     wanted = {TopicPartition(topic.name or "", part.partition_index) for topic in topics for part in topic.partitions}
     _there, begins, ends = _logs(cluster, wanted)
@@ -231,7 +231,7 @@ def _known(number: int) -> int | None:
 
 
 def _time(wall_ms: int) -> datetime | None:
-    """Return none for no time, and for one beyond all calendars: a client may name any retention."""
+    """Convert a wall time; None for no time, and for times out of range, since a client may request any retention."""
     if wall_ms < 0:
         return None
     try:

@@ -1,1 +1,1 @@
-"""The sink `format("muster")`: rows become records of topics, by the columns of Spark's own Kafka sink."""
+"""The sink `format("muster")`: rows become records of topics, with the columns of Spark's own Kafka sink."""

@@ -20,9 +20,9 @@ _THEIRS = {
     "kafka.delivery.timeout.ms": "deliveryTimeoutMs",
 }
 _FIXED = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}
-"""Settings of Kafka's producer that have one value here."""
+"""Settings of Kafka's producer that have fixed values here."""
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""Options that Spark hands over with those of a streaming sink."""
+"""Spark's own options, passed together with those of a streaming sink."""
 
 
 class SinkOptions(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class SinkOptions(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> "SinkOptions":
-        """Parse Spark's options, names in any case, by this sink's names or those of Spark's own Kafka sink. Raises
+        """Parse Spark's options, names in any case, under this sink's names or those of Spark's own Kafka sink. Raises
         `OptionError`.
         """
         options = in_our_names(_in_names_of_sinks(given), latest=False)

@@ -1,4 +1,4 @@
-"""Rows as records: which columns a sink takes, by the rules of Spark's own Kafka sink. Without I/O."""
+"""Rows as records: the columns of the sink, by the rules of Spark's own Kafka sink. Without I/O."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ class ColumnError(ValueError):
 
 
 class Outgoing(NamedTuple):
-    """A record to be written. `partition` None: by the key's hash, or in turns."""
+    """A record to be written. `partition` None: chosen by the key's hash, or round robin."""
 
     topic: str
     value: Bytes
@@ -27,8 +27,8 @@ class Outgoing(NamedTuple):
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Check the columns of rows to be written; `topic` is the option. Columns by other names are left out, as by
-    Spark's own sink. Raises `ColumnError`.
+    """Check the columns of rows to be written; `topic` is the option. Other columns are ignored, as by Spark's own
+    sink. Raises `ColumnError`.
     """
     columns = {field.name: field.dataType for field in schema.fields}
     there = ", ".join(columns) or "none"

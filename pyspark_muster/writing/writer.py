@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class RowsWritten(WriterCommitMessage):
-    """The message of a task to the driver: how many records servers have acknowledged."""
+    """The message of a task to the driver: the number of acknowledged records."""
 
     def __init__(self, records: int) -> None:
         self.records = records
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """Writes a batch: each task's records are acknowledged before the task ends. Nothing is taken back if another task
-    fails, and a task that is tried again writes its records again.
+    """Writes a batch: each task's records are acknowledged before the task ends. Records stay written if another task
+    fails, and a retried task writes its records again.
     """
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
@@ -39,7 +39,8 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """Writes each micro-batch as `TopicWriter` does, in every output mode: what a mode would replace is appended."""
+    """Writes each micro-batch as `TopicWriter` does, in every output mode: rows that a mode would replace are
+    appended."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         """Raises `ColumnError`."""

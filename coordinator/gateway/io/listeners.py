@@ -120,7 +120,7 @@ class Listeners:
         for server in filter(None, (self._bootstrap, *self._servers.values())):
             server.close()
 
-    # -------------------------------------------------------------------------------------------------- own addresses
+    # ---------------------------------------------------------------------------------------------------- own addresses
 
     def owns_address(self, address: HostPort) -> bool:
         """Return whether one of the listeners is bound to this address or advertised at it, by name."""

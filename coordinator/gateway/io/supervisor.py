@@ -178,7 +178,7 @@ class Supervisor:
         if isinstance(client, ProxiedClientProtocol) and client.upstream is not None:
             client.upstream.abandon(effect.reason)
 
-    # -------------------------------------------------------------------------------------------------------- requests
+    # --------------------------------------------------------------------------------------------------------- requests
 
     def _start_request(self, effect: UpstreamRequest) -> None:
         self._tasks.start(self._perform(effect))
