@@ -1,1 +1,1 @@
-"""Wires: bytes in, typed messages out. No I/O, no clock, nothing of the coordinator."""
+"""Wire protocols: bytes in, typed messages out. No I/O, no clock, no dependency on the coordinator."""

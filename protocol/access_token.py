@@ -16,5 +16,6 @@ def token_of(secret: bytes) -> str:
 
 
 def hash_of(token: str) -> bytes:
-    """Return what a node keeps of a token. It needs no salt and no iterations: nobody guesses 32 random bytes."""
+    """Return the hash of a token that a node stores. It needs no salt and no iterations, since 32 random bytes cannot
+    be guessed."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

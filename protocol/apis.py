@@ -1,6 +1,5 @@
-"""Kafka's APIs on the wire, as a table: key, request, reply, and the oldest version that is really served.
-
-The reply to ApiVersions is made from it and from the set of requests that the node serves.
+"""Table of Kafka's APIs: key, request, reply, and the oldest version that is fully served. The reply to ApiVersions is
+made from it and from the set of requests that the node serves.
 """
 
 from typing import Final, NamedTuple
@@ -53,8 +52,8 @@ from protocol.messages import Message
 
 
 class WireApi(NamedTuple):
-    """One API. `advertised` false: missing in a node's own reply to ApiVersions. Listeners in front of brokers may have
-    it, or nodes and clients ask brokers by it."""
+    """One API. `advertised` false: missing in a node's own reply to ApiVersions. It may be advertised by listeners in
+    front of brokers, or only be sent to brokers by nodes and clients."""
 
     key: int
     request: Schema

@@ -1,8 +1,8 @@
 """Metadata and assignments of protocol type `consumer` (docs/spec/group-protocol.md#6.1).
 
-To the coordinator these bytes are opaque; leaders, members and tools read them. The format is never flexible: a version
-of 16 bits in front, and new fields appended. A newer version is read with the newest layout known here, and bytes after
-the last known field are skipped.
+To the coordinator these bytes are opaque; leaders, members and tools read them. The format is never flexible: it begins
+with a version of 16 bits, and new fields are appended. A newer version is read with the newest layout known here, and
+bytes after the last known field are skipped.
 """
 
 import struct
@@ -20,7 +20,7 @@ _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
 class TooManyEntries(ProtocolViolation):
-    """A subscription names more topics and partitions than its reader wants to hear."""
+    """A subscription has more topics and partitions than its reader allows."""
 
 
 class TopicPartitions(NamedTuple):
@@ -74,7 +74,7 @@ def decode_subscription(data: bytes, most: int = _UNLIMITED) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> bytes:
-    """Encode the assignment; versions 0 to 3 differ in their number alone."""
+    """Encode the assignment; versions 0 to 3 differ only in the version number."""
     _assert_known(version)
     parts = [_int16(version), *_topic_partitions(assignment.partitions)]
     parts.append(_nullable_bytes(assignment.user_data))
@@ -82,7 +82,7 @@ def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> 
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Decode an assignment. No bytes are an empty one, for a member that its leader left out. Raises
+    """Decode an assignment. Empty bytes are an empty assignment, for a member that the leader left out. Raises
     ProtocolViolation."""
     if not data:
         return Assignment()
@@ -92,7 +92,7 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def decode_assigned_topics(data: bytes) -> list[str]:
-    """Decode the topics of an assignment alone: the lag of all groups asks for those of thousands of members. Raises
+    """Decode only the topics of an assignment, since the lag of all groups needs those of thousands of members. Raises
     ProtocolViolation."""
     if not data:
         return []
@@ -203,14 +203,14 @@ class _Reader:
         )
 
     def _int32s(self, count: int) -> tuple[int, ...]:
-        # At once: a doctor reads the assignments of thousands.
+        # All in one call, since the doctor reads the assignments of thousands of members.
         return struct.unpack(f">{count}i", self._take(4 * count))
 
     def _int(self, size: int) -> int:
         return int.from_bytes(self._take(size), "big", signed=True)
 
     def _text(self, length: int) -> str:
-        # Java reads text that is no UTF-8 as replacement characters, without an error; so does this.
+        # Invalid UTF-8 becomes replacement characters, without an error, as in Java.
         return self._take(length).decode(errors="replace")
 
     def _take(self, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Error codes as Kafka numbers and names them, and the one exception a wire may raise."""
+"""Error codes with Kafka's numbers and names, and the only exception that a wire protocol may raise."""
 
 import enum
 from typing import Self
@@ -9,8 +9,8 @@ _INT16 = range(-0x8000, 0x8000)
 class ErrorCode(enum.IntEnum):
     """Error of a reply; `NONE` is success. Codes and names are Kafka's (docs/spec/group-protocol.md#0.1).
 
-    An unknown number, of a newer server, makes a code too, with the number in its name: `ErrorCode(999).name` is
-    "UNKNOWN_ERROR_999". It is no member of the enum, and not retriable.
+    An unknown number from a newer server makes a code with the number in its name: `ErrorCode(999).name` is
+    "UNKNOWN_ERROR_999". Such a code is not a member of the enum, and not retriable.
     """
 
     UNKNOWN_SERVER_ERROR = -1
@@ -115,10 +115,10 @@ class ErrorCode(enum.IntEnum):
     FORBIDDEN = 403
     NOT_FOUND = 404
     PARTITION_OCCUPIED = 410
-    OWNED = 410  # the registry's word for it
+    OWNED = 410  # its name in the registry
     NO_NODE = 411
     DUPLICATE_PARTITION = 412
-    NOT_OWNER = 412  # the registry's word for it
+    NOT_OWNER = 412  # its name in the registry
     CERTIFICATE = 415
     UNSUBSCRIBABLE = 422
     INCONSISTENT_MODE = 424
@@ -187,4 +187,4 @@ _RETRIABLE = frozenset(
 
 
 class ProtocolViolation(Exception):
-    """Bytes that no conforming client sends. The connection that sent them is closed; nothing else is touched."""
+    """Bytes that no conforming client sends. Their connection is closed; nothing else is affected."""

@@ -13,8 +13,8 @@ _LARGEST: Final = 2**31 - 1
 
 
 class PartitionKey(NamedTuple):
-    """A partition and the broker it is configured on, which never changes. Sort keys by `place`: shares are computed in
-    that order, and not in the order of the tuples."""
+    """A partition and the broker it is configured on, which never changes. Keys must be sorted by `place`, the order in
+    which shares are computed, not as tuples."""
 
     broker_id: int
     topic: str
@@ -30,7 +30,7 @@ class PartitionKey(NamedTuple):
 
 
 def parse_key(text: str) -> PartitionKey | None:
-    """Return the key; None if the text is none. Numbers have no sign and no leading zeros."""
+    """Parse a key; None if the text is invalid. Numbers have no sign and no leading zeros."""
     found = _KEY.fullmatch(text)
     if found is None:
         return None
@@ -40,5 +40,5 @@ def parse_key(text: str) -> PartitionKey | None:
 
 def may_be_keyed(topic: str) -> bool:
     """Return true if partitions of a topic of this name can have keys: a letter, then letters, digits and `._-`, at
-    most 64 characters. The specification has no dots and hyphens; topics here may have them."""
+    most 64 characters. The specification allows no dots and hyphens, but topics here may have them."""
     return _TOPIC.fullmatch(topic) is not None

@@ -1,7 +1,7 @@
 """Kafka's record batch, version 2: the format in which batches are stored and sent (KIP-98).
 
-All functions here are pure functions over bytes. The checksum covers only the bytes behind it. A log can therefore
-stamp the base offset and the leader epoch, which stand before it.
+All functions here are pure functions over bytes. The checksum covers only the bytes after it. So a log can set the base
+offset and the leader epoch, which lie before it.
 """
 
 import struct
@@ -18,14 +18,14 @@ from protocol.record_writing import encode_record, varint
 HEADER_BYTES = 61
 """Size of a batch's header."""
 LENGTH_END = 12
-"""Position in a batch from which its `length` counts."""
+"""Position in a batch after the field `length`, from which the length counts."""
 MAGIC = 2
 _MAGIC_AT = 16
 
 _HEAD = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 BODY_CODE = "hiqqqhii"
-"""Code of `struct` for what the checksum covers, up to the records: attributes, last offset delta, base and largest
-timestamp, the producer's id, epoch and sequence, and the number of records."""
+"""Code of `struct` for the fields that the checksum covers, up to the records: attributes, last offset delta, base and
+largest timestamp, the producer's id, epoch and sequence, and the number of records."""
 _BODY = struct.Struct(f">{BODY_CODE}")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _EXTENT = struct.Struct(">qi11xi8xq")
@@ -38,14 +38,14 @@ TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 DELETE_HORIZON = 0x40
 """Attribute: the base timestamp is the time from which tombstones may be removed (KIP-534). Timestamps of records are
-still relative to it."""
+relative to it as usual."""
 
 T = TypeVar("T")
 Bytes = bytes | bytearray | memoryview
 
 
 class CorruptBatch(Exception):
-    """Raised for bytes that are no valid batch; `position` is the beginning of the batch in the data."""
+    """Raised for bytes that are not a valid batch; `position` is the beginning of the batch in the data."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"batch at position {position}: {reason}")
@@ -92,7 +92,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def compression(self) -> int:
-        """Codec: a `Compression`, or a number without a meaning in this format."""
+        """Codec: a `Compression`, or an unassigned number."""
         return self.attributes & _COMPRESSION
 
     @property
@@ -153,7 +153,7 @@ def seal_batch(
 
 
 def seal_body(body: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
-    """Return the batch of what its checksum covers."""
+    """Return the batch with this body, the bytes that the checksum covers."""
     # The length counts the leader epoch, the magic and the crc too: nine bytes.
     return _HEAD.pack(base_offset, len(body) + 9, leader_epoch, MAGIC, crc32c(body)) + body
 
@@ -195,7 +195,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
     impossible."""
     left = len(data) - position
     if left < HEADER_BYTES:
-        # Older formats have their magic in the same place, and shorter headers.
+        # Older formats have the magic at the same position, and shorter headers.
         if left > _MAGIC_AT and data[position + _MAGIC_AT] < MAGIC:
             raise UnsupportedMagic(position, f"magic {data[position + _MAGIC_AT]}, only {MAGIC} is understood")
         raise CorruptBatch(position, f"{left} bytes are no whole header")
@@ -226,7 +226,7 @@ def check_batch(data: Bytes, position: int = 0) -> BatchHeader:
 
 
 def batches(data: Bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the whole batches of `data`, in order. A partial batch at the end, as Fetch replies have it, is left out.
+    """Yield the whole batches of `data`, in order. A partial batch at the end, as in Fetch replies, is omitted.
     Checksums are not checked. Raises `CorruptBatch` for an impossible header.
     """
     view = memoryview(data)
@@ -241,8 +241,8 @@ def batches(data: Bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def extent(data: Bytes, position: int = 0) -> tuple[int, int, int, int]:
-    """Return base offset, next offset, size in bytes and largest timestamp of a batch, for walks over many. No header
-    object is made, and only the length is checked; the first 43 bytes must be there.
+    """Return base offset, next offset, size in bytes and largest timestamp of a batch, for loops over many batches.
+    Makes no header object, and checks only the length; the first 43 bytes must be present.
     """
     base_offset, length, last_offset_delta, max_timestamp_ms = _EXTENT.unpack_from(data, position)
     if length < HEADER_BYTES - LENGTH_END:
@@ -263,7 +263,7 @@ def decode_records(payload: bytes, header: BatchHeader, position: int = 0) -> li
 
 
 def decode_as(make: Make[T], payload: bytes, header: BatchHeader, position: int = 0) -> list[T]:
-    """Decode records like `decode_records`, into the objects that `make` makes of their five fields."""
+    """Decode records like `decode_records`, into the objects that `make` builds from their five fields."""
     fixed_timestamp = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
     try:
         return read_records(

@@ -30,7 +30,7 @@ def decompress(compression: int, payload: bytes, max_bytes: int) -> bytes:
     try:
         match compression:
             case Compression.GZIP:
-                # Even an empty gzip member costs time; writers make one member.
+                # Even an empty gzip member takes time; writers make one member.
                 if payload.count(_GZIP_MEMBER) > _FREE_BLOCKS:
                     raise cramjam.DecompressionError(f"gzip: more than {_FREE_BLOCKS} members")
                 return _bounded(cramjam.gzip, payload, max_bytes)
@@ -71,7 +71,7 @@ class _TooLarge(Exception):
 
 
 def _bounded(codec: object, payload: bytes, max_bytes: int) -> bytes:
-    """Decompress into a buffer that grows up to the bound, since a stream's header may lie about its size."""
+    """Decompress into a buffer that grows up to the bound, since a stream's header may have a false size."""
     room = min(max_bytes, max(65_536, 8 * len(payload)))
     while True:
         out = bytearray(room)
@@ -98,7 +98,7 @@ def _snappy(payload: bytes, max_bytes: int) -> bytes:
         block = _snappy_block(payload[at + 4 : at + 4 + length], max_bytes)
         max_bytes -= len(block)
         blocks.append(block)
-        # Even an empty block costs time. Writers fill theirs with 32 KiB, or 1 KiB at least.
+        # Even an empty block takes time. Writers make blocks of 32 KiB, or of at least 1 KiB.
         if len(blocks) - _FREE_BLOCKS > (given - max_bytes) // _LEAST_BLOCK_BYTES:
             raise cramjam.DecompressionError(f"snappy: {len(blocks)} blocks with next to nothing in them")
         at += 4 + length

@@ -12,7 +12,7 @@ _FAR_MS = 2**62
 
 
 class Keyed(msgspec.Struct, frozen=True, gc=False):
-    """One record. `rest`: its bytes behind the offset delta: key, value, headers."""
+    """One record. `rest`: its bytes after the offset delta: key, value, headers."""
 
     offset: int
     timestamp_ms: int
@@ -57,7 +57,7 @@ def keyed_records(payload: bytes, header: BatchHeader) -> list[Keyed]:
             if at >= end:
                 raise CorruptBatch(0, "a key reaches beyond its record")
             timestamp_ms = base_ms + delta_ms if fixed_ms is None else fixed_ms
-            # An even number is a length that is not negative (zigzag): there is a value.
+            # An even number is a length that is not negative (zigzag), so the value is not null.
             found.append(Keyed(base_offset + delta, timestamp_ms, key, not payload[at] & 1, payload[rest_at:end]))
             at = end
     except IndexError:

@@ -1,7 +1,7 @@
-"""Reads the records of a batch, fast: every record that a client consumes is decoded here.
+"""Reads the records of a batch fast, since every record that a client consumes is decoded here.
 
-Records of one batch are mostly alike. In a run of records of one length and one layout, equal fields stand in columns:
-a stride through the payload compares a whole column at once, `struct` cuts keys and values out, and Python looks at no
+Records of one batch are usually alike. In a run of records with the same length and layout, equal fields form columns:
+a slice with a step compares a whole column at once, `struct` extracts keys and values, and no Python code runs for a
 single record. Other records are read one by one, with numbers of one and two bytes inline.
 """
 
@@ -16,9 +16,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 Make = Callable[[int, int, bytes | None, bytes | None, Headers], T]
 """Function from offset, timestamp, key, value and headers to a record."""
 
-_MOST_HEADERS = 1_000_000  # in a batch: each is an object, and only two bytes, which compress to nothing
+_MOST_HEADERS = 1_000_000  # in a batch: each header is an object, but only two bytes, which compress well
 _ALIKE = 32
-"""Number of like records from which on a run is worth its setup."""
+"""Number of like records from which a run is worth its setup."""
 _MOST_AT_ONCE = 4_096
 
 
@@ -67,7 +67,7 @@ def read_records(  # noqa: C901, PLR0912, PLR0915  (calls cost more than what th
         end = at + length
         if length < 0 or end > size:
             raise NotRecords("a record reaches beyond its batch")
-        at += 1  # the record's attributes have no meaning yet
+        at += 1  # the record's attributes are unused
 
         number = buffer[at]
         at += 1
@@ -149,11 +149,11 @@ def _read_run(
     base_timestamp: int,
     fixed_timestamp: int | None,
 ) -> list[T]:
-    """Read the records from `begin` on that have the first one's layout, `stride` bytes each; perhaps none."""
+    """Read the records from `begin` on that have the first one's layout, `stride` bytes each; maybe none."""
     most = min(most, _MOST_AT_ONCE, (len(buffer) - begin) // stride if stride > 0 else 0)
     if most < _ALIKE:
         return []
-    for column in begin, begin + stride - 1:  # nearly all records of another layout differ in these
+    for column in begin, begin + stride - 1:  # most records of another layout differ in these
         few = buffer[column : begin + _ALIKE * stride : stride]
         if few.count(few[:1]) != _ALIKE:
             return []
@@ -205,7 +205,7 @@ def _cut(length: int) -> str:
 
 
 def _same_width(columns: list[bytes]) -> int:
-    """Return the number of rows, from the first on, whose varint has as many bytes as the columns."""
+    """Return the number of leading rows whose varint has as many bytes as there are columns."""
     *high, low = columns
     rows = [len(column) - len(column.lstrip(_GOES_ON)) for column in high]
     return min([*rows, len(low) - len(low.lstrip(_ENDS))])
@@ -237,7 +237,7 @@ def _numbers(columns: list[bytes], base: int, count: int) -> Iterable[int]:
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag number at `at` and the position behind it. Raises IndexError."""
+    """Return the zigzag number at `at` and the position after it. Raises IndexError."""
     number, at = _read_uvarint(buffer, at)
     return (number >> 1) ^ -(number & 1), at
 
@@ -259,7 +259,7 @@ def _read_field(buffer: bytes, at: int) -> tuple[bytes | None, int]:
     length, at = read_varint(buffer, at)
     if length < 0:
         return None, at
-    return buffer[at : at + length], at + length  # a length beyond the record is noticed at the record's end
+    return buffer[at : at + length], at + length  # a length beyond the record is detected at the record's end
 
 
 def _read_headers(buffer: bytes, at: int, most: int) -> tuple[Headers, int]:

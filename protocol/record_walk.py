@@ -1,12 +1,12 @@
-"""Validates the records of produced batches against their headers, without making them.
+"""Validates the records of produced batches against their headers, without building objects.
 
-All fields that readers rely on are checked: lengths must tile the payload exactly, offset deltas must be 0, 1, 2 ...,
-and a record's key, value and headers must end where the record does. Keys and values are skipped. A Produce of small
-records spends most of its time here, so this is straight-line code for numbers of one and two bytes.
+All fields that readers rely on are checked: the records must fill the payload exactly, offset deltas must be 0, 1, 2
+..., and a record's key, value and headers must end where the record does. Keys and values are skipped. A Produce of
+small records spends most of its time here, so this is straight-line code for numbers of one and two bytes.
 
-Runs of records with equal lengths in all fields, as machines write them, are compared a column at a time: byte k of
-every record of a run is a slice with a step. That costs some 30 nanoseconds a record, where the loop costs 600. Records
-without keys, of any lengths, take 330: all bytes between timestamp and value follow from length and number.
+Runs of records with equal lengths in all fields, which programs often write, are compared a column at a time: byte k of
+every record of a run is a slice with a step. That takes about 30 nanoseconds a record, the loop 600. Records without
+keys, of any lengths, take 330, since their length and number determine all bytes between timestamp and value.
 """
 
 from functools import cache, lru_cache
@@ -19,9 +19,9 @@ _BLOCK = 1024
 _LONGEST_VALUE = 2048
 _TRY_AGAIN = 32  # records until the next attempt, after one without a run
 _LEAST_RUN = 8
-_LEAST_STRIDE = 9  # bytes of the shortest record with all fields that a run's records have
+_LEAST_STRIDE = 9  # size of the shortest record with all fields of a run's records
 
-# Numbers below these take one, two and three bytes: zigzag doubles a number, and a byte holds seven bits.
+# Numbers below these take one, two and three bytes: zigzag doubles a number, and a byte has seven bits of it.
 _SHORT, _LONG, _LONGER = 64, 8192, 1 << 20
 _LOW = bytes([number * 2 & 0x7F | 0x80 for number in range(_LONG)])
 _HIGH = bytes([number * 2 >> 7 for number in range(_LONG)])
@@ -34,12 +34,11 @@ MOST_HEADERS = 100_000
 
 
 class TooManyHeaders(CorruptBatch):
-    """Raised for more headers than allowed: each costs as much as a record, and its two bytes compress to nothing."""
+    """Raised for more headers than allowed, since each costs as much as a record, and its two bytes compress well."""
 
 
 class CheckedRecords(NamedTuple):
-    """Largest timestamp of the records, and the estimated microseconds of the check, from counts and not from a
-    clock."""
+    """Largest timestamp of the records, and the microseconds of the check, estimated from counts."""
 
     newest_ms: int
     cost_us: int
@@ -57,13 +56,13 @@ def walk_records(payload: bytes, header: BatchHeader, most_headers: int = MOST_H
         raise CorruptBatch(0, f"the name of a header is no text: {error}") from None
 
 
-# A call costs more than what it would do.
+# Inlined, since a call would take longer than its body.
 def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # noqa: C901, PLR0912, PLR0915
     """Return the largest timestamp delta, and the cost in microseconds."""
     at = number = 0
     in_runs = keyless = 0
     headers_left = most_headers
-    try_at, wait = 0, _TRY_AGAIN  # the record at which a run may begin, and how many are checked one by one else
+    try_at, wait = 0, _TRY_AGAIN  # next record at which to try a run, and the pause after that
     newest = -(2**70)
     while number < count:
         start = at
@@ -71,7 +70,7 @@ def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # n
         byte = buffer[at]
         if byte >= 0x80 and (second := buffer[at + 1]) < 0x80 and not byte & 1:
             end = at + 2 + ((byte & 0x7F | second << 7) >> 1)
-            at += 3  # past the record's attributes too, which Kafka does not use yet
+            at += 3  # including the record's attributes, which Kafka does not use
         else:
             length, at = _varint(buffer, at)
             end = at + length
@@ -83,7 +82,7 @@ def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # n
             if not run:
                 run, delta, stop = _keyless(buffer, start, number, count)
                 keyless += run
-            # A failed attempt costs something too: attempts become rarer, so that no producer can make them costly.
+            # A failed attempt takes time, too, so attempts become rarer after failures.
             wait = _TRY_AGAIN if run >= _LEAST_RUN else min(wait * 2, _BLOCK)
             try_at = number + (run if run >= _LEAST_RUN else wait)
             if run:
@@ -146,8 +145,9 @@ def _walk(buffer: bytes, count: int, most_headers: int) -> tuple[int, int]:  # n
 
 
 def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tuple[int, int]:
-    """Return the number of records from `number` on that are valid and of one shape, and their largest timestamp delta;
-    0 if there are few, or if they must be checked one by one. Offset deltas of a run have one width."""
+    """Return the number of records from `number` on that are valid and have the same lengths, and their largest
+    timestamp delta; 0 if there are few, or if they must be checked one by one. Offset deltas of a run have one
+    width."""
     if stride < _LEAST_STRIDE or _same(buffer[start : start + _LEAST_RUN * stride : stride]) < _LEAST_RUN:
         return 0, 0
     width, limit = _width(number)
@@ -157,7 +157,7 @@ def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tup
     stop = start + run * stride
     if run < _LEAST_RUN or stop > len(buffer) or width == 0:
         return 0, 0
-    # Equal lengths put the records where they seem to be. The loop judges everything unusual from here on.
+    # Equal lengths confirm the positions of the records. Anything unusual from here on is left to the loop.
     at = start + length_bytes + 1
     newest = max(buffer[at:stop:stride].translate(_SIGNED))
     if newest == _NOT_ONE_BYTE or not _are_numbers(buffer, at + 1, stop, stride, number, run):
@@ -177,7 +177,7 @@ def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tup
 
 def _keyless(buffer: bytes, start: int, number: int, count: int) -> tuple[int, int, int]:
     """Return the number of valid records without key and headers from `number` on, their largest timestamp delta, and
-    the position behind them. All bytes between a record's timestamp and value follow from its length and number."""
+    the position after them. A record's length and number determine all bytes between its timestamp and value."""
     width, limit = _width(number)
     if not width:
         return 0, 0, start
@@ -199,7 +199,7 @@ def _keyless(buffer: bytes, start: int, number: int, count: int) -> tuple[int, i
                 break
             at = end
             run += 1
-    except (IndexError, KeyError):  # of another shape, or cut off: for the loop to judge
+    except (IndexError, KeyError):  # another layout, or cut off: left to the loop
         pass
     return run, newest - 64, at
 
@@ -212,8 +212,8 @@ def _offsets(block: int) -> list[bytes]:
 
 @cache
 def _tails(width: int) -> dict[int, bytes]:
-    """Return, by the double of a record's length, the encoded "no key" and value length of a record without headers
-    whose offset delta has `width` bytes."""
+    """Return, by the zigzag form of a record's length, the encoded null key and value length of a record without
+    headers whose offset delta has `width` bytes."""
     lengths = [varint(size) for size in range(_LONGEST_VALUE)]
     return {2 * (2 + width + 1 + len(told) + size + 1): b"\1" + told for size, told in enumerate(lengths)}
 
@@ -262,7 +262,7 @@ def _past_field(buffer: bytes, at: int) -> int:
 
 
 def _past_headers(buffer: bytes, at: int, most: int) -> tuple[int, int]:
-    """Return the position behind the headers, and the number of headers still allowed."""
+    """Return the position after the headers, and the number of headers still allowed."""
     count, at = _varint(buffer, at)
     if not 0 <= count <= len(buffer):
         raise CorruptBatch(0, f"{count} headers")

@@ -1,4 +1,4 @@
-"""Encodes single records of a batch, for `record_batch` and for code that writes many like records."""
+"""Encodes single records of a batch, for `record_batch` and for code that writes many similar records."""
 
 
 def _zigzag(number: int) -> bytes:
@@ -12,7 +12,7 @@ def _zigzag(number: int) -> bytes:
 
 
 class _Varints(dict[int, bytes]):
-    """Numbers encoded as in records: lengths and deltas that are nearly always met, and others made when asked for."""
+    """Numbers encoded as in records: common lengths and deltas in advance, others on demand."""
 
     def __missing__(self, number: int) -> bytes:
         return _zigzag(number)
@@ -29,12 +29,13 @@ def _field(data: bytes | None) -> bytes:
 
 def encode_record(offset_delta: bytes, key: bytes | None, value: bytes | None) -> bytes:
     """Return a record without headers; `offset_delta` is a `varint`."""
-    # Attributes and timestamp delta are always zero here: one batch, one timestamp. The last zero is "no headers".
+    # Attributes and timestamp delta are always zero, since all records of a batch have one timestamp here. The last
+    # zero is the number of headers.
     body = b"\0\0" + offset_delta + _field(key) + _field(value) + b"\0"
     return varint(len(body)) + body
 
 
 def encode_record_with(offset_delta: bytes, key: bytes | None, value: bytes | None, headers: bytes) -> bytes:
-    """Return a record with headers: their number as a `varint`, then each name and value behind its length."""
+    """Return a record with headers: their number as a `varint`, then each name and value, with its length in front."""
     body = b"\0\0" + offset_delta + _field(key) + _field(value) + headers
     return varint(len(body)) + body

@@ -1,4 +1,4 @@
-"""Error replies to requests that are rejected as a whole, in the form that each reply type has for that."""
+"""Error replies to requests that are rejected as a whole, in the form of each reply type."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -168,8 +168,8 @@ def _refuse_produce(request: Produce, error: ErrorCode, text: str | None) -> Pro
 
 
 def _refuse_fetch(request: Fetch, error: ErrorCode, _text: str | None) -> FetchReply:
-    """Return the error at the top level and on each partition that is named: versions before 7 have no other place, and
-    the versions that name topics by id have the top level."""
+    """Return the error at the top level and on each named partition: versions before 7 have only the partitions'
+    errors, and versions that name topics by id have the top level."""
     named = tuple(
         FetchTopicReply(topic.topic, tuple(FetchPartitionReply(part.partition, error) for part in topic.partitions))
         for topic in request.topics
@@ -300,4 +300,4 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
     ListTokens: lambda _request, error, text: ListTokensReply(error, text),
     DeleteToken: lambda _request, error, text: DeleteTokenReply(error, text),
 }
-"""Functions from request, error and sentence to the error reply."""
+"""Functions from request, error and message to the error reply."""

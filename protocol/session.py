@@ -1,9 +1,9 @@
 """Interface of the dialects: bytes in, typed requests out; typed replies in, bytes out. No I/O.
 
 A `Dialect` makes one `Session` for each connection. The node calls `receive_data` with the bytes that arrived, then
-`next_request` until it returns None, and `take_data` for answers of the session itself (to bytes that never became a
-request). Kafka's sessions must answer in order: their `next_request` returns None while a request of the connection is
-unanswered. Native sessions need not, and never hold a request back.
+`next_request` until it returns None, and `take_data` for replies of the session itself (to requests that the node does
+not see). Kafka's sessions must answer in order: their `next_request` returns None while a request of the connection is
+unanswered. Native sessions need not, and never delay a request.
 """
 
 from collections.abc import Generator
@@ -17,7 +17,8 @@ from protocol.messages.offsets import OffsetCommit
 
 class RequestRef(msgspec.Struct, frozen=True, gc=False):
     """Reference to a request: its connection, and the number that the connection's session gave it. `kind` and
-    `read_ms`: what was asked, and when it was read, to tell how long the answer took; None if that is not measured."""
+    `read_ms`: its type and the time at which it was read, for measuring the response time; None if that is not
+    measured."""
 
     connection: int
     number: int
@@ -26,7 +27,7 @@ class RequestRef(msgspec.Struct, frozen=True, gc=False):
 
 
 Request = tuple[int, Message]
-"""A decoded request behind its number, which comes from the session and is unique among its unanswered requests."""
+"""A decoded request after its number, which is assigned by the session and unique among its unanswered requests."""
 
 
 class Encoded(Message):
@@ -36,8 +37,8 @@ class Encoded(Message):
 
 
 class RepeatedCommit(Message):
-    """A commit that is, but for its offsets, `first`, an earlier request of its connection. `offsets`: in the order of
-    the partitions in `first`. A session hands out the same `first` as long as nothing but offsets changes."""
+    """A commit that differs from `first`, an earlier request of its connection, only in its offsets. `offsets` are in
+    the order of the partitions in `first`. A session returns the same `first` as long as only offsets change."""
 
     first: OffsetCommit
     offsets: tuple[int, ...]
@@ -66,30 +67,30 @@ class Session(Protocol):
 
     @property
     def client_id(self) -> str:
-        """Name that the client gave itself; empty until it did."""
+        """Name that the client has sent; empty before."""
 
     @property
     def client_software(self) -> tuple[str, str]:
-        """Name and version of the client's software; empty until the client has named them."""
+        """Name and version of the client's software; empty before the client has sent them."""
 
     def receive_data(self, data: bytes) -> None:
-        """Buffer bytes that arrived, in any split. Raises ProtocolViolation for bytes no conforming client sends."""
+        """Buffer received bytes, split anywhere. Raises ProtocolViolation for bytes no conforming client sends."""
 
     def next_request(self) -> Request | None:
         """Return the next whole request that may be served now; None without one. Raises ProtocolViolation."""
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
-        """Return the bytes of a reply (empty if the request wants none). The number is free afterwards."""
+        """Return the bytes of a reply (empty if the request wants none). The number may be reused afterwards."""
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
         """Encode a very large reply to the waiting request, a piece at a time. Return the message for `encode_reply`:
         the encoded body, or the reply itself if pieces gain nothing."""
 
     def encode_push(self, message: Message) -> bytes:
-        """Return the bytes of a notification. Not called where the dialect has none."""
+        """Return the bytes of a notification. Not called if the dialect has none."""
 
     def take_data(self) -> bytes:
-        """Return the session's own answers since the last call."""
+        """Return the session's own replies since the last call."""
 
     @property
     def unanswered(self) -> int:
@@ -97,7 +98,7 @@ class Session(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no answer to the client is outstanding."""
+        """True if no reply to the client is pending."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -105,11 +106,11 @@ class Session(Protocol):
 
     @property
     def has_waiting_request(self) -> bool:
-        """True if a whole request has arrived that is not read before an earlier one is answered."""
+        """True if a whole request has arrived that waits for the reply to an earlier one."""
 
     @property
     def is_behind(self) -> bool:
-        """True if so many bytes wait behind unanswered requests that no more should be read."""
+        """True if so many bytes wait behind unanswered requests that the connection should not be read."""
 
 
 class Dialect(Protocol):

@@ -1,4 +1,4 @@
-"""Guesses the protocol of a client or server that speaks another one than was expected: wrong ports are a common
+"""Guesses the protocol of a client or server that uses another one than expected, since wrong ports are a common
 mistake."""
 
 from typing import Final
@@ -7,8 +7,8 @@ _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI")
 
 
 def guess(first: bytes) -> str:
-    """Return the protocol that a connection's first bytes look like, for the log: in brackets with a space before, or
-    nothing."""
+    """Return the protocol that a connection's first bytes look like, for the log: in parentheses after a space, or an
+    empty text."""
     if first[:2] == b"\x16\x03":
         return " (a TLS handshake: there is no TLS here)"
     if first[:4] in _HTTP or (len(first) == 1 and first in b"GHPDO"):

@@ -18,7 +18,7 @@ Threads = dict[str, dict[int, int]]
 
 
 class StreamsSubscription(msgspec.Struct, frozen=True):
-    """Number of a member's threads for each topic. With a pattern, each matching topic has all of them."""
+    """Number of a member's threads for each topic. With a pattern, each matching topic is read by all of them."""
 
     topics: dict[str, int] = {}
     pattern: str | None = None
@@ -54,7 +54,7 @@ def encode_streams_assignment(threads: Mapping[str, Mapping[int, int]]) -> bytes
 
 
 def decode_streams_assignment(data: bytes) -> Threads:
-    """Decode an assignment; no bytes are an empty one. Raises ProtocolViolation."""
+    """Decode an assignment; empty bytes are an empty one. Raises ProtocolViolation."""
     if not data:
         return {}
     try:

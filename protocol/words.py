@@ -1,4 +1,4 @@
-"""Numbers in words, for notes, diagnoses and commands."""
+"""Counts with nouns, for notes, diagnoses and commands."""
 
 
 def counted(number: int, noun: str) -> str:

@@ -72,8 +72,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return an empty plan, since the group has the positions. Spark calls this only for a new checkpoint, and
-        twice."""
+        """Return an empty plan: the group has the positions. Spark calls this twice, only for a new checkpoint."""
         if self._options.new_checkpoint == "startingOffsets":
             self._planner.restart()
         return INITIAL.to_json()
@@ -216,9 +215,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reporter is not None and self._reporter.is_draining
 
     def _endure(self, attempt: Callable[[], T], *, returns: bool = False) -> T | Any:
-        """Return the result of an attempt. It is repeated while servers do not answer; if the query `returns`, it is
-        given up after a while, so that the query's progress can report the outage. Raises `OutageTooLong` after
-        `outageTimeoutMs`.
+        """Return the result of an attempt. It is repeated while servers do not answer; if the query `returns`, only for
+        a while, so that its progress can report the outage. Raises `OutageTooLong` after `outageTimeoutMs`.
         """
         give_up_s = time.monotonic() + self._options.assignment_timeout_ms / 1000
         while True:
@@ -249,8 +247,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._member
 
     def _is_assigned(self, *, reads_on: bool = False) -> bool:
-        """Poll until the group has made an assignment, maybe an empty one, for at most `assignmentTimeoutMs`.
-        `reads_on`: partitions that the member keeps in a cooperative rebalance are enough.
+        """Poll until the group has made an assignment, for at most `assignmentTimeoutMs`. `reads_on`: partitions that
+        are kept in a cooperative rebalance are enough.
         """
         deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
         while not self._the_member.poll(IDLE_WAIT_S):
@@ -281,8 +279,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return NoAssignment(f"the group {self._options.group!r} {what} in {limit_ms} ms (assignmentTimeoutMs)")
 
     def _flush_all(self) -> None:
-        """Commit at the end of a run, and retry while a rebalance refuses it. Records beyond accepted offsets are read
-        again."""
+        """Commit at the end of a run, and retry during a rebalance. Records beyond accepted offsets are read again."""
         deadline = time.monotonic() + self._options.session_timeout_ms / 1000
         self._the_member.flush()
         while self._planner.due() and time.monotonic() < deadline:

@@ -288,8 +288,7 @@ class ClusterShard:
             self._requests.write(self._writer.send(now.wall_ms).batch)
 
     def _is_keep_alive_due(self, now: BootMoment) -> bool:
-        """Return true if a no-op must be written, since a leader forgets a producer that is silent for long
-        (docs/spec/shared-log.md#Recommended.6)."""
+        """Return true if a no-op must keep the producer alive (docs/spec/shared-log.md#Recommended.6)."""
         return now.boot_ms - self._written_ms >= self._settings.keep_alive_ms
 
     def _batch_answered(self, event: BatchAnswered, now: BootMoment) -> None:
@@ -332,8 +331,8 @@ class ClusterShard:
         self._requests.effects.append(WritesDurable(self.index, durable))
 
     def _close_gap(self, now: BootMoment) -> None:
-        """Acknowledge if the records in between are innocent, as markers and fences are; request the repair of stale
-        records."""
+        """Acknowledge if only innocent records, like markers and fences, lie in between; request repair of stale
+        ones."""
         self._gap_end = None
         if self.reader.tail.claim != self.claim:
             self._lose("another node claimed the shard", now)

@@ -1,1 +1,2 @@
-"""The Kafka wire protocol: an API a file in `schemas/`, compiled per version; `session.py` speaks it to a client."""
+"""The Kafka wire protocol: one file for each API in `schemas/`, compiled for each version; `session.py` is the server's
+side of a connection."""

@@ -45,7 +45,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
     key, write, end_of_header = _request(type(message), version)
     body = write(message)
     name = b"" if client_id is None else client_id.encode()
-    # In flexible versions too the client's name has its length in two bytes. Tagged fields follow it.
+    # The client's name has a length of two bytes in flexible versions, too. Tagged fields follow it.
     size = 10 + len(name) + len(end_of_header) + len(body)
     length = -1 if client_id is None else len(name)
     return _HEADER(size, key, version, correlation_id, length) + name + end_of_header + body
@@ -126,7 +126,7 @@ class KafkaClient:
             if end > len(buffer):
                 self._wanted = 4 + size
                 break
-            whole = not position and end == len(buffer)  # copying a large reply would cost more than all the rest
+            whole = not position and end == len(buffer)  # avoids a copy of a large reply
             answers.append(self._answer(buffer, 4) if whole else self._answer(buffer[position:end], 4))
             position = end
         rest = buffer[position:]
@@ -141,7 +141,7 @@ class KafkaClient:
         _, key, version = self._awaited.popleft()
         position += 4
         if key == _API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED_VERSION:
-            version = 0  # a server that does not know the version answers in the oldest (KIP-511)
+            version = 0  # a server that does not know the version replies in the oldest one (KIP-511)
         read, has_tags = _reply(key, version, self._most_entries)
         if has_tags:
             try:

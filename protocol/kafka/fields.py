@@ -14,7 +14,7 @@ from protocol.messages import Message
 NEWEST = 0x7FFF
 
 Facts = Mapping[str, Callable[[int], Any]]
-"""Fields of the message that state the meaning of a version, by name; messages hold no version number."""
+"""Fields of the message that express a version's behaviour, by name, since messages have no version number."""
 
 
 class Fixed(NamedTuple):
@@ -24,7 +24,7 @@ class Fixed(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """A type with its length before it. `longest` bounds it in bytes, None leaves that to the frame."""
+    """A type with a length in front. `longest` bounds it in bytes; None: only the frame does."""
 
     is_text: bool
     longest: int | None
@@ -32,7 +32,7 @@ class Sized(NamedTuple):
 
 
 class SameAs(NamedTuple):
-    """The default of a field is another field's value."""
+    """Default of a field: the value of another field."""
 
     name: str
 
@@ -84,7 +84,7 @@ class Inline(NamedTuple):
 
 
 class Maybe(NamedTuple):
-    """A struct that may be null; a byte says if it is."""
+    """A nullable struct; a byte in front says whether it is null."""
 
     group: "FieldGroup"
 
@@ -104,7 +104,7 @@ class FieldGroup(NamedTuple):
 
 
 class Absent:
-    """Marks a row without a default."""
+    """Marker of a row without a default."""
 
 
 def f(
@@ -124,7 +124,7 @@ def f(
 
 
 def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Field:
-    """Make the row of a field that the message leaves out: skipped in reading, and always written with this value."""
+    """Make the row of a field that the message does not have: skipped when read, and always written with this value."""
     return Field("", kind, since, until, NEWEST + 1, value, "", None)
 
 

@@ -27,11 +27,12 @@ _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", *_HASHES, OAUTHBEARER)
 _ACKNOWLEDGED: Final = b"\x01"
-"""Answer to the error that a server has for a token: it ends the login only then."""
+"""Acknowledgement of a server's error about a token, after which the server ends the login."""
 _FEWEST_ROUNDS: Final = 4096
-"""Fewest iterations accepted (RFC 7677, section 4): with fewer, a stolen or false server can guess the password."""
+"""Fewest iterations accepted (RFC 7677, section 4): with fewer, a compromised or false server could guess the
+password."""
 _MOST_ROUNDS: Final = 1_000_000
-"""Most iterations accepted, about a second of work: a server must not keep the client busy for longer."""
+"""Most iterations accepted, about a second of work, since a server must not keep the client busy for longer."""
 _MOST_CHARACTERS: Final = 300
 _WITHOUT_CHANNEL: Final = "n,,"
 """GS2 header without channel binding, which Kafka's brokers do not support."""
@@ -50,7 +51,7 @@ class SaslClient:
     """One SASL exchange. `nonce` must be printable ASCII without commas, random and never used before; PLAIN needs
     none. The password of OAUTHBEARER is a token, and its username is empty.
 
-    Name and password are sent as UTF-8 without SASLprep (RFC 4013), as by Kafka's own clients and brokers: every
+    Name and password are sent as UTF-8 without SASLprep (RFC 4013), like Kafka's own clients and brokers, so that every
     password that works there works here.
     """
 
@@ -65,7 +66,7 @@ class SaslClient:
         self._scram = _Scram(_HASHES[mechanism], username, password, nonce) if mechanism in _HASHES else None
         self._stage = "new"
         self.session_lifetime_ms = 0
-        """Lifetime of the session from the server's last answer on, after which it wants another login; 0: no limit."""
+        """Lifetime of the session from the server's last reply, after which another login is needed; 0: no limit."""
 
     @property
     def mechanism(self) -> str:
@@ -121,13 +122,13 @@ class SaslClient:
         return None
 
     def _whole(self) -> bytes:
-        """Return all that the client says in mechanisms of one message."""
+        """Return the client's only message, for mechanisms with one."""
         if self._mechanism == OAUTHBEARER:
             return f"n,,\x01auth=Bearer {self._password}\x01\x01".encode()
         return f"\0{self._username}\0{self._password}".encode()
 
     def _refusal(self, why: str) -> str:
-        """Return the server's sentence without the password, which it may repeat: the sentence is logged and shown."""
+        """Return the server's error message, which is logged and shown, without the password that it may repeat."""
         sentence = why.replace(self._password, "***")
         sentence = sentence if len(sentence) <= _MOST_CHARACTERS else f"{sentence[:_MOST_CHARACTERS]}..."
         who = repr(self._username) if self._username else "the token"
@@ -209,7 +210,7 @@ def _text(message: bytes) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Return the attributes of `a=...,b=...`; of repeated ones the first counts."""
+    """Parse the attributes of `a=...,b=...`; the first one counts if one is repeated."""
     found: dict[str, str] = {}
     for one in text.split(","):
         name, _, value = one.partition("=")

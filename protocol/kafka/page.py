@@ -1,6 +1,6 @@
 """Prints the table of APIs: `make wire` writes it into docs/kafka.md, and a test compares the two.
 
-`python -m protocol.kafka.page` reads docs/kafka.md and writes it with the part between its marks replaced.
+`python -m protocol.kafka.page` reads docs/kafka.md and prints it with the part between its marks replaced.
 """
 
 import sys

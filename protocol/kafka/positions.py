@@ -1,4 +1,4 @@
-"""Finds where the fields of a schema stand in a frame that was read."""
+"""Finds the positions of a schema's fields in a frame that was read."""
 
 from struct import Struct, calcsize
 from typing import Final
@@ -11,15 +11,15 @@ _LENGTHS: Final = {code: Struct(f">{code}") for code in ("h", "i")}
 
 
 def positions(schema: Schema, version: int, frame: bytes, start: int, name: str) -> list[int]:
-    """Return the position of each `name`, a field of fixed width and without a tag, in the frame. Its body begins at
-    `start`, and a reader of this version has read it."""
+    """Return the position of each `name`, a field of fixed width and without a tag, in the frame. The frame's body
+    begins at `start`, and a reader of this version has read it."""
     walk = _Walk(version, version >= schema.flexible, frame, start, name)
     walk.group(schema.group, with_tags=True)
     return walk.found
 
 
 class _Walk:
-    """One way through a frame. `found`: positions of the fields of the name so far."""
+    """A walk through a frame. `found`: positions of the fields with the name so far."""
 
     def __init__(self, version: int, is_flexible: bool, frame: bytes, start: int, name: str) -> None:
         self.found: list[int] = []
@@ -47,7 +47,7 @@ class _Walk:
             self.group(kind.group, with_tags=True)
         elif isinstance(kind, Maybe):
             self._position += 1
-            if self._frame[self._position - 1] < 0x80:  # the byte is not negative
+            if self._frame[self._position - 1] < 0x80:  # the length's byte is not negative
                 self.group(kind.group, with_tags=True)
         else:
             if row.name == self._name:
@@ -68,7 +68,7 @@ class _Walk:
             self._position += max(size, 0)
 
     def _length(self, code: str) -> int:
-        """Read a length. That of null is negative in both encodings."""
+        """Read a length; that of null is negative in both encodings."""
         if self._is_flexible:
             size, self._position = read_uvarint(self._frame, self._position)
             return size - 1

@@ -1,4 +1,4 @@
-"""Adapts replies to versions of Kafka's wire that want another one than the core gives, by request type."""
+"""Adapts the core's replies to versions of Kafka's protocol that need other ones, by request type."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -37,14 +37,15 @@ def _error_of_the_only_member(version: int, _request: LeaveGroup, reply: LeaveGr
 
 
 def _error_on_each_partition(version: int, request: OffsetFetch, reply: OffsetFetchReply) -> OffsetFetchReply:
-    """Put the group's error on its partitions: version 1 has no other place."""
+    """Put the group's error on its partitions, since version 1 has no other field for it."""
     if version >= 2 or not reply.groups[0].error_code:
         return reply
     return OffsetFetchReply((on_each_partition(request.groups[0], reply.groups[0].error_code),))
 
 
 def _always_a_message(version: int, _request: FindCoordinator, reply: FindCoordinatorReply) -> FindCoordinatorReply:
-    """Fill in the message, which is never null: NONE or the error's name in the single form, else empty or as it is."""
+    """Fill in the message, which is never null: NONE or the error's name in the single form, else empty or
+    unchanged."""
     coordinators = tuple(
         msgspec.structs.replace(
             found, error_message=found.error_message or (found.error_code.name if version < 4 else "")

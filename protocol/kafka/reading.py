@@ -1,7 +1,7 @@
 """Compiles schemas to readers: for each version a function without a branch on the version.
 
-The source is straight lines: neighbouring fields of fixed width are one `struct` call, which also reads the length of
-the field behind them. A reader gets a whole frame and never reads beyond it. Its output is bounded too, however small
+The source is straight-line code: neighbouring fields of fixed width are one `struct` call, which also reads the length
+of the field after them. A reader gets a whole frame and never reads beyond it. Its output is bounded too, however small
 the elements are: at most `MAX_ENTRIES` elements, or another given number, in all arrays and tagged fields together.
 """
 
@@ -84,7 +84,7 @@ class _ReaderSource(Source):
         self._run.clear()
 
     def end(self, value: str) -> None:
-        """Check once, at the end, that the frame was long enough: slices beyond it do not raise."""
+        """Add a check that the frame was long enough: once at the end, since slices beyond it do not raise."""
         self.line("if pos > len(data):")
         self.line("    refuse('the frame ends before its fields do')")
         self.line(f"return {value}")
@@ -96,7 +96,7 @@ class _ReaderSource(Source):
         return name
 
     def length(self, code: str) -> str:
-        """Read a length, and return the name of its variable: -1 is null in both encodings."""
+        """Add code that reads a length; return the name of its variable, which is -1 for null in both encodings."""
         name = self.new("n")
         if self.is_flexible:
             self.flush()
@@ -184,7 +184,7 @@ class _ReaderSource(Source):
         return f"({row.read_as.format(value)})" if row.read_as else value
 
     def group(self, group: FieldGroup, *, with_tags: bool) -> str:
-        """Read the fields, and return the expression that makes the struct."""
+        """Add code that reads the fields; return the expression that makes the struct."""
         values: dict[str, str] = {}
         tagged = [row for row in present(group, self.version) if row.tag is not None]
         for row in present(group, self.version):
@@ -256,7 +256,7 @@ def _finish_reader(source: _ReaderSource, value: str, about: str) -> Reader:
 
 
 def _finish_whole_reader(source: _ReaderSource, value: str, about: str, mend: Reader) -> Reader:
-    """Compile the reader, which raises only ProtocolViolation. `mend` reads frames with text that is no UTF-8."""
+    """Compile the reader, which raises only ProtocolViolation. `mend` reads frames with invalid UTF-8."""
     source.end(value)
     source.lines.insert(0, "    start = pos\n    try:")
     source.names.update(Violation=ProtocolViolation, Short=(IndexError, error), mend=mend)
@@ -285,6 +285,7 @@ def _compile_reader(schema: Schema, version: int, decode: str, most: int, is_ans
 
 
 def reader(schema: Schema, version: int, most_entries: int = MAX_ENTRIES, *, is_answer: bool = False) -> Reader:
-    """Return the reader of this version's bodies, compiled on first use. Bytes behind the last field are ignored, as in
-    Kafka. Replies of a server (`is_answer`) may have names of any length: the server has accepted them from others."""
+    """Return the reader of this version's bodies, compiled on first use. Bytes after the last field are ignored, as in
+    Kafka. Replies of a server (`is_answer`) may have names of any length, which the server has accepted from other
+    clients."""
     return _compile_reader(schema, version, ".decode()", most_entries, is_answer)

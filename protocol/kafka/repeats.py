@@ -1,4 +1,4 @@
-"""Recognizes a commit that differs from an earlier one in its offsets alone, without reading it."""
+"""Recognizes a commit that differs from an earlier one only in its offsets, without decoding it."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,15 +9,15 @@ from protocol.kafka.positions import positions
 from protocol.kafka.version_codec import VersionCodec
 
 _REST_AT: Final = 12
-"""Position behind a frame's correlation id."""
+"""Position after a frame's correlation id."""
 _OFFSET_BYTES: Final = 8
 
 _unpacker = lru_cache(4_096)(Struct)
-"""Members of one group, and of groups with names as long, share theirs."""
+"""Layouts of one group, and of groups with equally long names, share an unpacker."""
 
 
 class CommitLayout:
-    """The bytes of a commit between its offsets, and where these stand."""
+    """The bytes of a commit between its offsets, and the offsets' positions."""
 
     __slots__ = ("_fixed", "_unpack")
 
@@ -31,7 +31,7 @@ class CommitLayout:
         self._fixed = unpack(frame, _REST_AT)[::2]
 
     def offsets(self, frame: bytes) -> tuple[int, ...] | None:
-        """Return the offsets of a frame of the same size; None if anything else in it is different."""
+        """Return the offsets of a frame of the same size; None if any other byte differs."""
         parts = self._unpack(frame, _REST_AT)
         return parts[1::2] if parts[::2] == self._fixed else None
 

@@ -1,9 +1,9 @@
 """The server's side of a Kafka connection: see `protocol.session` for what a session promises.
 
 Requests are answered in the order they came, one at a time: `next_request` returns None until the last one is answered.
-A request that waits behind another costs its bytes and nothing else; the node stops reading when they are many.
+A request that waits behind another one is kept as bytes; the node stops reading when there are many.
 
-The session itself answers requests that concern the wire alone: ApiVersions; the two of SASL, where there is no
+The session itself answers requests that concern only the wire: ApiVersions; the two of SASL, if there is no
 authentication; Produce in a version with an obsolete record format. These answers leave in order too.
 """
 
@@ -42,22 +42,22 @@ from protocol.strangers import guess
 __all__ = ["KafkaDialect", "KafkaSession"]
 
 MAX_WAITING_BYTES: Final = 1 << 20
-"""Bytes of requests behind an unanswered one, from which on the connection is not read."""
+"""Bytes of requests behind an unanswered one from which the connection is not read."""
 MAX_LOGIN_FRAME_BYTES: Final = 512 * 1024
 """Largest request before a login, as in Kafka (sasl.server.max.receive.size)."""
 _MAX_KEPT_REPLY_BYTES: Final = 1_024
-"""Largest reply that a connection keeps in case its next reply is the same."""
+"""Largest reply that a connection keeps, since its next reply may be the same."""
 _CRUMB_BYTES: Final = 4_096
 MAX_CLIENT_ID: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 
 _MAX_KEPT_REQUEST_BYTES: Final = 1_024
-"""Largest request that a connection keeps in case its next one is the same: extra bytes behind its fields count."""
+"""Largest request that a connection keeps, since its next one may be the same; extra bytes after its fields count."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LENGTH: Final = Struct(">i").unpack_from
 _HEAD: Final = Struct(">Iih").unpack_from
-"""Unpacks the fields behind a frame's length: key and version as one number, correlation id, length of the client's
+"""Unpacks the fields after a frame's length: key and version as one number, correlation id, length of the client's
 name."""
 _KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
@@ -81,8 +81,8 @@ _SERVER_DRIVEN: Final[dict[str, Any]] = {
 
 class KafkaDialect:
     """Kafka's wire. `served`: requests that the core answers; others of the table are not served or advertised. A
-    request with more than `most_entries` elements in its arrays is a violation. `logs_in`: the core answers SASL.
-    `knows_repeated_commits`: the core serves `RepeatedCommit`."""
+    request with more than `most_entries` elements in its arrays is a ProtocolViolation. `logs_in`: the core answers
+    SASL. `knows_repeated_commits`: the core serves `RepeatedCommit`."""
 
     __slots__ = (
         "_codecs",
@@ -168,8 +168,9 @@ class _KeptRequest:
 
 
 class _KeptCommit:
-    """Last OffsetCommit of a connection: key and version, the frame's size, the decoded message, and where its offsets
-    stand, once a second commit was as long as the first. A member's next commit is the same but for its offsets."""
+    """Last OffsetCommit of a connection: key and version, the frame's size, the decoded message and, once a second
+    commit had the same size, the positions of its offsets. A member's next commit usually differs only in its
+    offsets."""
 
     __slots__ = ("codec", "kind", "layout", "message", "size")
 
@@ -214,9 +215,9 @@ class KafkaSession:
         self._max_frame_bytes = dialect.max_frame_bytes
         if dialect.logs_in:
             self._max_frame_bytes = min(self._max_frame_bytes, MAX_LOGIN_FRAME_BYTES)
-        # An idle connection keeps no list for what has not arrived: there are many connections.
+        # An idle connection has no list for bytes to come, since there are many connections.
         self._frames: list[bytes] | None = None
-        """Whole frames not yet decoded, their length in front, the oldest last."""
+        """Whole frames not yet decoded, including their lengths, the oldest last."""
         self.buffered_bytes = 0
         self._chunks: list[bytes | bytearray] | None = None
         """Parts of an incomplete frame."""
@@ -228,10 +229,10 @@ class KafkaSession:
         self._kept_commit: _KeptCommit | None = None
         self._kept_reply: _KeptReply | None = None
         self._own: list[bytes] | None = None
-        """The session's own answers, which leave before the next reply."""
+        """The session's own replies, sent before the next reply of the node."""
 
     def logged_in(self) -> None:
-        """Allow requests of any size: the client has said who it is."""
+        """Allow requests of any size, since the client has logged in."""
         self._max_frame_bytes = self._dialect.max_frame_bytes
 
     # ---------------------------------------------------------------------------------------------------------- framing
@@ -248,7 +249,7 @@ class KafkaSession:
             self._unfinished_bytes = 0
         length = len(data)
         if length >= 4 and not self._frames and _LENGTH(data)[0] == length - 4 <= self._max_frame_bytes:
-            # Nearly always one whole frame arrives.
+            # The usual case: one whole frame arrives.
             self._frames = [data]
             return
         position = 0
@@ -268,7 +269,8 @@ class KafkaSession:
             self._frames = frames + self._frames if self._frames else frames
 
     def _put_aside(self, chunks: list[bytes | bytearray], data: bytes) -> None:
-        """Keep part of a frame. Small parts are joined, since each alone takes twenty times its bytes."""
+        """Keep part of a frame. Small parts are joined, since a small bytes object takes up to twenty times its
+        content."""
         last = chunks[-1]
         if len(last) < _CRUMB_BYTES and isinstance(last, bytearray):
             last += data
@@ -349,7 +351,8 @@ class KafkaSession:
         return codec, position
 
     def _keep_commit(self, kind: int, frame: bytes, body: int, codec: VersionCodec, commit: OffsetCommit) -> None:
-        """Keep the commit unless it is large. Its layout is learned if the last one was as long and not yet known."""
+        """Keep the commit unless it is large. Its layout is computed if the last commit had the same size and no layout
+        yet."""
         before, size = self._kept_commit, len(frame)
         if size > _MAX_KEPT_REQUEST_BYTES:
             self._kept_commit = None
@@ -452,7 +455,7 @@ class KafkaSession:
         return b"".join(own)
 
     def _say(self, data: bytes) -> None:
-        """Send the session's own answer, which leaves before the next reply."""
+        """Add a reply of the session itself, which is sent before the next reply of the node."""
         if self._own is None:
             self._own = []
         self._own.append(data)
@@ -471,7 +474,7 @@ class KafkaSession:
 
     @property
     def is_behind(self) -> bool:
-        """True if so many bytes wait behind an unanswered request that no more should be read."""
+        """True if so many bytes wait behind an unanswered request that the connection should not be read."""
         return self._codec is not None and self.buffered_bytes > MAX_WAITING_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Builds the source of readers and writers line by line, and answers their questions about a schema."""
+"""Builds the source of readers and writers line by line; functions about schemas for both."""
 
 from functools import cache
 from typing import Any
@@ -10,7 +10,7 @@ from protocol.messages import Message
 
 
 class Source:
-    """Lines of a function, and the objects that they name."""
+    """Lines of a function, and the objects that they refer to."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -64,6 +64,6 @@ def _field(group: FieldGroup, name: str) -> msgspec.structs.FieldInfo:
     return _fields(group.message)[name]
 
 
-@cache  # msgspec looks every annotation up anew, for each field that is asked about
+@cache  # msgspec evaluates all annotations at each call
 def _fields(message: type[Message]) -> dict[str, msgspec.structs.FieldInfo]:
     return {field.name: field for field in msgspec.structs.fields(message)}

@@ -5,12 +5,12 @@ from typing import Final
 from protocol.errors import ProtocolViolation
 
 MAX_TAGS: Final = 64
-"""Limit of tagged fields in one struct, ten times as many as any of Kafka's has. It is needed since two bytes make a
-field."""
+"""Limit of tagged fields in one struct, ten times the number of any struct of Kafka's. Without it two bytes would make
+a field."""
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the value and the position behind it. Raises ProtocolViolation for one of more than five bytes."""
+    """Return the value and the position after it. Raises ProtocolViolation for one of more than five bytes."""
     value = 0
     for shift in range(0, 35, 7):
         byte = data[position]
@@ -32,9 +32,8 @@ def write_uvarint(value: int) -> bytes:
 
 
 def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
-    """Return the tagged fields at `position`, unknown ones included, and the position behind them.
-
-    Raises ProtocolViolation for more than `MAX_TAGS` fields, and for a repeated or incomplete one; and IndexError.
+    """Return the tagged fields at `position`, unknown ones included, and the position after them. Raises
+    ProtocolViolation for more than `MAX_TAGS` fields, or a repeated or incomplete one; or IndexError.
     """
     count, position = read_uvarint(data, position)
     if count > MAX_TAGS:

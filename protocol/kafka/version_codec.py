@@ -1,4 +1,4 @@
-"""One version of one API: reads its requests, frames its replies, and holds the facts that a session needs for each
+"""One version of one API: decodes its requests, encodes its replies, and has the facts that a session needs for each
 request."""
 
 from struct import Struct
@@ -20,10 +20,10 @@ from protocol.session import Encoded
 API_VERSIONS: Final = 18
 ANSWERED_BY_SESSIONS: Final = (ApiVersions, SaslHandshake, SaslAuthenticate)
 _LAST_WITHOUT_ERROR: Final = 1
-"""The last version of OffsetFetch that has no place for a group's error, so that its replies must be changed."""
+"""The last version of OffsetFetch without a field for a group's error, so that its replies must be adapted."""
 
 _USUAL: Final = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-"""Errors of most heartbeats' replies, whose bytes are made once."""
+"""Errors in most replies to heartbeats, which are encoded once."""
 
 reply_head: Final = Struct(">ii").pack
 """Packs the head of an inflexible reply: the length of the rest, and the correlation id."""
@@ -33,10 +33,10 @@ _reply_head_with_tags: Final = Struct(">iib").pack
 class VersionCodec:
     """Decoder of requests and encoder of replies of one version of one API.
 
-    `is_repeated`: clients are likely to send identical requests. `plain`: the type of replies that are encoded as they
-    are; None if a reply must be adapted to the version first. `ready`: what follows the correlation id in a heartbeat's
-    usual replies, by their error; `ready_size`: its size, and that of the id. `encode_slowly` encodes the body of a
-    reply that may be very large, a piece at a time; None for other APIs.
+    `is_repeated`: clients are likely to send identical requests. `plain`: the type of replies that are encoded
+    unchanged; None if a reply must be adapted to the version first. `ready`: the bytes after the correlation id in a
+    heartbeat's usual replies, by error; `ready_size`: their size, including the id. `encode_slowly` encodes the body of
+    a reply that may be very large, a piece at a time; None for other APIs.
     """
 
     __slots__ = (
@@ -66,9 +66,10 @@ class VersionCodec:
         self.adapt = None if request is OffsetFetch and version > _LAST_WITHOUT_ERROR else ADAPT.get(request)
         self.answers_itself = request in ANSWERED_BY_SESSIONS or (request is Produce and version < OLDEST_PRODUCE)
         self._write: Writer = writer(api.reply, version)
-        # The reply to ApiVersions always has the oldest header: the client does not know our versions yet.
+        # The reply to ApiVersions always has the oldest header, since the client does not know the server's versions
+        # yet.
         self._has_tags = self.is_flexible and api.key != API_VERSIONS
-        # Megabytes of records are moved once, not once more for the length before them.
+        # The length is included when the pieces are joined, so that megabytes of records are copied only once.
         self._pieces = pieces_writer(api.reply, version) if reply is FetchReply else None
         self.encode_slowly = pausing_writer(api.reply, version) if reply is ListGroupsReply else None
         self.is_heartbeat = reply is HeartbeatReply

@@ -1,5 +1,5 @@
-"""Compiles schemas to writers: for each version a function without a branch on the version, straight lines as in
-`reading`. Fields that the version does not have are left out.
+"""Compiles schemas to writers: for each version a function without a branch on the version, straight-line code as in
+`reading`. Fields that the version does not have are omitted.
 """
 
 from collections.abc import Callable, Generator
@@ -76,7 +76,7 @@ class _WriterSource(Source):
             self.length(f"(-1 if {name} is None else 0)", kind.length_code)
             self.depth -= 1
         else:
-            # Older versions cannot say null: they write an empty value.
+            # Older versions have no null: they write an empty value.
             self.line(f"if {name} is None:")
             self.line(f"    {name} = {empty}")
             self._bytes(name, encoded, kind)
@@ -202,7 +202,8 @@ def pieces_writer(schema: Schema, version: int) -> Callable[[Any], list[bytes]]:
 
 @cache
 def pausing_writer(schema: Schema, version: int) -> Callable[[Any], Generator[None, None, bytes]]:
-    """Return a writer of bodies so large that others should not wait for the whole: it yields now and then."""
+    """Return a writer of very large bodies, which yields repeatedly so that other requests need not wait for the
+    whole."""
     source = _WriterSource(version, version >= schema.flexible, _PIECES_A_PAUSE)
     source.group(schema.group, "message", with_tags=True)
     source.lines.insert(0, "    whole = []")

@@ -1,16 +1,15 @@
-"""Every request and reply, once, for all versions and dialects.
-
-Field names are those of Kafka's own message schemas in snake case; a message holds the union over all versions and
-never a version number. Where a version changes behaviour the message carries a *fact* (`wants_member_id_first`).
-All messages are frozen; sequences are tuples. A refusal is a reply with an `ErrorCode`, never an exception.
+"""Every request and reply, defined once for all versions and dialects. Field names are those of Kafka's own message
+schemas in snake case; a message has the fields of all versions, and no version number. Where a version changes
+behaviour the message carries a *fact* (`wants_member_id_first`). All messages are frozen; sequences are tuples. An
+error is a reply with an `ErrorCode`, never an exception.
 """
 
 from typing import Annotated, dataclass_transform
 
 import msgspec
 
-# Ranges of fields, checked where bytes become messages: records of the log and Kafka's wire have these widths. A number
-# or text that does not fit would stop the node.
+# Ranges of fields, checked when messages are decoded: they fit records of the log and Kafka's wire. A number or text
+# that does not fit would stop the node.
 Int8 = Annotated[int, msgspec.Meta(ge=-(2**7), le=2**7 - 1)]
 Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -26,7 +25,7 @@ LONGEST_GROUP_ID = 8_000
 """Most characters of a group id, as of any `Text`."""
 
 
-# Subclasses inherit `frozen`; type checkers have to be told.
+# Subclasses inherit `frozen`, which type checkers do not see otherwise.
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Message(msgspec.Struct, frozen=True, gc=False):
     """Base of all requests, replies and notifications."""

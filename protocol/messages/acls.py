@@ -1,4 +1,4 @@
-"""Access control lists, and the credentials of users, as Kafka's tools ask for them."""
+"""Access control lists and users' credentials: Kafka's requests."""
 
 import enum
 
@@ -27,7 +27,7 @@ class AclOperation(enum.IntEnum):
 
 
 class AclBindingFilter(Message):
-    """Condition on bindings: null, and the code 1, match everything."""
+    """Condition on bindings: null and the code 1 match everything."""
 
     resource_type_filter: Int8
     resource_name_filter: Text | None = None
@@ -39,7 +39,7 @@ class AclBindingFilter(Message):
 
 
 class DescribeAcls(AclBindingFilter):
-    """Ask for the ACLs that match. A broker without an authorizer answers SECURITY_DISABLED."""
+    """List the ACLs that match. A broker without an authorizer answers SECURITY_DISABLED."""
 
 
 class DescribedAcl(Message):
@@ -74,7 +74,7 @@ class AclCreation(Message):
 
 
 class CreateAcls(Message):
-    """Add bindings, each by itself."""
+    """Add bindings, each with a result of its own."""
 
     creations: tuple[AclCreation, ...]
 
@@ -123,7 +123,7 @@ class ScramUser(Message):
 
 
 class DescribeUserScramCredentials(Message):
-    """Ask which SCRAM credentials users have; `users` None or empty: of all."""
+    """List the SCRAM credentials of users; `users` None or empty: of all."""
 
     users: tuple[ScramUser, ...] | None = None
 
@@ -153,7 +153,7 @@ class ScramDeletion(Message):
 
 
 class ScramUpsertion(Message):
-    """Credential to set: the client has salted the password, and iterated its hash."""
+    """Credential to set, with the password's salted and iterated hash, which the client computes."""
 
     name: Text
     mechanism: Int8

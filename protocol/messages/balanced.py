@@ -16,7 +16,7 @@ FROM_STORED = -1
 
 class HeldKey(Message):
     """Key that a rejoining member still holds. `position`: the offset after the last confirmed one; -1: the stored
-    position holds."""
+    position is used."""
 
     key: Text
     reg_epoch: Int64
@@ -24,9 +24,9 @@ class HeldKey(Message):
 
 
 class StartMember(Message):
-    """Become a member, or stay one. A negative `source_count` turns that check off, and `node_id` is ignored. `attempt`
-    counts the client's requests of this kind from 1: a late one, of an old connection, is recognized by it and changes
-    nothing. Without it (0) a member also keeps the keys that it owns and does not name in `held`. `mode`: `client`, the
+    """Become a member, or stay one. A negative `source_count` disables that check, and `node_id` is ignored. `attempt`
+    counts the client's requests of this kind from 1, so that a late one, from an old connection, is recognized and has
+    no effect. Without it (0) a member also keeps keys that it owns and does not name in `held`. `mode`: `client`, the
     members choose their partitions, or `server`, the coordinator assigns them."""
 
     group_id: GroupId
@@ -99,8 +99,9 @@ class ReleasedKey(Message):
 
 class MemberHeartbeat(Message):
     """Heartbeat of a member. `owned`: the complete report; None: unchanged; `owned_version` counts its changes.
-    `released`: keys of an unanswered unregistration. `ops_ack`: the operator's last order carried out. `assignment_id`:
-    the assignment that the member has carried out, in a server-balanced group; 0: none, or not all of it."""
+    `released`: keys of an unanswered unregistration. `ops_ack`: the last of the operator's orders that was carried out.
+    `assignment_id`: the assignment that the member has carried out, in a server-balanced group; 0: none, or not all of
+    it."""
 
     group_id: GroupId
     consumer_id: Text
@@ -115,8 +116,8 @@ class MemberHeartbeat(Message):
 
 class MemberHeartbeatReply(Message):
     """Reply to a heartbeat. `meta` is None if the member's version is current. `from_max_id`: order to seek to the end
-    of all owned partitions; 0: none. `assignment`: keys that a member of a server-balanced group is to own. It releases
-    all others and registers these. None: the member's is current, or there is none yet."""
+    of all owned partitions; 0: none. `assignment`: keys that a member of a server-balanced group must register,
+    releasing all others. None: the member's assignment is current, or there is none yet."""
 
     error_code: ErrorCode = ErrorCode.NONE
     lost: tuple[LostKey, ...] = ()
@@ -141,8 +142,8 @@ class PartitionMetaReply(Message):
 
 
 class RegisterItem(Message):
-    """Key to register. `offset` -1: start at the stored one. `position_policy`: one of `consume_position`; empty: the
-    member's. `is_first`: the client was never granted the key."""
+    """Key to register. `offset` -1: start at the stored offset. `position_policy`: a value of `consume_position`;
+    empty: the member's. `is_first`: the client was never granted the key."""
 
     key: Text
     offset: Int64 = FROM_STORED
@@ -193,8 +194,8 @@ class UnregisterPartitionsReply(Message):
 
 class FetchItem(Message):
     """Key to fetch. `last_consumed`: the last batch is consumed (local confirmation), and `consumed_to` is the position
-    after it; False leaves the position. Without `consumed_to` (-1) the last batch sent counts, even if no client
-    received it: its request may have come late."""
+    after it; False leaves the position. Without `consumed_to` (-1) the last batch sent counts, even if the client did
+    not receive it."""
 
     key: Text
     reg_epoch: Int64
@@ -204,7 +205,7 @@ class FetchItem(Message):
 
 
 class FetchRegistered(Message):
-    """Fetch the next records of owned partitions; waits for up to `max_wait_ms` while there are none at all."""
+    """Fetch the next records of owned partitions; waits for up to `max_wait_ms` if none of them has records."""
 
     group_id: GroupId
     consumer_id: Text

@@ -8,7 +8,7 @@ JOINING: int = 0
 """Member epoch of a request to join."""
 LEAVING: int = -1
 LEAVING_FOR_NOW: int = -2
-"""Member epoch of a static member that leaves and will be back."""
+"""Member epoch of a static member that leaves temporarily."""
 
 
 class TopicIdPartitions(Message):
@@ -42,7 +42,7 @@ class MemberAssignment(Message):
 
 
 class ConsumerGroupHeartbeatReply(Message):
-    """Reply to ConsumerGroupHeartbeat. `assignment` None: as it was."""
+    """Reply to ConsumerGroupHeartbeat. `assignment` None: unchanged."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -54,7 +54,7 @@ class ConsumerGroupHeartbeatReply(Message):
 
 
 class AssignmentChanged(Message):
-    """Pushed to a member whose next heartbeat brings a new target, or a part of it that has become free."""
+    """Pushed to a member whose next heartbeat will return a new target, or a part of it that has become free."""
 
     group_id: str
     group_epoch: int
@@ -81,8 +81,8 @@ UNKNOWN_MEMBER: int = -1
 
 
 class DescribedConsumer(Message):
-    """Description of a member. `assignment` includes what it has still to give up. `member_type`: how it speaks to the
-    coordinator."""
+    """Description of a member. `assignment` includes partitions that it has yet to revoke. `member_type`: the protocol
+    that it uses."""
 
     member_id: str
     instance_id: str | None = None

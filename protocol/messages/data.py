@@ -81,7 +81,7 @@ class ForgottenTopic(Message):
 class Fetch(Message):
     """Long poll for records, answered when `min_bytes` are available, a partition has an error, or `max_wait_ms` have
     passed. `rack_id`: the reader's rack (KIP-392). A partition with an `owner_epoch` is read only while that grant of
-    the ownership registry holds (docs/spec/consumer-client.md#E2)."""
+    the ownership registry is in force (docs/spec/consumer-client.md#E2)."""
 
     topics: tuple[FetchTopic, ...]
     max_wait_ms: Int32 = 500
@@ -153,7 +153,7 @@ class EpochTopic(Message):
 
 
 class OffsetForLeaderEpoch(Message):
-    """Ask for the end offsets of leader epochs, with which consumers validate their positions after a change of leaders
+    """Request the end offsets of leader epochs, with which consumers validate their positions after a change of leaders
     (KIP-320)."""
 
     topics: tuple[EpochTopic, ...]

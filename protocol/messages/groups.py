@@ -38,7 +38,7 @@ class JoinGroupMember(Message):
 
 
 class JoinGroupReply(Message):
-    """Reply to JoinGroup. `members` is filled for the leader alone."""
+    """Reply to JoinGroup. `members` is filled only for the leader."""
 
     error_code: ErrorCode = ErrorCode.NONE
     generation_id: int = NO_GENERATION
@@ -59,7 +59,7 @@ class SyncGroupAssignment(Message):
 
 
 class SyncGroup(Message):
-    """Ask for the assignment of a generation; the leader sends all members' assignments. `must_name_protocol`: version
+    """Request the assignment of a generation; the leader sends all members' assignments. `must_name_protocol`: version
     5 and newer."""
 
     group_id: GroupId
@@ -117,8 +117,8 @@ class LeaveGroupReply(Message):
 
 class DescribeGroups(Message):
     """Describe groups. `absent_is_error`: the newest version adds GROUP_ID_NOT_FOUND to the state Dead. `with_facts`:
-    fill the fields that are not Kafka's of members and of the phase. `hides_consumer_groups`: on Kafka's wire another
-    API describes them, and this one says that they are absent."""
+    fill Muster's own fields about members and the phase. `hides_consumer_groups`: answer that consumer groups are
+    absent, since Kafka's protocol describes them by another API."""
 
     groups: tuple[GroupId, ...]
     include_authorized_operations: bool = False
@@ -128,25 +128,22 @@ class DescribeGroups(Message):
 
 
 class ReportedFact(Message):
-    """Something that a member's application says of itself."""
+    """A fact that a member's application reports about itself."""
 
     name: Text
     text: Text
 
 
 class DescribedMember(Message):
-    """Description of a member. `session_timeout_ms` and the fields behind it are not Kafka's, and left out on its wire;
-    durations are as of the reply, -1 if unknown.
+    """Description of a member. `session_timeout_ms` and the fields after it are Muster's own, and omitted in Kafka's
+    protocol; durations are as of the reply, -1 if unknown.
 
     `waiting`: `join` or `sync` while that request of the member is parked, for `waiting_ms`. `disconnected_ms`: time
-    since the member's last connection closed, if nothing was heard since. `topics` and `protocols`: what the member
-    subscribes to, and the assignors it offers.
-
-    The fields from `member_epoch` on are those of server-driven members; assignments are encoded like
-    `member_assignment`. `pending_revocation`: partitions that the member holds and shall give up, for `revoking_ms`.
-
-    `reported`: what the member's application says of itself (ReportMember), as of `reported_ago_ms`. `is_draining`: an
-    operator has asked it to drain."""
+    since the member's last connection closed, if it has sent nothing since. `topics` and `protocols`: the member's
+    subscription and its assignors. The fields from `member_epoch` on are those of server-driven members; assignments
+    are encoded like `member_assignment`. `pending_revocation`: partitions that the member must revoke and has not, for
+    `revoking_ms`. `reported`: facts reported by the member's application (ReportMember), `reported_ago_ms` ago.
+    `is_draining`: an operator has asked it to drain."""
 
     member_id: str
     group_instance_id: str | None
@@ -180,16 +177,15 @@ class DescribedMember(Message):
 
 
 class DescribedGroup(Message):
-    """Description of a group. `generation_id` and the fields behind it are not Kafka's, and left out on its wire.
-    `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described.
+    """Description of a group. `generation_id` and the fields after it are Muster's own, and omitted in Kafka's
+    protocol. `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described.
 
     `phase`: `delay` (an Empty group waits for more members), `join`, `sync`, `revoke` (members of a server-driven group
-    hold what is no longer theirs; `generation_id` is its group epoch), or empty while nothing is waited for. The
+    have yet to revoke partitions; `generation_id` is its group epoch), or empty if the group waits for nothing. The
     phase has lasted `phase_ms` and ends in `phase_left_ms` at the latest, by the rebalance timeout of `limited_by`.
-    `waiting_for`: the members that hold it up.
-
-    `hold_left_ms`: rest of the hold on the group, -1 without one. It ends sooner once `hold_until_members` have come,
-    unless that is 0; `hold_joined` have. While a rebalance waits for its end, `phase` is `hold`."""
+    `waiting_for`: the members that it waits for. `hold_left_ms`: remaining time of the hold on the group, -1 without
+    one. A hold ends earlier once `hold_until_members` have joined, unless that is 0; `hold_joined` have. While a
+    rebalance waits for the end of a hold, `phase` is `hold`."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -222,7 +218,7 @@ class DescribeGroupsReply(Message):
 
 
 class ListGroups(Message):
-    """List groups, sorted by id. Empty filters match every group; `after` and `limit` ask for a page."""
+    """List groups, sorted by id. Empty filters match every group; `after` and `limit` select a page."""
 
     states_filter: tuple[Text, ...] = ()
     types_filter: tuple[Text, ...] = ()
@@ -258,7 +254,7 @@ class DeleteGroupsReply(Message):
 
 
 class ListNotes(Message):
-    """Ask for a group's journal, oldest first: `limit` notes after number `after`."""
+    """Read a group's journal, oldest first: `limit` notes after number `after`."""
 
     group_id: GroupId
     after: Int64 = -1
@@ -312,18 +308,16 @@ class ListedNote(Message):
     and `target` (a server-driven group moved on), `converted` (it changed its protocol), `moved` (another node
     coordinates it), `rewound` (a member committed backwards), `admin`.
 
-    Repeated events, as when two processes fence each other, make one note: it happened `times` times since `since_ms`,
-    the last time at `wall_ms`. The note becomes the newest, with a new number, each time its count has doubled.
+    Repeated events, for instance of two processes that fence each other, are one note: the event happened `times` times
+    since `since_ms`, the last time at `wall_ms`. Each time its count has doubled the note becomes the newest, with a
+    new number.
 
-    `origin`: the client behind `initiator`. A completed rebalance took `took_ms`; `joined` are its new members, the
-    first ten. Of a member that is gone, `idle_ms` is the time since its last join, sync or commit: if that equals its
-    `rebalance_timeout_ms`, its application did not poll in time.
-
-    `act`: set if a client changed something beyond its own membership: `reset`, `rewind`, `undo`, `import`,
-    `delete offsets`, `delete group`, `evict`, `create topic`, `add partitions`, `delete topic`, `alter settings`; those
-    about topics have the group id "". `changes`: the offsets that it changed.
-
-    `assigned` and `target`: of the partitions that a member had in the generation, or the target, before,
+    `origin`: the client behind `initiator`. A completed rebalance took `took_ms`; `joined` are its first ten new
+    members. For a removed member, `idle_ms` is the time since its last join, sync or commit: if that equals its
+    `rebalance_timeout_ms`, its application did not poll in time. `act`: set if a client changed more than its own
+    membership: `reset`, `rewind`, `undo`, `import`, `delete offsets`, `delete group`, `evict`, `create topic`, `add
+    partitions`, `delete topic`, `alter settings`; those about topics have the group id "". `changes`: the changed
+    offsets. `assigned` and `target`: of the partitions that a member had in the previous generation or target,
     `moved_partitions` have another owner now, or none, and `kept_partitions` the same."""
 
     number: int
@@ -351,21 +345,21 @@ class ListedNote(Message):
 
 
 class AuditedNote(Message):
-    """A note of an act, with its group."""
+    """A note about an act, with its group."""
 
     group_id: str
     note: ListedNote
 
 
 class ListAudit(Message):
-    """Ask for the acts noted since a wall time in all groups, by time: the first `limit`."""
+    """List the acts noted since a wall time in all groups, by time: the first `limit`."""
 
     since_ms: Int64 = 0
     limit: Int32 = 1_000
 
 
 class ListAuditReply(Message):
-    """Acts, by time. `has_more`: ask again, from the time of the last on."""
+    """Acts, by time. `has_more`: repeat the request from the time of the last one."""
 
     error_code: ErrorCode = ErrorCode.NONE
     notes: tuple[AuditedNote, ...] = ()
@@ -373,9 +367,9 @@ class ListAuditReply(Message):
 
 
 class ApplyOffsets(Message):
-    """Change committed offsets of a group without members, all or none: each from `previous_offset`, which must still
-    hold, to `offset` (-1: none). `act` names it in the note. `actor` and `actor_host` are noted for requests from
-    inside the process, which have no connection."""
+    """Change committed offsets of a group without members, all or none: each from `previous_offset`, which must be the
+    present one, to `offset` (-1: none). `act` is the name of the change in the note. `actor` and `actor_host` are noted
+    for requests from within the process, which have no connection."""
 
     group_id: GroupId
     changes: tuple[OffsetChange, ...]
@@ -385,9 +379,9 @@ class ApplyOffsets(Message):
 
 
 class ApplyOffsetsReply(Message):
-    """`number`: that of the note, by which the changes can be undone; -1 if nothing was changed. Else `conflicts` are
-    the partitions whose offset is another by now, with that in `previous_offset`, or `members` are who is in the group,
-    or `error_message` says what is wrong."""
+    """`number`: that of the note, by which the changes can be undone; -1 if nothing was changed. Else `conflicts` has
+    the partitions with another offset, which is in `previous_offset`, or `members` has the group's members, or
+    `error_message` the problem."""
 
     error_code: ErrorCode = ErrorCode.NONE
     number: int = -1
@@ -397,7 +391,7 @@ class ApplyOffsetsReply(Message):
 
 
 class HoldGroup(Message):
-    """Collect changes of a group's members for `for_ms`, then make them one rebalance; sooner, once `until_members`
+    """Collect changes of a group's members for `for_ms`, then make them one rebalance; earlier, once `until_members`
     have joined since, unless that is 0. A hold replaces an earlier one; 0 ms release the group. `actor` and
     `actor_host` are those of ApplyOffsets."""
 
@@ -409,7 +403,7 @@ class HoldGroup(Message):
 
 
 class HoldGroupReply(Message):
-    """`left_ms`: the rest of the hold, 0 without one. With an error, `error_message` says what is wrong."""
+    """`left_ms`: the remaining time of the hold, 0 without one. With an error, `error_message` has the problem."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
@@ -417,14 +411,14 @@ class HoldGroupReply(Message):
 
 
 class ListSuspects(Message):
-    """Ask which groups are worth a doctor's look: those that changed, or were noted, since a wall time; in a phase;
-    with a member that is silent or not connected."""
+    """List the groups that may have a problem: those that changed, or got a note, since a wall time; those in a phase;
+    and those with a member that is silent or not connected."""
 
     since_ms: Int64 = 0
 
 
 class ListSuspectsReply(Message):
-    """Groups by id. `wall_ms`: the time from which to ask next."""
+    """Groups by id. `wall_ms`: the time for the next request."""
 
     error_code: ErrorCode = ErrorCode.NONE
     groups: tuple[str, ...] = ()
@@ -433,7 +427,7 @@ class ListSuspectsReply(Message):
 
 class RefusedRequest(Message):
     """A request that was refused `times` times since `since_ms`, the last time at `wall_ms`. `api`: its name; `detail`:
-    what was found, and what was expected."""
+    the refused value, and the expected ones."""
 
     group_id: str
     api: str
@@ -449,8 +443,8 @@ class RefusedRequest(Message):
 
 
 class ListRefusals(Message):
-    """List clients whose JoinGroup was refused lately, or that were fenced, in these groups; in all if none is named.
-    The groups need not exist."""
+    """List clients whose JoinGroup was refused lately, or that were fenced, by these groups, or by all if none is
+    named. The groups need not exist."""
 
     groups: tuple[GroupId, ...] = ()
 
@@ -484,7 +478,7 @@ class MemberRemoved(Message):
 
 
 class CoordinatorMoved(Message):
-    """Pushed when the node stops serving the group; clients look for its coordinator again."""
+    """Pushed when the node stops serving the group; clients send FindCoordinator again."""
 
     group_id: str
     node_id: int

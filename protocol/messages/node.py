@@ -14,16 +14,16 @@ class Hello(Message):
 
 
 class Login(Message):
-    """One step of a SASL login: the mechanism, and its next bytes. Repeated until the answer says `done`. A listener
-    with logins closes a connection that sends any other request than Hello before."""
+    """One step of a SASL login: the mechanism, and its next bytes. Repeated until the reply has `done`. A listener with
+    logins closes a connection that sends any other request than Hello before that."""
 
     mechanism: Text
     auth_bytes: bytes = b""
 
 
 class LoginReply(Message):
-    """`session_lifetime_ms`: time for which the login holds; 0 for ever. Another one may be made on the same
-    connection, by the same mechanism."""
+    """`session_lifetime_ms`: lifetime of the login; 0: unlimited. The client may log in again on the same connection,
+    by the same mechanism."""
 
     auth_bytes: bytes = b""
     done: bool = False
@@ -33,8 +33,8 @@ class LoginReply(Message):
 
 
 class HttpLoginReply(Message):
-    """Answer to a login over HTTP, inside the process alone. `session` is the secret of the session that was opened, if
-    one was; `session_lifetime_ms`: how long it lasts at most."""
+    """Reply to a login over HTTP, only within the process. `session` is the secret of the session that was opened, if
+    one was; `session_lifetime_ms`: its longest lifetime."""
 
     principal: str = ""
     session: str = ""
@@ -80,7 +80,7 @@ class DescribeNode(Message):
 
 class LoadProgress(Message):
     """Progress of loading the shards; after loading, its totals. Bytes are bytes of logs and snapshots to be read.
-    `left_ms` is -1 while it is unknown.
+    `left_ms` is -1 if unknown.
     """
 
     is_loading: bool
@@ -123,11 +123,11 @@ class DescribeNodeReply(Message):
     wall_ms: int = -1
     """The node's clock when it answered."""
     log_problems: tuple[str, ...] = ()
-    """Sentences on what is unsafe about the log of groups and offsets, where that is the Kafka cluster's."""
+    """Problems of the log of groups and offsets that make it unsafe, if it is in the Kafka cluster."""
 
 
 class ErrorReply(Message):
-    """Reply to a request that admission or the wire rejected as a whole; no group or topic saw it."""
+    """Reply to a request that admission or the wire rejected as a whole, before any group or topic."""
 
     error_code: ErrorCode
     error_message: str = ""
@@ -161,7 +161,7 @@ class DescribeClusterReply(Message):
 
 
 class ApiVersions(Message):
-    """Ask for the APIs and versions of the server; Kafka's clients send it first."""
+    """Request the server's APIs and versions; Kafka's clients send it first."""
 
     client_software_name: Text = ""
     client_software_version: Text = ""
@@ -216,13 +216,13 @@ class SaslAuthenticateReply(Message):
 
 
 class Measure(Message):
-    """Ask for counts by group, of at most `limit` groups, and for distributions of durations; since the start."""
+    """Request counts by group, of at most `limit` groups, and distributions of durations, both since the start."""
 
     limit: Int32 = 10_000
 
 
 class GroupTally(Message):
-    """Counts of a group. `phase_ms`: time in each state, as far as it has ended."""
+    """Counts of a group. `phase_ms`: completed time in each state."""
 
     group_id: str
     rebalances: int

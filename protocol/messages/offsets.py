@@ -23,8 +23,8 @@ class OffsetCommitTopic(Message):
 
 
 class OffsetCommit(Message):
-    """Commit offsets. `generation_id` is the member's epoch in a group that the coordinator balances; requests that
-    know no such epochs (`knows_member_epochs`) are refused to its members. `retention_time_ms` -1: the broker's.
+    """Commit offsets. `generation_id` is the member's epoch in a group that the coordinator balances; its members'
+    requests without support for such epochs (`knows_member_epochs`) are refused. `retention_time_ms` -1: the broker's.
     `absent_group_error`: the error for a generation >= 0 on an absent group."""
 
     group_id: GroupId
@@ -54,15 +54,14 @@ class OffsetCommitReply(Message):
 
 
 class ListGroupOffsets(Message):
-    """Ask for the offsets that count for the lag of these groups; groups that are not served here are left out of the
-    reply."""
+    """Request the offsets that the lag of these groups includes; groups that are not served here are omitted."""
 
     groups: tuple[GroupId, ...]
 
 
 class GroupOffsets(Message):
-    """Committed offsets by topic and partition. There are also the topics whose partitions are assigned to a member, or
-    are configured for a client-balanced group, without a commit."""
+    """Committed offsets by topic and partition. Topics without a commit are included if their partitions are assigned
+    to a member, or configured for a client-balanced group."""
 
     group_id: str
     members: int
@@ -84,15 +83,15 @@ class EndSample(Message):
 
 
 class ListEndSamples(Message):
-    """Ask for a page of the samples that the node has written: from a position on, or from a wall time if the position
-    is -1."""
+    """Request a page of the samples that the node has written: from a position, or from a wall time if the position is
+    -1."""
 
     position: Int64 = -1
     since_ms: Int64 = 0
 
 
 class ListEndSamplesReply(Message):
-    """Samples by time. `has_more`: ask again from `position` on."""
+    """Samples by time. `has_more`: repeat the request from `position`."""
 
     error_code: ErrorCode = ErrorCode.NONE
     samples: tuple[EndSample, ...] = ()
@@ -107,8 +106,8 @@ class OffsetFetchTopic(Message):
 
 
 class OffsetFetchGroup(Message):
-    """Group whose offsets are wanted. `topics` None: all partitions with an offset. `wants_topic_ids`: the reply names
-    topics by id, and leaves out topics without one (version 10). `with_origins`: say who made each commit."""
+    """Group whose offsets are requested. `topics` None: all partitions with an offset. `wants_topic_ids`: the reply
+    names topics by id, and omits topics without one (version 10). `with_origins`: include the sender of each commit."""
 
     group_id: GroupId
     topics: tuple[OffsetFetchTopic, ...] | None = None
@@ -133,7 +132,7 @@ class OffsetFetchPartitionReply(Message):
 
 
 class CommitOrigin(Message):
-    """Sender of a partition's last commit, and the offset before it (-1: none). One that is no member has no
+    """Sender of a partition's last commit, and the offset before it (-1: none). A sender that is not a member has no
     `member_id`."""
 
     partition_index: int
@@ -191,8 +190,8 @@ class OffsetDeleteReply(Message):
 
 
 class DescribeExpiry(Message):
-    """Ask when a group's offsets expire, or why they are kept: `limit` partitions, at most 2,000, after the named one,
-    by topic and partition."""
+    """Request the expiry of a group's offsets, or the reason why they are kept: `limit` partitions, at most 2,000,
+    after the named one, by topic and partition."""
 
     group_id: GroupId
     limit: Int32 = 1_000
@@ -214,7 +213,7 @@ class ExpiringOffset(Message):
 
 class DescribeExpiryReply(Message):
     """Expiry of a group's offsets, in wall times. Only the first page fills the two fields of the group itself.
-    `has_more`: ask again, after the last of these."""
+    `has_more`: repeat the request after the last of these."""
 
     error_code: ErrorCode = ErrorCode.NONE
     group_state: str = ""
@@ -227,7 +226,7 @@ class DescribeExpiryReply(Message):
 
 
 class ListOffsetsPartition(Message):
-    """Offset wanted. `timestamp`: -2 earliest, -1 latest, -3 the record with the largest timestamp; else the first
+    """Requested offset. `timestamp`: -2 earliest, -1 latest, -3 the record with the largest timestamp; else the first
     record at or after it."""
 
     partition_index: Int32
@@ -241,8 +240,8 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsets(Message):
-    """Ask for offsets of partitions. `max_age_ms`: age up to which known offsets of the cluster's partitions are
-    answered, in front of a cluster."""
+    """Request offsets of partitions. `max_age_ms`: in front of a cluster, the age up to which known offsets are
+    returned."""
 
     topics: tuple[ListOffsetsTopic, ...]
     isolation_level: Int8 = 0
@@ -250,7 +249,8 @@ class ListOffsets(Message):
 
 
 class ListOffsetsPartitionReply(Message):
-    """Offset of a partition. `age_ms`: its age at most; -1 for an embedded topic, whose offsets are current."""
+    """Offset of a partition. `age_ms`: its largest possible age; -1 for an embedded topic, whose offsets are
+    current."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.NONE

@@ -5,7 +5,7 @@ from protocol.messages import GroupId, Int32, Int64, Message, Text
 
 
 class ClaimItem(Message):
-    """Partition, and the thread of the member that shall read it."""
+    """Partition, and the thread of the member that will read it."""
 
     topic: Text
     partition: Int32
@@ -34,7 +34,7 @@ class ClaimedPartition(Message):
 
 
 class ClaimPartitionsReply(Message):
-    """Reply to ClaimPartitions. `error_code` concerns the member or the group. If an item is refused none is granted,
+    """Reply to ClaimPartitions. `error_code` concerns the member or the group. If one item is refused, none is granted,
     and `items` has the code of each."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -50,7 +50,8 @@ class ReleaseItem(Message):
 
 
 class ReleasePartitions(Message):
-    """Release partitions, each by itself; `all`: all that the member owns. The generation may be an older one."""
+    """Release partitions, each with a result of its own; `all`: all that the member owns. The generation may be an
+    older one."""
 
     group_id: GroupId
     member_id: Text

@@ -1,19 +1,19 @@
-"""Limits of clients (KIP-546), as Kafka's tools ask for them."""
+"""Limits of clients (KIP-546): Kafka's requests."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int8, Message, Text
 
 
 class QuotaEntity(Message):
-    """A part of whom a limit is for. `entity_type`: `user`, `client-id` or `ip`; `entity_name` None: all that have no
-    limit of their own."""
+    """A component of the entity that a limit is for. `entity_type`: `user`, `client-id` or `ip`; `entity_name` None:
+    all without a limit of their own."""
 
     entity_type: Text
     entity_name: Text | None = None
 
 
 class QuotaFilter(Message):
-    """Condition on a part. `match_type` 0: of this name; 1: the default; 2: any."""
+    """Condition on a component. `match_type` 0: with this name; 1: the default; 2: any."""
 
     entity_type: Text
     match_type: Int8
@@ -21,7 +21,7 @@ class QuotaFilter(Message):
 
 
 class DescribeClientQuotas(Message):
-    """Ask for limits whose parts match. `strict`: they have no other parts."""
+    """List the limits whose components match. `strict`: they have no other components."""
 
     components: tuple[QuotaFilter, ...] = ()
     strict: bool = False
@@ -58,7 +58,7 @@ class AlteringQuota(Message):
 
 
 class AlterClientQuotas(Message):
-    """Set and remove limits, of each entity by itself."""
+    """Set and remove limits, with a result for each entity."""
 
     entries: tuple[AlteringQuota, ...]
     validate_only: bool = False

@@ -1,4 +1,4 @@
-"""Reports of members: what applications say of themselves to operators, and what operators ask of them."""
+"""Reports of members: facts from applications for operators, and operators' requests to applications."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Message, Text
@@ -6,12 +6,12 @@ from protocol.messages.groups import ReportedFact
 
 MOST_FACTS = 32
 LONGEST_FACT = 500
-"""Most characters of a fact's name and of its text."""
+"""Largest number of characters of a fact's name and of its text."""
 
 
 class ReportMember(Message):
     """Report named facts about a member's application for operators. They replace the previous ones, and are kept in
-    memory until the member is removed. The reply says whether the member is to drain."""
+    memory until the member is removed. The reply says whether the member must drain."""
 
     group_id: GroupId
     member_id: Text
@@ -27,14 +27,14 @@ class ReportMemberReply(Message):
 
 
 class DrainMembers(Message):
-    """Have members drain: the reply to their next report tells them."""
+    """Ask members to drain, by the replies to their next reports."""
 
     group_id: GroupId
     member_ids: tuple[Text, ...]
 
 
 class DrainedMember(Message):
-    """`error_code`: UNSUPPORTED_VERSION for a member that does not report, and so would not hear of it."""
+    """`error_code`: UNSUPPORTED_VERSION for a member that sends no reports, and so would not get the request."""
 
     member_id: str
     error_code: ErrorCode = ErrorCode.NONE

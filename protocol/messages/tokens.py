@@ -1,4 +1,4 @@
-"""Tokens by which programs come in over HTTP: made, listed and deleted by administrators."""
+"""Tokens with which programs log in over HTTP: created, listed and deleted by administrators."""
 
 from typing import Final
 
@@ -6,11 +6,11 @@ from protocol.errors import ErrorCode
 from protocol.messages import Int64, Message, Text
 
 ROLES: Final = ("view", "operate", "admin")
-"""Roles of tokens, each of which may do what those before it may."""
+"""Roles of tokens; each includes the rights of those before it."""
 
 
 class CreateToken(Message):
-    """Make a token of a role, which ends after `lifetime_ms`. The client keeps the token: the request has only its
+    """Create a token with a role, which ends after `lifetime_ms`. The client keeps the token: the request has only its
     SHA-256."""
 
     name: Text
@@ -29,7 +29,7 @@ class CreateTokenReply(Message):
 
 
 class ListTokens(Message):
-    """Ask for all tokens, those that have expired too."""
+    """List all tokens, including expired ones."""
 
 
 class ListedToken(Message):

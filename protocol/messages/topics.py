@@ -10,7 +10,7 @@ OPERATIONS_NOT_REQUESTED = -2147483648
 
 
 class MetadataTopic(Message):
-    """Topic wanted, by name, or by id if the name is None. Java's client says an empty name beside an id."""
+    """Requested topic, by name, or by id if the name is None. Java's client sends an empty name beside an id."""
 
     name: Text | None = None
     topic_id: bytes = NO_TOPIC_ID
@@ -21,7 +21,7 @@ class MetadataTopic(Message):
 
 
 class Metadata(Message):
-    """Ask for metadata. `topics` None: all topics."""
+    """Request metadata. `topics` None: all topics."""
 
     topics: tuple[MetadataTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
@@ -30,8 +30,8 @@ class Metadata(Message):
 
 
 class MetadataBroker(Message):
-    """Address of a broker. `speaks`: its dialect; empty for this connection's; "kafka" for a broker of the cluster that
-    musterd stands in front of, which has records and no groups. Kafka's wire has no such field.
+    """Address of a broker. `speaks`: its dialect; empty for this connection's; "kafka" for a broker of the cluster
+    behind musterd, which has records and no groups. Kafka's protocol has no such field.
     """
 
     node_id: int

@@ -1,4 +1,4 @@
-"""Transactions of the cluster: what their coordinators are asked, and AddOffsetsToTxn, which clients ask for."""
+"""Transactions of the cluster: requests to their coordinators, and AddOffsetsToTxn, which clients send."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int16, Int32, Int64, Message, Text
@@ -10,7 +10,7 @@ class TransactionTopic(Message):
 
 
 class AddPartitionsToTxn(Message):
-    """Add partitions to the producer's transaction, which begins with the first."""
+    """Add partitions to the producer's transaction, which begins with the first one."""
 
     transactional_id: Text
     producer_id: Int64
@@ -62,7 +62,7 @@ class EndTxnReply(Message):
 
 
 class DescribeTransactions(Message):
-    """Ask for the transactions of these transactional ids."""
+    """Describe the transactions of these transactional ids."""
 
     transactional_ids: tuple[Text, ...]
 

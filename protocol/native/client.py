@@ -15,7 +15,7 @@ from protocol.native.methods import METHODS, PUSHES, Method
 
 class NativeAnswer(NamedTuple):
     """Reply to request `number`: of the request's reply type; or `ErrorReply`, if that type has no `error_code`.
-    `error_message` is the server's sentence for people, empty on success."""
+    `error_message` is the server's message for people, empty on success."""
 
     number: int
     reply: Message
@@ -23,7 +23,7 @@ class NativeAnswer(NamedTuple):
 
 
 class Push(NamedTuple):
-    """A notification. It only saves waiting: clients work without."""
+    """A notification. It only saves time: clients work without it."""
 
     message: Message
 
@@ -61,7 +61,7 @@ class NativeClient:
         return number
 
     def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
-        """Return the replies and notifications that are now complete, in order. Unknown notifications are left out.
+        """Return the replies and notifications that are now complete, in order. Unknown notifications are omitted.
 
         Raises ProtocolViolation for bytes that no server of this protocol sends.
         """
@@ -93,7 +93,7 @@ class NativeClient:
             raise ProtocolViolation("an error that says NONE")
         if method.reply not in _REFUSABLE:
             return NativeAnswer(frame.number, ErrorReply(code, text), text)
-        # The details carry the reply's other fields. The details of an error of the wire are no fields of the reply.
+        # The details carry the reply's other fields. The details of a wire error are not fields of the reply.
         said = {"error_message": text} if "error_message" in method.reply.__struct_fields__ else {}
         reply = msgspec.structs.replace(_decode(decoder, details), error_code=code, **said)
         return NativeAnswer(frame.number, reply, text)

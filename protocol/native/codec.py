@@ -1,7 +1,7 @@
 """The three kinds of frame (docs/spec/native-protocol.md#Frames), as typed values and as bytes.
 
 `msgspec` decodes whole frames straight into a method's message, without dictionaries: a third of the time of unpacking
-and converting. It is strict: bytes are `bin`, text is `str`, and neither is taken for a number.
+and converting. It is strict: bytes are `bin`, text is `str`, and neither is accepted as a number.
 """
 
 import re
@@ -44,8 +44,7 @@ class PushFrame(msgspec.Struct, array_like=True, tag=2, frozen=True, gc=False, f
 
 
 class WrongParams(Exception):
-    """Raised for parameters that do not fit; the connection stays open. `field` is a path (`topics[0].name`), or
-    `params`."""
+    """Raised for invalid parameters; the connection stays open. `field` is a path (`topics[0].name`), or `params`."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -57,7 +56,7 @@ _reply_or_push: Final = msgspec.msgpack.Decoder(ReplyFrame | PushFrame).decode
 
 
 def decode_request(frame: bytes) -> RequestFrame:
-    """Decode a request. Raises ProtocolViolation for a value that is none."""
+    """Decode a request. Raises ProtocolViolation for any other value."""
     try:
         return _request(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -82,7 +81,7 @@ def decode_from_server(frame: bytes) -> ReplyFrame | PushFrame:
 
 
 def decode_params(decode: Callable[[msgspec.Raw], T], params: msgspec.Raw) -> T:
-    """Decode parameters. Raises WrongParams for a map that does not fit, ProtocolViolation for invalid MessagePack."""
+    """Decode parameters. Raises WrongParams for an invalid map, ProtocolViolation for invalid MessagePack."""
     try:
         return decode(params)
     except msgspec.ValidationError as error:
@@ -111,8 +110,8 @@ def encode_request(number: int, message: Message) -> bytes:
 
 
 def encode_result(number: int, result: Message) -> bytes:
-    """Encode a reply with all fields, defaults too, for readers without these types. Keeping the bytes and replacing
-    the number would save only 0.03 of 0.12 microseconds."""
+    """Encode a reply with all fields, including defaults, for clients without these types. (Caching the bytes and
+    replacing the number would save only 0.03 of 0.12 microseconds.)"""
     return _encode((1, number, None, result))
 
 
@@ -122,7 +121,7 @@ def encode_error(number: int, code: ErrorCode, message: str, details: Details) -
 
 def encode_refusal(number: int, reply: Message) -> bytes:
     """Encode the error frame of a reply whose `error_code` is not NONE. The reply's other fields are in the details, so
-    that the client can make the same reply: `member_id` with MEMBER_ID_REQUIRED, for example."""
+    that the client can build the same reply: `member_id` with MEMBER_ID_REQUIRED, for example."""
     unsaid = _unsaid(type(reply))
     details = {
         name: value
@@ -136,7 +135,7 @@ def encode_refusal(number: int, reply: Message) -> bytes:
 
 @cache
 def _unsaid(reply: type[Message]) -> Details:
-    """Return the reply's default values; fields that have them are left out of the details."""
+    """Return the reply's default values; fields that have them are omitted from the details."""
     return {field.name: field.default for field in msgspec.structs.fields(reply) if field.default is not NODEFAULT}
 
 

@@ -1,6 +1,6 @@
 """Finds the boundaries of MessagePack values in a stream without length prefixes.
 
-Nothing is built here: `msgpack` only skips whole values, and the remaining bytes are walked header by header. A false
+No objects are built here: `msgpack` only skips whole values, and the remaining bytes are read header by header. A false
 length takes no memory, however deeply it is nested. (`msgpack` allocates a list when it reads the list's header, so
 nested headers of five bytes each could take gigabytes.) Typed decoding follows, on whole values.
 """
@@ -13,7 +13,7 @@ import msgpack
 from protocol.errors import ProtocolViolation
 
 _PIECE: Final = 262_144
-"""Most bytes skipped at once: the skipper copies its input, and keeps its buffer."""
+"""Largest number of bytes skipped at once, since the skipper copies its input and keeps its buffer."""
 
 _ARRAYS: Final = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
 _INVALID: Final = 0xC1
@@ -33,7 +33,7 @@ class Unfinished:
         self._walk()
 
     def feed(self, data: bytes) -> int | None:
-        """Append bytes. Return the value's length once it is complete; `self.data` may hold more bytes behind it.
+        """Append bytes. Return the value's length once it is complete; `self.data` may contain more bytes after it.
 
         Raises ProtocolViolation as soon as the headers read so far exceed the limit.
         """
@@ -42,7 +42,7 @@ class Unfinished:
         return None if self._wanted or self._position > len(self.data) else self._position
 
     def _walk(self) -> None:
-        """Read headers. `_position`: the next header's position; `_wanted`: number of values still to come."""
+        """Read headers. `_position`: the next header's position; `_wanted`: number of values still missing."""
         data, length, position, wanted = self.data, len(self.data), self._position, self._wanted
         if not position and length and data[0] not in _ARRAYS:
             raise ProtocolViolation(f"a frame is an array, not a value that begins with {data[0]:#04x}")
@@ -67,9 +67,8 @@ class Unfinished:
 
 
 class Framing:
-    """Cuts streams into values of at most `max_frame_bytes`. One serves any number of connections.
-
-    A connection keeps only an `Unfinished`, while a value is incomplete.
+    """Splits streams into values of at most `max_frame_bytes`. One object serves any number of connections; a
+    connection keeps only an `Unfinished` while a value is incomplete.
     """
 
     __slots__ = ("_skipper", "max_frame_bytes")
@@ -79,9 +78,8 @@ class Framing:
         self._skipper = _new_skipper()
 
     def split(self, unfinished: Unfinished | None, data: bytes) -> tuple[list[bytes], Unfinished | None]:
-        """Return the complete values in the unfinished bytes and the new ones, and the bytes unfinished now.
-
-        Raises ProtocolViolation for bytes that are no MessagePack, or too large; the stream is unusable then.
+        """Return the complete values in the unfinished bytes and the new ones, and the bytes that are unfinished now.
+        Raises ProtocolViolation for invalid MessagePack, or for too large a value; the stream is unusable then.
         """
         frames: list[bytes] = []
         for piece in (data,) if len(data) <= _PIECE else _pieces(data):
@@ -109,7 +107,7 @@ class Framing:
                 frames.append(data[start:end])
                 start = end
         except msgpack.OutOfData:
-            self._skipper = _new_skipper()  # a skipper cannot forget what it has begun
+            self._skipper = _new_skipper()  # a skipper cannot be reset after an incomplete value
             return Unfinished(data[start:], self.max_frame_bytes)
         except (msgpack.UnpackException, ValueError) as error:
             self._skipper = _new_skipper()
@@ -125,8 +123,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _new_skipper() -> msgpack.Unpacker:
-    # Its input is in memory already and at most a piece, so the limit is checked on each value instead. Its buffer
-    # grows from `read_size`, by default a megabyte.
+    # Its input is in memory already, and at most one piece, so the limit is checked for each value instead. Its buffer
+    # has at least `read_size`, by default a megabyte.
     return msgpack.Unpacker(max_buffer_size=0, read_size=16_384)
 
 

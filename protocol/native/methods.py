@@ -1,6 +1,6 @@
 """Methods of the native protocol, with their request and reply types. A method has its request type's name.
 
-Where Kafka has a single form besides the list form, a `Wire` type accepts either and tells them apart.
+If Kafka has a single form besides the list form, a `Wire` type accepts and distinguishes both.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from protocol.native.codec import WrongParams
 
 
 class Form(Enum):
-    """Form of the answer that a request wants: the reply, its only entry, or none."""
+    """Form of the reply to a request: the whole reply, its only entry, or none."""
 
     WHOLE = "whole"
     SINGLE = "single"
@@ -99,20 +99,20 @@ def _forbid(field: str, value: object) -> None:
 
 
 def _commit(request: offsets.OffsetCommit) -> tuple[Message, Form]:
-    """Check that `absent_group_error` is an error that the client's version can receive."""
+    """Check that `absent_group_error` is an error that some version of the request can return."""
     if not request.absent_group_error.is_known:
         raise WrongParams("absent_group_error", f"{request.absent_group_error.value} is no error code")
     return request, Form.WHOLE
 
 
 def _produce(request: data.Produce) -> tuple[Message, Form]:
-    """Find the form: with `acks` 0 there is no answer, not even an error, as in Kafka."""
+    """Return the form: with `acks` 0 there is no reply, not even an error, as in Kafka."""
     return request, Form.NEVER if request.acks == 0 else Form.WHOLE
 
 
 class Method(NamedTuple):
     """A method. `decode` raises `msgspec`'s errors. `plain`, if any, makes the request from the decoded `Wire` type,
-    and returns the form of its answer; it raises WrongParams."""
+    and returns the form of its reply; it raises WrongParams."""
 
     request: type[Message]
     reply: type[Message]
@@ -224,7 +224,7 @@ PUSHES: Final = {
 
 
 def only_entry(reply: Message) -> Message:
-    """Return the reply's only entry, which answers the single form. An error of the whole reply becomes the entry's."""
+    """Return the reply's only entry, for the single form. An error of the whole reply becomes the entry's."""
     entries: tuple[Message, ...] = ()
     if isinstance(reply, node.FindCoordinatorReply):
         entries = reply.coordinators

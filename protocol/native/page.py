@@ -1,6 +1,6 @@
 """Prints the methods: `make wire` writes them into docs/wire.md from the messages, and a test compares the two.
 
-`python -m protocol.native.page` reads docs/wire.md and writes it with the part between its marks replaced.
+`python -m protocol.native.page` reads docs/wire.md and prints it with the part between its marks replaced.
 """
 
 import sys
@@ -86,7 +86,7 @@ def _given(kind: type[Message]) -> Iterator[str]:
 
 
 def _received(title: str, kind: type[Message]) -> Iterator[str]:
-    """Print a reply's fields, which are always all sent."""
+    """Print a reply's fields, which are all always sent."""
     yield from (f"| {title} | type |", "|---|---|")
     for path, name, _ in _rows(kind, ""):
         yield f"| `{path}` | {name} |"

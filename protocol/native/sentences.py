@@ -1,4 +1,4 @@
-"""Sentences for error codes, for errors without a sentence of their own."""
+"""Default error messages by error code."""
 
 from typing import Final
 
@@ -67,5 +67,5 @@ _SENTENCES: Final = {
 
 
 def sentence(code: ErrorCode) -> str:
-    """Return a lower-case sentence without a full stop; the code's name in words if it has none."""
+    """Return a message in lower case without a full stop; the code's name in words if there is none."""
     return _SENTENCES.get(code) or code.name.lower().replace("_", " ")

@@ -1,9 +1,9 @@
 """The server's side of a native connection: see `protocol.session` for what a session promises.
 
 The session itself answers three requests, by `take_data`: Hello; a method that this server does not have
-(UNSUPPORTED_VERSION); parameters that do not fit (INVALID_REQUEST, with the field in the details). Replies may overtake
-each other, so no request is ever held back. A request with the id of an unanswered one is a violation, since their
-answers could not be told apart.
+(UNSUPPORTED_VERSION); invalid parameters (INVALID_REQUEST, with the field in the details). Replies may overtake each
+other, so requests never wait for each other. A request with the id of an unanswered one is a violation, since their
+replies could not be distinguished.
 """
 
 from collections.abc import Generator
@@ -22,12 +22,12 @@ __all__ = ["MAX_CLIENT_NAME", "MAX_LOGIN_FRAME_BYTES", "METHODS", "NativeDialect
 MAX_CLIENT_NAME: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 MAX_LOGIN_FRAME_BYTES: Final = 512 * 1024
-"""Most bytes of a request before the login, as in Kafka's dialect."""
+"""Largest request before the login, as in Kafka's dialect."""
 
 
 class NativeDialect:
-    """The native wire. `server`: the reply to Hello; only methods in its `methods` are served. Where `Login` is one of
-    them, requests are small until `logged_in`."""
+    """The native wire. `server`: the reply to Hello; only methods in its `methods` are served. If `Login` is one of
+    them, requests must be small until `logged_in`."""
 
     __slots__ = ("first_framing", "framing", "name", "server", "served")
 
@@ -70,18 +70,18 @@ class NativeSession:
         self._frames: list[bytes] = []
         """Complete values not yet decoded, the oldest last."""
         self._whole: codec.RequestFrame | None = None
-        """The request that arrived alone, served before any of `_frames`."""
+        """A request that arrived alone, served before any of `_frames`."""
         self._unanswered: dict[int, Form] = {}
         self._outgoing: list[bytes] = []
 
     def logged_in(self) -> None:
-        """Allow requests of any size: the client has said who it is."""
+        """Allow requests of any size, since the client has logged in."""
         self._framing = self._dialect.framing
 
     def receive_data(self, data: bytes) -> None:
         drained = self._unfinished is None and self._whole is None and not self._frames
         if drained and len(data) <= self._framing.max_frame_bytes:
-            # Nearly always one request and nothing else: then there is nothing to split.
+            # The usual case: exactly one request, so that nothing must be split.
             self._whole = codec.try_request(data)
             if self._whole is not None:
                 return

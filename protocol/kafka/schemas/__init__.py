@@ -1,1 +1,1 @@
-"""An API a file: the ledger of its versions, then the table of each message."""
+"""One file for each API: the list of its versions, then the table of each message."""

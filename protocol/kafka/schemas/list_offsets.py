@@ -39,7 +39,8 @@ REQUEST = schema(
             ListOffsetsPartition,
             f("partition_index", INT32),
             f("current_leader_epoch", INT32, since=4),
-            # What a version does not know yet is made what none knows, and so UNSUPPORTED_VERSION.
+            # A timestamp that the version does not have yet is replaced by one that no version has, and so answered
+            # UNSUPPORTED_VERSION.
             f("timestamp", INT64, until=6, read_as=_KNOWN.format(2)),
             f("timestamp", INT64, since=7, until=7, read_as=_KNOWN.format(3)),
             f("timestamp", INT64, since=8, until=8, read_as=_KNOWN.format(4)),

@@ -24,7 +24,7 @@ from protocol.messages.offsets import (
     OffsetCommitTopicReply,
 )
 
-# Times are kept below half of an int64, so that the sum of two is one.
+# Times are limited to half of an int64, so that the sum of two fits one.
 _BOUNDED = "min(max({}, -1), 0x3FFFFFFFFFFFFFFF)"
 
 REQUEST = schema(
