@@ -101,7 +101,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import client-balanced groups when they are asked for: few programs have any, and each would start later."""
+    """Import client-balanced groups on demand, since few programs use them, and the import delays the start."""
     if name != "ClientBalancedConsumer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from muster.balanced import ClientBalancedConsumer

@@ -1,11 +1,12 @@
-"""Check that `protocol` is Muster's: a module of that plain name in the application's project is found first."""
+"""Check that `protocol` is Muster's, since a module of that name in the application's project would be imported
+instead."""
 
 from importlib.util import find_spec
 from pathlib import PurePath
 
 
 def check_installation(package_file: str) -> None:
-    """Raises ImportError naming the file that stands in the way of the `protocol` installed beside `package_file`."""
+    """Raise ImportError with the file that hides the `protocol` installed beside `package_file`."""
     spec = find_spec("protocol")
     if spec is None:
         raise ImportError("muster is not installed whole: its package `protocol` is missing; install muster again")

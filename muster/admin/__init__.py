@@ -1,1 +1,1 @@
-"""Requests of operators and analyses: groups, commits, notes and log ends."""
+"""Requests for operators and analyses: groups, commits, notes and log ends."""

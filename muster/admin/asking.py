@@ -35,16 +35,16 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 
 class Complaint(Exception):
-    """An act or a question that is refused here, with a sentence for people."""
+    """Raised if a request cannot be carried out; the text is for people."""
 
 
 class NotThere(Complaint):
-    """Something that was named does not exist."""
+    """Raised if something that was named does not exist."""
 
 
 def not_served(group_id: str, code: ErrorCode) -> str | None:
-    """Return where to look when a coordinator does not answer for a group, None for any other code. A single node
-    answers NOT_COORDINATOR for a shard that it could not load.
+    """Return advice for a coordinator that does not serve a group; None for any other code. A single node answers
+    NOT_COORDINATOR for a shard that it could not load.
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return (
@@ -60,7 +60,7 @@ def not_served(group_id: str, code: ErrorCode) -> str | None:
 
 @contextmanager
 def answering_for(group_id: str) -> Iterator[None]:
-    """Turns what is said of the group's shard, and that there is no such group, into a Complaint."""
+    """Turn errors about the group's shard, and about a missing group, into a Complaint."""
     try:
         yield
     except Refused as refused:
@@ -72,18 +72,18 @@ def answering_for(group_id: str) -> Iterator[None]:
 
 
 def topology(cluster: ClusterClient, *, topics: bool) -> MetadataReply:
-    """The nodes, and all topics if wanted."""
+    """Return the nodes, and all topics if `topics`."""
     return expect(MetadataReply, cluster.ask(Metadata(topics=None if topics else ())))
 
 
 def list_topics(cluster: ClusterClient) -> list[MetadataTopicReply]:
-    """By name; those that cannot be shown are left out."""
+    """Return the topics by name, without those that have an error."""
     found = (topic for topic in topology(cluster, topics=True).topics if topic.name is not None)
     return sorted((topic for topic in found if not topic.error_code), key=lambda topic: topic.name or "")
 
 
 def describe_group(cluster: ClusterClient, group_id: str) -> DescribedGroup:
-    """Raises Complaint, or Refused."""
+    """Return the group's description. Raises Complaint, or Refused."""
     with answering_for(group_id):
         group = ask_description(cluster, group_id)
         if group.error_code:
@@ -111,7 +111,7 @@ def fetch_commits(cluster: ClusterClient, group_id: str) -> dict[TopicPartition,
 
 
 def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
-    """Return what is said of the group, and of all its partitions. Raises Complaint, or Refused."""
+    """Return the reply about the group, and the offsets of all its partitions. Raises Complaint, or Refused."""
     offsets: list[ExpiringOffset] = []
     with answering_for(group_id):
         first = reply = cluster.ask_coordinator(DescribeExpiryReply, group_id, DescribeExpiry(group_id))
@@ -125,7 +125,7 @@ def describe_expiry(cluster: ClusterClient, group_id: str) -> tuple[DescribeExpi
 
 
 def describe_ownership(cluster: ClusterClient, group_id: str) -> tuple[OwnedPartition, ...]:
-    """The grants that hold now, by partition. Raises Complaint, or Refused."""
+    """Return the grants in force, by partition. Raises Complaint, or Refused."""
     with answering_for(group_id):
         reply = cluster.ask_coordinator(DescribeOwnershipReply, group_id, DescribeOwnership(group_id))
         if reply.error_code:
@@ -134,7 +134,7 @@ def describe_ownership(cluster: ClusterClient, group_id: str) -> tuple[OwnedPart
 
 
 def partitions_of(cluster: ClusterClient, names: Collection[str]) -> frozenset[TopicPartition]:
-    """All partitions of those topics that exist."""
+    """Return all partitions of those topics that exist."""
     found = [topic for topic in list_topics(cluster) if topic.name in names] if names else []
     return frozenset(
         TopicPartition(topic.name or "", number) for topic in found for number in range(len(topic.partitions))
@@ -142,7 +142,7 @@ def partitions_of(cluster: ClusterClient, names: Collection[str]) -> frozenset[T
 
 
 def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[DeletedGroup]:
-    """Return what became of each, in order."""
+    """Delete groups; return the result for each, in order."""
     found: list[DeletedGroup] = []
     for group_id in group_ids:
         found += cluster.ask_coordinator(DeleteGroupsReply, group_id, DeleteGroups((group_id,))).results
@@ -150,7 +150,7 @@ def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[Dele
 
 
 def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[ListedNote]:
-    """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
+    """Return the newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
     with answering_for(group_id):
         notes = cluster.ask_coordinator(ListNotesReply, group_id, ListNotes(group_id, limit=newest)).notes
     if not notes:

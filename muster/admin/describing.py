@@ -1,4 +1,4 @@
-"""Description of a group, whichever of Kafka's two protocols its members speak."""
+"""Description of a group whose members use either of Kafka's two protocols."""
 
 from typing import Final
 
@@ -26,10 +26,9 @@ _DEAD: Final = "Dead"
 
 
 def ask_description(cluster: ClusterClient, group_id: str) -> DescribedGroup:
-    """Ask the group's coordinator for its description; a group that is not there has GROUP_ID_NOT_FOUND.
-
-    The native DescribeGroups describes every group. Kafka's describes classic groups alone, and says of a server-driven
-    one that it is not there; ConsumerGroupDescribe (KIP-848) describes that."""
+    """Request the group's description from its coordinator; a missing group has GROUP_ID_NOT_FOUND. The native
+    DescribeGroups describes every group. Kafka's describes only classic groups, and reports server-driven ones as
+    missing; ConsumerGroupDescribe (KIP-848) describes those."""
     wanted = DescribeGroups((group_id,), with_facts=True)
     group = cluster.ask_coordinator(DescribeGroupsReply, group_id, wanted).groups[0]
     if group.group_state != _DEAD and group.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:

@@ -1,4 +1,4 @@
-"""Begins and ends of partitions, as far as they are known, with their age."""
+"""Starts and ends of partitions, as far as they are known, with their ages."""
 
 from collections.abc import Iterable
 from itertools import groupby, islice
@@ -14,22 +14,23 @@ _PARTITIONS_A_QUESTION: Final = 1_000
 
 
 class KnownEnd(NamedTuple):
-    """`age_ms`: the offset was right so long ago, at most; None where it is as of now."""
+    """The start or end of a partition. `age_ms`: its largest possible age; None if it is current."""
 
     offset: int
     age_ms: int | None = None
 
 
 def is_beside(cluster: ClusterClient) -> bool:
-    """Tell whether partitions are those of brokers that musterd stands beside."""
+    """Return whether partitions belong to brokers behind musterd."""
     return any(broker.speaks for broker in topology(cluster, topics=False).brokers)
 
 
 def ends_of(
     cluster: ClusterClient, partitions: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, KnownEnd]:
-    """Beside brokers musterd is asked, which knows what it last heard of those that do not answer; what it never heard
-    of is left out. Else every partition's node, as `ClusterClient.offsets`."""
+    """Return the offsets for the timestamp. Beside brokers, musterd is asked, which has the last known offsets of
+    brokers that do not answer; unknown ones are omitted. Else the partitions' nodes are asked, as by
+    `ClusterClient.offsets`."""
     wanted = sorted(set(partitions))
     if not wanted or not is_beside(cluster):
         return {one: KnownEnd(offset) for one, offset in cluster.offsets(wanted, timestamp).items()}

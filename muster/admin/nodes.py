@@ -14,16 +14,16 @@ from protocol.messages.topics import Metadata, MetadataReply
 
 _ANSWER_WITHIN_S: Final = 5.0
 _UNOWNED: Final = "unowned_shards"
-"""Gauge of the shards that no node has."""
+"""Gauge of the shards that no node serves."""
 M = TypeVar("M", bound=Message)
 Node = NodeAddress | None
-"""Address of a node; None stands for the bootstrap's, where there is no other."""
+"""Address of a node; None stands for the bootstrap server, if that is the only one."""
 
 
 def list_groups(cluster: ClusterClient, left_out: Callable[[str], None]) -> list[ListedGroup]:
-    """Return the groups of all nodes, by id; a group that moves meanwhile is told by two. `left_out` is told, in a
-    sentence, of nodes that do not answer and of shards that no node serves. Brokers beside musterd have groups that are
-    not meant."""
+    """Return the groups of all nodes, by id, each once, even if it moves meanwhile and two nodes list it. `left_out` is
+    called with a sentence about nodes that do not answer, or shards that no node serves. Groups of brokers beside
+    musterd are not included."""
     nodes = nodes_with_groups(cluster)
     told = ask_each(cluster, ListGroupsReply, ListGroups(), nodes, left_out)
     found = {group.group_id: group for reply in told.values() for group in reply.groups}
@@ -44,8 +44,8 @@ def nodes_with_groups(cluster: ClusterClient) -> list[Node]:
 def ask_each(
     cluster: ClusterClient, kind: type[M], message: Message, nodes: list[Node], left_out: Callable[[str], None]
 ) -> dict[Node, M]:
-    """Ask the nodes at once; `left_out` is told which do not answer in time, or refuse. Raises the first of these
-    failures if there is no answer at all."""
+    """Send the request to all nodes at once; `left_out` is called for those that do not answer in time, or refuse.
+    Raises the first of these failures if no node answers."""
     if nodes == [None]:
         return {None: expect(kind, cluster.ask(message))}
     found: dict[Node, M] = {}
@@ -65,7 +65,7 @@ def ask_each(
 
 
 def _tell_unserved(cluster: ClusterClient, nodes: list[Node], left_out: Callable[[str], None]) -> None:
-    """Tell how many shards nobody serves, by what these nodes know."""
+    """Report the number of shards that no node serves, according to these nodes."""
     told = ask_each(cluster, DescribeNodeReply, DescribeNode(), nodes, left_out).values()
     unserved = sum(one.shards_total - one.shards_loaded for one in told)
     unserved += max(one.gauges.get(_UNOWNED, 0) for one in told)

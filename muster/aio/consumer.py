@@ -113,8 +113,8 @@ class Consumer(LoopTopics, ConsumerProcedures):
 
 
 class _Records:
-    """The iterator of `async for`: what a poll gives, one by one. What is `unread` counts in no position, and whoever
-    polls or goes elsewhere in the meantime has it read again.
+    """The iterator of `async for`, which returns the records of a poll one by one. No position includes the `unread`
+    ones, so a poll or seek in between returns them again.
     """
 
     def __init__(self, unread: deque[ConsumerRecord], poll: Callable[[], Awaitable[list[ConsumerRecord]]]) -> None:

@@ -11,11 +11,12 @@ from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
 from muster.net.notification import Changed
 
 Listener = Callable[[tuple[TopicPartition, ...]], Awaitable[Any] | None]
-"""A function, or a coroutine function: that is awaited."""
+"""A function, or a coroutine function, which is awaited."""
 
 
 class TaskGuard:
-    """The task inside, the one that closes, and the listener under way. Listeners may call the client."""
+    """The task in a call of the client, the task that closes it, and the running listener. Listeners may call the
+    client."""
 
     def __init__(self, what: str, changed: Changed) -> None:
         self.is_closed = False
@@ -26,17 +27,17 @@ class TaskGuard:
         self._closer: asyncio.Task[object] | None = None
         self._work: asyncio.Task[None] | None = None
 
-    # -- being let in
+    # -- entry
 
     def check_open(self) -> None:
-        """Raises ClientClosed, also while another task closes the client."""
+        """Raise ClientClosed, also while another task closes the client."""
         is_closing = self._closer is not None and self._me is not self._closer and not self._is_listener
         if self.is_closed or is_closing:
             raise ClientClosed(f"this {self._what} was closed")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Raises ConcurrentUse while another task is inside, ClientClosed."""
+        """Enter as the only task. Raises ConcurrentUse while another task is inside, ClientClosed."""
         self.check_open()
         if self._is_listener:
             yield
@@ -56,8 +57,8 @@ class TaskGuard:
                 self._changed.notify_all()
 
     async def begin_to_close(self, timeout_s: float) -> bool:
-        """Have whoever is inside leave with ClientClosed; whether closing is this task's to do. If another task is at
-        it, it has ended when this returns, or the time has.
+        """Make the task inside leave with ClientClosed; return true if this task must close the client. If another task
+        is closing it, wait for that, for at most `timeout_s`.
         """
         if self.is_closed or (self._is_listener and self._closer is not None):
             return False
@@ -78,22 +79,22 @@ class TaskGuard:
     def is_being_closed(self) -> bool:
         return self._closer is not None
 
-    # -- what is ended, whoever is cancelled
+    # -- calls that cancellation does not interrupt
 
     async def call(self, work: Coroutine[object, object, None]) -> None:
-        """Wait for it. If whoever waits is cancelled, it goes on nevertheless, and `finish` waits for it again. Call
-        `finish` before making `work`.
+        """Run `work` and wait for it. If the waiting task is cancelled, the work continues, and `finish` waits for it
+        again. Call `finish` before making `work`.
         """
         if self._is_listener:
             await work
             return
         assert self._work is None
-        # Not by the loop's factory: one that begins at once would call a listener before it is known as one.
+        # Not by the loop's task factory: an eager task would call a listener before it is registered here.
         self._work = asyncio.Task(work, loop=asyncio.get_running_loop())
         await self.finish()
 
     async def finish(self) -> None:
-        """Wait until what was begun has ended, and raise what it raised, once. A listener does not wait for itself."""
+        """Wait until begun work has ended, and raise its exception, once. A listener does not wait for itself."""
         while (work := self._work) is not None and not self._is_listener:
             await asyncio.wait((work,))
             if self._work is work:
@@ -110,6 +111,6 @@ class TaskGuard:
 
 
 async def said_to(listener: Callable[..., object] | None, *arguments: object) -> object:
-    """Call a function of the application, and wait if it gives something to wait for."""
+    """Call a function of the application, and await its result if that is awaitable."""
     result = None if listener is None else listener(*arguments)
     return await result if isawaitable(result) else result

@@ -44,7 +44,7 @@ class Producer(ProducerProcedures):
         `RequestTimedOut` without metadata of the topic within `max_block_ms`, `BufferFull` without room within that
         time; `AuthenticationFailed` if it has to wait and a server refuses the login.
         """
-        if self._owes_turn:  # else one who sends and sends would keep the loop from hearing answers
+        if self._owes_turn:  # otherwise a task that keeps sending would keep the loop from reading replies
             self._owes_turn = False
             await asyncio.sleep(0)
         if self._interceptors:
@@ -126,7 +126,7 @@ class Producer(ProducerProcedures):
         finally:
             self._give_up()
             await self._driver.stop()
-            await asyncio.sleep(0)  # the loop calls interceptors and callbacks of what was given up
+            await asyncio.sleep(0)  # lets the loop call interceptors and callbacks of abandoned records
             await self._runner.run(self._interceptors.close())
 
     async def __aenter__(self) -> Self:
@@ -138,7 +138,7 @@ class Producer(ProducerProcedures):
         try:
             await self.close()
         except MusterError:
-            if error is None:  # what came first is what people must see
+            if error is None:  # the first error is the one to show
                 raise
 
 

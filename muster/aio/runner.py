@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class LoopRunner:
-    """Awaits what a procedure waits for. Nothing else of the client runs between two steps."""
+    """Awaits the steps of a procedure. Nothing else of the client runs between two steps."""
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
         self.client_id = client_id
@@ -22,7 +22,7 @@ class LoopRunner:
         self.guard = TaskGuard(what, self.driver.changed)
 
     async def run(self, procedure: Procedure[R]) -> R:
-        """Run it to its end."""
+        """Run a procedure to its end."""
         value: Any = None
         error: BaseException | None = None
         while True:
@@ -38,17 +38,18 @@ class LoopRunner:
                 error = raised
 
     async def run_alone(self, procedure: Procedure[R]) -> R:
-        """Run it unless another task is inside. Raises ConcurrentUse, ClientClosed."""
+        """Run a procedure unless another task is inside. Raises ConcurrentUse, ClientClosed."""
         with self.guard.alone():
             return await self.run(procedure)
 
     async def run_open(self, procedure: Procedure[R]) -> R:
-        """Run it beside whatever other tasks do. Raises ClientClosed."""
+        """Run a procedure, whether or not another task is inside. Raises ClientClosed."""
         self.guard.check_open()
         return await self.run(procedure)
 
     async def close(self, closing: Callable[[float], Procedure[None]], timeout_s: float) -> None:
-        """Have the task inside leave, run what closes the client, disconnect whatever that raises. Twice is fine."""
+        """Make the task inside leave, run the closing procedure, and disconnect, even if that raises. May be called
+        twice."""
         if self.guard.is_closed:
             return
         deadline = self.driver.time() + timeout_s
@@ -61,7 +62,7 @@ class LoopRunner:
             await self.driver.stop()
 
     def check_open(self) -> None:
-        """Raises ClientClosed, also while another task closes the client."""
+        """Raise ClientClosed, also while another task closes the client."""
         self.guard.check_open()
 
     @property
@@ -73,12 +74,12 @@ class LoopRunner:
         return self.guard.is_being_closed
 
     def entered(self) -> AbstractContextManager[None]:
-        """Raises ClientClosed."""
+        """Enter. Raises ClientClosed."""
         self.guard.check_open()
         return nullcontext()
 
     def locked(self) -> AbstractContextManager[None]:
-        """A loop needs no lock."""
+        """Return a context without effect, since a loop needs no lock."""
         return nullcontext()
 
     async def _carry_out(self, step: Step) -> object:

@@ -39,7 +39,7 @@ class Sent:
         self.topic = topic
         self.partition = -1
         self.is_told = False
-        """True if somebody has asked, so that a failure needs no other way to be heard of."""
+        """True if the application has asked for the result, so that a failure need not be reported otherwise."""
         self._timestamp_ms = timestamp_ms
         self._refusals = refusals
         self._written: Written | None = None
@@ -79,7 +79,8 @@ class Sent:
                 if left_s <= 0:
                     what = f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s"
                     raise RequestTimedOut(what)
-                # Not woken whenever anything happens: thousands may wait, and hardly ever for long.
+                # Has a future of its own, since thousands may wait, and each event of the client would wake all of
+                # them.
                 await asyncio.wait((self._ended,), timeout=left_s)
                 if self._refusals is not None and not self._ended.done():
                     self._refusals.raise_last()
@@ -90,17 +91,17 @@ class Sent:
         return self.result().__await__()
 
     def add_done_callback(self, callback: Callable[["Sent"], object]) -> None:
-        """Have the event loop call it soon after this is done."""
+        """Have the event loop call `callback` soon after this is done."""
         self.is_told = True
         self._callbacks = (*self._callbacks, callback)
         if self.is_done:
             self._end()
 
-    # -- by the producer
+    # -- for the producer
 
     @property
     def outcome(self) -> tuple[Written, MusterError | None]:
-        """The record's place in the log, or the error that ended it, once it is done."""
+        """The record's position in the log, or its error, once it is done."""
         return self._written or Written(self.topic, self.partition, -1, self._timestamp_ms), self._error
 
     def deliver(self, offset: int, append_time_ms: int) -> None:

@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class LoopTopics(TopicProcedures):
-    """Asks the leaders of partitions, from any task of the loop."""
+    """Sends requests to the partitions' leaders, from any task of the loop."""
 
     async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:
         """All partitions of this topic, for `assign`. Raises `Refused` for a topic that does not exist,

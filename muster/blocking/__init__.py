@@ -1,7 +1,7 @@
 """EDGE: the client for programs with threads and no event loop.
 
-Most applications use `Consumer` and `Producer`, which build on `GroupMember` and `RangeReader`; `ClusterClient` sends a
-node any request of its protocol.
+Most applications use `Consumer` and `Producer`, which build on `GroupMember` and `RangeReader`; `ClusterClient` sends
+any request of the protocol to a node.
 """
 
 from muster.blocking.cluster import ClusterClient

@@ -9,7 +9,7 @@ R = TypeVar("R")
 
 
 class Ahead(Generic[R]):
-    """The call begins at once. Nobody need wait for it: its thread keeps no process alive."""
+    """The call begins at once. Its result need not be awaited: its thread does not keep the process alive."""
 
     def __init__(self, call: Callable[[], R]) -> None:
         self._call = call
@@ -17,7 +17,7 @@ class Ahead(Generic[R]):
         threading.Thread(target=self._run, name="muster-ahead", daemon=True).start()
 
     def result(self) -> R:
-        """Wait for what it returns, once. Raises what it raises."""
+        """Wait for the result; may be called once. Raises the exception of the call."""
         result, error = self._ended.get()
         if error is not None:
             raise error

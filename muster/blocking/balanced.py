@@ -87,7 +87,7 @@ class ClientBalancedConsumer:
         self._ended: dict[int, Result] = {}
         self._is_given_up = self._is_ending = False
 
-    # -- who, and what was set
+    # -- identity and settings
 
     def client_version(self) -> str:
         """TubeMQ: getClientVersion."""
@@ -124,7 +124,7 @@ class ClientBalancedConsumer:
         with self._changed:
             return self._core.node_id
 
-    # -- coming and going
+    # -- start and shutdown
 
     def start(
         self, targets: Mapping[str, Iterable[str] | None] | None, source_count: int = -1, node_id: int = -1
@@ -225,7 +225,7 @@ class ClientBalancedConsumer:
             raise TypeError(f"consumed is {consumed!r}: True or False is wanted")
         return self._ask(lambda number: ConfirmAsked(number, confirm_ctx, consumed))
 
-    # -- beside the seventeen
+    # -- beyond TubeMQ's methods
 
     def describe_group(self) -> Result:
         """Ask what the coordinator says of the group, as `data`: a `BalancedGroupView` with members, partitions,
@@ -252,7 +252,8 @@ class ClientBalancedConsumer:
     # --
 
     def _give_up(self) -> None:
-        """It never started, and will not: its thread ends, and nobody is left to answer."""
+        """Give up a consumer that did not start, or whose thread failed: end the thread, and let operations fail at
+        once."""
         with self._changed:
             self._is_given_up = self._core.is_new or self._driver.refusals.has_failed
             self._changed.notify_all()
@@ -260,7 +261,8 @@ class ClientBalancedConsumer:
             self._driver.stop()
 
     def _ask(self, make: Callable[[int], MemberEvent]) -> Result:
-        """The core ends every operation; who is interrupted while waiting gives back what may still come."""
+        """Start an operation and wait for its end, which the core guarantees. If the wait is interrupted, a later batch
+        is given back."""
         with self._changed:
             if self._is_given_up:
                 return Result(False, Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
@@ -290,11 +292,11 @@ class ClientBalancedConsumer:
         return refusals.has_failed or not (self._is_ending or refusals.is_told)
 
     def _hands_out(self, fetched: Fetched, found: ReadBatch) -> bool:
-        """Making the records out took its time: whether the partition is still ours."""
+        """Return whether the partition is still owned, after the time for decoding the records."""
         return self._ask(lambda number: Handed(number, fetched.key, fetched.token, found.next_offset)).ok
 
     def _ask_on(self, fetched: Fetched) -> Result:
-        """In the time that is left of the wait."""
+        """Request the next batch in the remaining time."""
         return self._ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
 
     def _feed(self, event: MemberEvent) -> None:
@@ -308,7 +310,7 @@ class ClientBalancedConsumer:
             raise
 
     def _told(self, effect: MemberEffect) -> None:
-        """In whichever thread, under the lock."""
+        """Handle an effect, in any thread, under the lock."""
         if isinstance(effect, OperationEnded):
             self._ended[effect.operation] = effect.result
         elif isinstance(effect, Noted):
@@ -317,13 +319,13 @@ class ClientBalancedConsumer:
 
 
 def _by_the_clock(info: OffsetInfo) -> OffsetInfo:
-    """The core's time is not the wall's."""
+    """Convert the core's monotonic time to wall time."""
     ahead_ms = (time.time_ns() - time.monotonic_ns()) // 1_000_000
     return replace(info, updated_ms=info.updated_ms + ahead_ms)
 
 
 def _check_targets(targets: object) -> None:
-    """Names and filters may be as they like, but texts; whether they can be is for `start` to say."""
+    """Check that names and filters are texts; `start` checks their values."""
     if targets is None:
         return
     _expect(targets, Mapping, "targets")

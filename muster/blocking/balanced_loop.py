@@ -43,20 +43,20 @@ class BalancedLoop:
         self.shortfall = Shortfall()
 
     def start(self) -> Self:
-        """Begin, in a thread; the consumer must be started."""
+        """Start the loop in a thread; the consumer must be started."""
         if self._thread is None:
             self._thread = threading.Thread(target=self.run, name="muster-loop", daemon=True)
             self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Let the round that is under way end, and no other begin."""
+        """Stop after the present round."""
         self._is_over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def run(self) -> None:
-        """Round after round, in this thread."""
+        """Run rounds in this thread."""
         while not self._is_over.is_set():
             try:
                 if self._round().is_last:

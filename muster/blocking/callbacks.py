@@ -1,5 +1,5 @@
-"""The thread in which a client calls the application's callbacks: it holds no lock, so that they may wait and send,
-and heartbeats continue meanwhile.
+"""The thread in which a client calls the application's callbacks. It holds no lock, so callbacks may wait and send, and
+heartbeats continue meanwhile.
 """
 
 import logging
@@ -14,11 +14,11 @@ _LOG: Final = logging.getLogger("muster")
 
 
 class Callbacks:
-    """Called one after the other, in the order of `put`. The thread begins with the first."""
+    """Callbacks, called one after the other, in the order of `put`. The thread starts with the first."""
 
     def __init__(self, changed: threading.Condition, refusals: Refusals | None = None) -> None:
-        """`changed` is the client's: its lock may be held by who puts. `refusals` are what else interrupts whoever
-        waits for a record."""
+        """`changed` is the client's condition, whose lock the caller of `put` may hold. `refusals` are errors that also
+        interrupt a wait for a record."""
         self.changed = changed
         self.refusals = refusals or Refusals()
         self._mine = threading.Condition()
@@ -32,13 +32,14 @@ class Callbacks:
             self._due.append(call)
             self._put += 1
             if self._thread is None:
-                # A daemon: a callback that never returns must not keep the program from ending.
+                # A daemon thread: a callback that never returns must not keep the program from ending.
                 self._thread = threading.Thread(target=self._run, name="muster-callbacks", daemon=True)
                 self._thread.start()
             self._mine.notify_all()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Tell whether all that were put before have returned, in this time. A callback does not wait for itself."""
+        """Wait until all callbacks put so far have returned; return false if the time is over before. A callback does
+        not wait for itself."""
         if threading.current_thread() is self._thread:
             return True
         with self._mine:
@@ -46,7 +47,7 @@ class Callbacks:
             return self._mine.wait_for(lambda: self._returned >= last, timeout_s)
 
     def stop(self, timeout_s: float = 0.0) -> None:
-        """End the thread once nothing is left to call; wait for that, but not in a callback."""
+        """End the thread once all callbacks were called; wait for that, except in a callback."""
         with self._mine:
             self._is_stopping, thread = True, self._thread
             self._mine.notify_all()

@@ -1,4 +1,4 @@
-"""Sending any request of their protocol to nodes of a cluster, without membership and without a thread."""
+"""Requests of any type to nodes of a cluster, without membership and without a thread."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -35,8 +35,9 @@ T = TypeVar("T")
 
 
 class ClusterClient(TopicProcedures):
-    """Asks nodes, from `bootstrap` on; connections are made when first needed, and anew when lost. Usable from several
-    threads, which wait for each other. `dialect` is "native" or "kafka"; without it the bootstrap says which.
+    """Sends requests to nodes, beginning with `bootstrap`. Connections are opened when needed, and again after they are
+    lost. Usable from several threads, which wait for each other. `dialect` is "native" or "kafka"; by default the
+    bootstrap decides.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class ClusterClient(TopicProcedures):
         self._leaders: dict[TopicPartition, NodeAddress] = {}
 
     def ask(self, message: Message, timeout_s: float = 30.0, *, node: NodeAddress | None = None) -> Message:
-        """The reply of `node`, or of any, whatever error code it carries. Raises `Refused` where the request was
-        refused as a whole and its reply has no place to say so, `CannotConnect`, `RequestTimedOut`; a connection lost
-        meanwhile counts as the former. `AuthenticationFailed` where we are not let in.
+        """Return the reply of `node`, or of any node, even with an error code. Raises `Refused` if the request was
+        refused as a whole and its reply has no field for that, `CannotConnect` (also for a lost connection),
+        `RequestTimedOut`, `AuthenticationFailed`.
         """
         reply: Message = self._runner.run_open(self._request(message, node, timeout_s))
         if isinstance(reply, WhollyRefused):
@@ -76,8 +77,8 @@ class ClusterClient(TopicProcedures):
     def ask_each(
         self, message: Message, nodes: Iterable[NodeAddress], timeout_s: float = 30.0
     ) -> dict[NodeAddress, Message | MusterError]:
-        """Ask several nodes at once. Return the reply of each, whatever error code it carries, or why there is none.
-        Raises `AuthenticationFailed` where we are not let in.
+        """Send a request to several nodes at once. Return the reply of each, even with an error code, or the error.
+        Raises `AuthenticationFailed`.
         """
         answers: dict[NodeAddress, Message | MusterError]
         answers = self._runner.run_open(self._request_each(message, tuple(nodes), timeout_s))
@@ -89,12 +90,13 @@ class ClusterClient(TopicProcedures):
         return self._dialect is ClientDialect.NATIVE
 
     def ask_coordinator(self, kind: type[M], group_id: str, message: Message) -> M:
-        """The reply of the group's coordinator, as what it must be. Raises as `ask`, `coordinator` and `expect` do."""
+        """Return the reply of the group's coordinator, which must be of type `kind`. Raises as `ask`, `coordinator` and
+        `expect` do."""
         return expect(kind, self.ask(message, node=self.coordinator(group_id)))
 
     def coordinator(self, group_id: str, timeout_s: float = 30.0) -> NodeAddress:
-        """Return who coordinates the group; waits while nobody does, not while nobody answers. Raises `Refused`,
-        `CannotConnect`, `RequestTimedOut`.
+        """Return the group's coordinator; waits while there is none, but not for nodes that do not answer. Raises
+        `Refused`, `CannotConnect`, `RequestTimedOut`.
         """
         channel: CoordinatorChannel[Any] = CoordinatorChannel(group_id, lambda _failures: 0)
 
@@ -107,14 +109,14 @@ class ClusterClient(TopicProcedures):
         return until(find, timeout_s, f"no node coordinates group {group_id}", also_if_lost=False)
 
     def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
-        """Waits for a topic that is being made. Raises `Refused` for a topic that does not exist, `CannotConnect`,
-        `RequestTimedOut`.
+        """Return the topic's number of partitions; waits for a topic that is being created. Raises `Refused` for a
+        topic that does not exist, `CannotConnect`, `RequestTimedOut`.
         """
         return len(self._runner.run_open(self._partitions_for(topic, timeout_s)))
 
     def leader(self, partition: TopicPartition, timeout_s: float = 30.0) -> NodeAddress:
-        """Return who has the partition; waits while nobody has. Raises `Refused`, `CannotConnect`, `RequestTimedOut`;
-        `AuthenticationFailed`.
+        """Return the partition's leader; waits while there is none. Raises `Refused`, `CannotConnect`,
+        `RequestTimedOut`; `AuthenticationFailed`.
         """
         node = self._leaders.get(partition)
         if node is None:
@@ -123,13 +125,14 @@ class ClusterClient(TopicProcedures):
         return node
 
     def forget_leader(self, partition: TopicPartition) -> None:
-        """It moved: look again."""
+        """Forget the partition's leader, which has moved."""
         self._leaders.pop(partition, None)
 
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float = 30.0
     ) -> Mapping[TopicPartition, int]:
-        """The begin (`EARLIEST`) or end (`LATEST`) of each. Raises `Refused`, `CannotConnect`, `RequestTimedOut`."""
+        """Return the start (`EARLIEST`) or end (`LATEST`) of each partition. Raises `Refused`, `CannotConnect`,
+        `RequestTimedOut`."""
         times = dict.fromkeys(sorted(set(partitions)), timestamp)
         offsets: Mapping[TopicPartition, int] = self._runner.run_open(self._look_up((), times, timeout_s)).offsets
         return offsets
@@ -148,7 +151,7 @@ class ClusterClient(TopicProcedures):
         self.close()
 
     def _await_tokens(self) -> None:
-        """Wait for what logins show: a request is not tried again."""
+        """Wait for the tokens of logins, since a request is not retried."""
         for security in {self._where.security, self._where.broker_security}:
             security.await_token(self._connect_timeout_s)
 
@@ -196,7 +199,7 @@ class ClusterClient(TopicProcedures):
     def _request_all_once(
         self, message: Message, nodes: list[NodeAddress], left_s: float
     ) -> Procedure[dict[NodeAddress, Message | None]]:
-        """Return the replies, None from those that cannot be reached; nothing from those that are late."""
+        """Return the replies, None for nodes that cannot be reached; late replies are omitted."""
         requests, refusals = self._requests, self._driver.refusals
         numbers = {node: requests.ask(message, node) for node in nodes}
         try:
@@ -206,7 +209,7 @@ class ClusterClient(TopicProcedures):
             over = [node for node, number in numbers.items() if requests.is_over(number)]
             return {node: requests.take(numbers.pop(node)) for node in over}
         finally:
-            for number in numbers.values():  # nobody waits for these any more
+            for number in numbers.values():  # their replies are no longer needed
                 self._driver.carry_out(self._asking, partial(self._forget, number))
 
     def _forget(self, number: int, _now_ms: int) -> list[MemberEffect]:
@@ -239,8 +242,8 @@ def _lookups(isolation_level: str) -> Lookups:
 
 
 def expect(kind: type[M], reply: Message) -> M:
-    """The reply, as what it must be. Raises `Refused` with its code and sentence where the request failed as a
-    whole."""
+    """Return the reply, which must be of type `kind`. Raises `Refused` with its code and message if the request failed
+    as a whole."""
     if not isinstance(reply, kind):
         raise MusterError(f"a {type(reply).__name__} came where a {kind.__name__} was due")
     code = getattr(reply, "error_code", ErrorCode.NONE)
@@ -251,7 +254,8 @@ def expect(kind: type[M], reply: Message) -> M:
 
 
 def until(attempt: Callable[[], T | None], timeout_s: float, sentence: str, *, also_if_lost: bool = True) -> T:
-    """Try until there is something. A lost connection is tried again too, unless told otherwise, until time is over."""
+    """Repeat `attempt` until it returns something or the time is over. It is also repeated after a lost connection,
+    unless `also_if_lost` is false."""
     deadline = time.monotonic() + timeout_s
     while True:
         failure: MusterError

@@ -14,7 +14,7 @@ from muster.core.fetching import ConsumerRecord
 from muster.core.fetching.records import group_by_partition
 
 _LOOK_S = 1.0
-"""The wait of one poll of iteration."""
+"""Longest wait of a poll during iteration."""
 
 
 class Consumer(ThreadTopics, ConsumerProcedures):
@@ -57,7 +57,7 @@ class Consumer(ThreadTopics, ConsumerProcedures):
         try:
             self._runner.run_alone(self._poll(timeout_s, records))
             return group_by_partition(records) if by_partition else records
-        except BaseException:  # a Ctrl-C on the way out: the application has not got them
+        except BaseException:  # a Ctrl-C before the return: the application has not got the records
             self._consuming.get_back(records)
             raise
 
@@ -71,7 +71,7 @@ class Consumer(ThreadTopics, ConsumerProcedures):
             try:
                 while unread:
                     record = unread[0]
-                    del unread[0]  # no call, after which a Ctrl-C could lose it
+                    del unread[0]  # not a call, after which a Ctrl-C could lose the record
                     yield record
             finally:
                 with self._runner.locked():

@@ -9,7 +9,7 @@ from muster.net.fork_guard import ForkGuard
 
 
 class ThreadGuard:
-    """Refuses a thread while another is inside; nothing happens to the other."""
+    """Refuses a thread while another one is inside, without an effect on that one."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -20,14 +20,15 @@ class ThreadGuard:
         self.is_closed = False
 
     def check_open(self) -> None:
-        """Raises ClientClosed; MusterError in a fork."""
+        """Raise ClientClosed, or MusterError in a forked process."""
         self._guard.check()
         if self.is_closed:
             raise ClientClosed(f"this {self._what} was closed")
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed; MusterError in a fork."""
+        """Enter as the only thread, in which callbacks may enter again. Raises ConcurrentUse, ClientClosed; MusterError
+        in a forked process."""
         self._guard.check()
         me = threading.get_ident()
         with self._lock:

@@ -12,7 +12,7 @@ _MOST = 1_024
 
 
 def new_consumer_id(group_id: str) -> str:
-    """Nobody else's, ever: group, machine, process, clock, a random number, and what kind of consumer it is."""
+    """Return a unique id, made of group, machine, process, clock, a random number, and the kind of consumer."""
     made = f"{socket.gethostname()}-{os.getpid()}-{time.time_ns() // 1_000_000}-{secrets.token_hex(4)}"
     end = f"_{made}-Balance-Pull-{CLIENT_VERSION}"
     return group_id[: _MOST - len(end)] + end

@@ -153,7 +153,7 @@ class Producer(ProducerProcedures):
         try:
             self.close()
         except MusterError:
-            if error is None:  # what came first is what people must see
+            if error is None:  # the first error is the one to show
                 raise
 
 

@@ -30,7 +30,7 @@ from protocol.record_batch import (
 _MAX_WAIT_MS = 500
 _LEAST_BYTES = 16 * 1024
 _REQUEST_S = 30.0
-"""Time for one answer: a node that stays silent for longer is asked again, until `timeout_s` is over."""
+"""Timeout of one request, which is repeated until `timeout_s` is over."""
 
 
 class RangeReader:
@@ -94,7 +94,7 @@ class RangeReader:
         self._fetch_bytes = fetch_bytes
         self._reads_ahead = reads_ahead
         self.record_bytes = record_bytes
-        """Stored size of a record, as far as is known: that of the newest answer."""
+        """Stored size of a record, estimated from the last reply."""
         self._cluster = cluster or ClusterClient(
             bootstrap, dialect=dialect, client_id=client_id, security=security, broker_security=broker_security
         )
@@ -133,7 +133,7 @@ class RangeReader:
                 )
 
     def records(self) -> Iterator[Record]:
-        """The records themselves. Raises as `batches` does."""
+        """The decoded records. Raises as `batches` does."""
         for _, batch in self.batches():
             try:
                 decoded = decode_batch(batch)
@@ -157,7 +157,7 @@ class RangeReader:
         self.close()
 
     def _measure(self, data: bytes, position: int) -> int:
-        """Return the offset behind the last whole batch, and note how large its records are."""
+        """Return the offset after the last whole batch, and store the size of its records."""
         at, behind = 0, position
         try:
             while len(data) - at >= HEADER_BYTES:
@@ -166,13 +166,13 @@ class RangeReader:
                     break
                 at, behind = at + size, max(behind, next_offset)
         except CorruptBatch:
-            pass  # `_checked` says where, once the batches before it are handed out
-        # Not even one batch: the next fetch must not be small.
+            pass  # `_checked` reports the position once the batches before it are returned
+        # If not even one batch fitted, the next fetch must not be small.
         self.record_bytes = at / (behind - position) if behind > position else None
         return behind
 
     def _wanted(self, answer: FetchPartitionReply, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches of an answer that begin before the end, and that transactions and control records leave."""
+        """Yield the batches of a reply that begin before the end, without control batches and aborted transactions."""
         is_committed = self._isolation == Isolation.READ_COMMITTED
         aborted = AbortedBatches(answer.aborted_transactions or ()) if is_committed else None
         for header, batch in self._checked(answer.records, position):
@@ -183,13 +183,13 @@ class RangeReader:
                 yield header, batch
 
     def _bytes_from(self, position: int) -> int:
-        """Return how much to fetch: a little more than the rest of the range, and not less than a batch may have."""
+        """Return the size to fetch: slightly more than the rest of the range, but at least the size of a batch."""
         if self.record_bytes is None:
             return self._fetch_bytes
         return min(self._fetch_bytes, _LEAST_BYTES + int(1.1 * self.record_bytes * (self._end - position)))
 
     def _fetch(self, position: int) -> FetchPartitionReply:
-        """One answer with no error, asked for again while its node cannot give one."""
+        """Return a reply without an error; the request is repeated after retriable errors."""
         topic, number = self._partition
         fetch_bytes = self._bytes_from(position)
         partition = FetchPartition(number, position, fetch_bytes)

@@ -15,7 +15,7 @@ _WITHOUT_LOCK: Final = (CallApplication, Shield)
 
 
 class ThreadRunner:
-    """Holds the client's lock while a procedure runs, and gives it back while that waits or the application works."""
+    """Holds the client's lock while a procedure runs, and releases it while that waits or a callback runs."""
 
     is_closing: Final = False
 
@@ -26,7 +26,7 @@ class ThreadRunner:
         self._changed = self.driver.changed
 
     def run(self, procedure: Procedure[R]) -> R:
-        """Run it to its end, in whichever thread."""
+        """Run a procedure to its end, in any thread."""
         value: Any = None
         error: BaseException | None = None
         try:
@@ -46,23 +46,23 @@ class ThreadRunner:
         except StopIteration as done:
             result: R = done.value
             return result
-        except BaseException:  # maybe a Ctrl-C between two steps, of which the procedure does not know
+        except BaseException:  # maybe a Ctrl-C between two steps, which the procedure has not seen
             with self._changed:
                 procedure.close()
             raise
 
     def run_alone(self, procedure: Procedure[R]) -> R:
-        """Run it unless another thread is inside. Raises ConcurrentUse, ClientClosed."""
+        """Run a procedure unless another thread is inside. Raises ConcurrentUse, ClientClosed."""
         with self.guard.entered():
             return self.run(procedure)
 
     def run_open(self, procedure: Procedure[R]) -> R:
-        """Run it in any thread. Raises ClientClosed."""
+        """Run a procedure, whether or not another thread is inside. Raises ClientClosed."""
         self.guard.check_open()
         return self.run(procedure)
 
     def close(self, closing: Callable[[float], Procedure[None]], timeout_s: float) -> None:
-        """Run what closes the client, and end its thread whatever that raises. Twice is fine."""
+        """Run the closing procedure, and end the client's thread, even if that raises. May be called twice."""
         if self.guard.is_closed:
             return
         with self.guard.entered():
@@ -73,7 +73,7 @@ class ThreadRunner:
                 self.driver.stop()
 
     def check_open(self) -> None:
-        """Do nothing: a thread inside finds the client open, since no other can close it meanwhile."""
+        """Do nothing: a client cannot be closed while a thread is inside."""
 
     @property
     def is_closed(self) -> bool:
@@ -81,16 +81,16 @@ class ThreadRunner:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Enter as the one thread inside, with the lock. Raises ConcurrentUse, ClientClosed."""
+        """Enter as the only thread, and take the lock. Raises ConcurrentUse, ClientClosed."""
         with self.guard.entered(), self._changed:
             yield
 
     def locked(self) -> Any:
-        """With the lock."""
+        """Return the lock."""
         return self._changed
 
     def _wait(self, procedure: Procedure[Any], step: Step) -> Step:
-        """Under the lock; the procedure's next step."""
+        """Wait as a step says, and return the procedure's next step; called with the lock."""
         value = None
         try:
             if isinstance(step, WaitUntil):

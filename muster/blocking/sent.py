@@ -24,7 +24,7 @@ class Sent(msgspec.Struct, eq=False):
     _error: MusterError | None = None
     _wanted: tuple[Callable[["Sent"], object], ...] = ()
     is_told: bool = False
-    """True if somebody has asked, so that a failure needs no other way to be heard of."""
+    """True if the application has asked for the result, so that a failure need not be reported otherwise."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -71,11 +71,11 @@ class Sent(msgspec.Struct, eq=False):
             else:
                 self._wanted = (*self._wanted, callback)
 
-    # -- by the producer, under the lock
+    # -- for the producer, under the lock
 
     @property
     def outcome(self) -> tuple[Written, MusterError | None]:
-        """The record's place in the log, or the error that ended it, once it is done."""
+        """The record's position in the log, or its error, once it is done."""
         return self._written or Written(self.topic, self.partition, -1, self._timestamp_ms), self._error
 
     def deliver(self, offset: int, append_time_ms: int) -> None:

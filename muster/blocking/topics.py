@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class ThreadTopics(TopicProcedures):
-    """Asks the leaders of partitions."""
+    """Sends requests to the partitions' leaders."""
 
     def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:
         """All partitions of this topic, for `assign`. Raises `Refused` for a topic that does not exist,

@@ -17,7 +17,8 @@ from protocol.messages.node import DescribeNode, DescribeNodeReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
 NAMED: Final = "muster.cli.named"
-"""Key in the context for what arguments name (`group`, `groups` or `topic`), which documents of failures say."""
+"""Key in the context for the names in the arguments (`group`, `groups` or `topic`), which JSON documents of failures
+include."""
 _UNREACHED = "no broker of the cluster was reached yet: "
 
 Bootstrap = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Address of musterd, as before the command.")]
@@ -25,7 +26,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scri
 
 
 class Servers(NamedTuple):
-    """The servers to ask first, and how to reach them; brokers of Kafka's may be reached otherwise."""
+    """The bootstrap servers and their connection settings; Kafka brokers behind musterd may have other settings."""
 
     bootstrap: str = DEFAULT_BOOTSTRAP
     security: Security | None = None
@@ -37,19 +38,20 @@ class ActRefused(Complaint):
 
 
 def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
-    """Return what was said before the command, with what was said after it."""
+    """Return the servers from the options before and after the command's name."""
     said: Servers = ctx.obj
     return said._replace(bootstrap=bootstrap) if bootstrap else said
 
 
 def is_musterd(ctx: typer.Context, bootstrap: str | None) -> bool:
-    """Return true if the servers are asked as musterd, which tells more than a Kafka broker."""
+    """Return true if the address is one of musterd's own protocol, which reports more than a Kafka broker."""
     return parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE
 
 
 @contextmanager
 def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
-    """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
+    """Open a client for the nodes behind `--bootstrap`, and close it at the end. An invalid address is a usage
+    error."""
     ctx.meta[NAMED] = _named(ctx)
     with reaching_servers(servers(ctx, bootstrap), "--bootstrap") as cluster:
         yield cluster
@@ -65,8 +67,8 @@ def _named(ctx: typer.Context) -> dict[str, object]:
 
 @contextmanager
 def administering(ctx: typer.Context, bootstrap: str | None, not_permitted: str) -> Iterator[ClusterClient]:
-    """Same as `reaching`. Raises ActRefused with the sentence `not_permitted` where the access rules of the cluster
-    refuse a request.
+    """Same as `reaching`. Raises ActRefused with the sentence `not_permitted` if the cluster's access rules refuse a
+    request.
     """
     with reaching(ctx, bootstrap) as cluster:
         try:
@@ -79,8 +81,8 @@ def administering(ctx: typer.Context, bootstrap: str | None, not_permitted: str)
 
 @contextmanager
 def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[ClusterClient]:
-    """Same as `reaching`, for what is about topics. Raises Complaint where musterd stands beside a Kafka cluster and
-    has never reached it: it knows of no topic then, and that would look as if there were none.
+    """Same as `reaching`, for commands about topics. Raises Complaint if musterd is in front of a Kafka cluster that it
+    has never reached: it knows no topics then, which would look as if there were none.
     """
     with reaching(ctx, bootstrap) as cluster:
         if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is ClientDialect.NATIVE:
@@ -88,12 +90,12 @@ def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[Clust
             if node is not None:
                 _refuse_unreached(node)
         else:
-            topology(cluster, topics=False)  # where nobody answers, that is said at once
+            topology(cluster, topics=False)  # fails at once if no node answers
         yield cluster
 
 
 def describe_node(cluster: ClusterClient) -> DescribeNodeReply | None:
-    """Ask the node about itself. Returns None where access rules permit the user no more than topics and groups."""
+    """Request the node's description. Returns None if access rules permit the user only topics and groups."""
     try:
         return expect(DescribeNodeReply, cluster.ask(DescribeNode()))
     except Refused as refused:
@@ -110,7 +112,7 @@ def _refuse_unreached(node: DescribeNodeReply) -> None:
 
 @contextmanager
 def reaching_servers(where: Servers, hint: str) -> Iterator[ClusterClient]:
-    """Same as `reaching`; `hint` names the option that said where."""
+    """Same as `reaching`; `hint` names the option with the address."""
     _check_files("", where.security)
     _check_files("broker.", where.broker_security)
     try:

@@ -30,7 +30,7 @@ _CHOOSER = {CLIENT_MODE: "its members choose what they read", SERVER_MODE: "the 
 
 
 def describe_balanced(cluster: ClusterClient, group_id: str) -> BalancedGroupView:
-    """Members with their numbers, and every configured partition. Raises Complaint, or Refused."""
+    """Return the group, with its members' numbers and every configured partition. Raises Complaint, or Refused."""
     (view,) = cluster.ask_coordinator(DescribeBalancedReply, group_id, DescribeBalanced((group_id,))).groups
     if view.error_code:
         sentence = not_served(group_id, view.error_code)
@@ -41,13 +41,13 @@ def describe_balanced(cluster: ClusterClient, group_id: str) -> BalancedGroupVie
 
 
 def missing_nodes(view: BalancedGroupView) -> list[int]:
-    """Numbers that the members count on and nobody has."""
+    """Return the expected numbers that no member has."""
     there = {member.node_id for member in view.members}
     return [number for number in range(view.source_count or 0) if number not in there]
 
 
 def balanced_document(view: BalancedGroupView) -> dict[str, Any]:
-    """Return the page for scripts."""
+    """Return the page as JSON, for scripts."""
     told: dict[str, Any] = msgspec.to_builtins(view)
     del told["error_code"]
     return {**told, "mode": f"{view.mode}-balanced", "missing_nodes": missing_nodes(view), "total_lag": _lag(view)}
@@ -58,7 +58,7 @@ def _lag(view: BalancedGroupView, *, unowned: bool = False) -> int:
 
 
 def _unknown(partitions: Iterable[BalancedPartition]) -> str:
-    """Say how many partitions a sum leaves out: their end is unknown."""
+    """Return a text with the number of partitions that a sum omits, since their ends are unknown."""
     count = sum(one.lag is None for one in partitions)
     return f" (not counted: {count} without an end)" if count else ""
 
@@ -68,7 +68,7 @@ def _number(member: BalancedMemberView) -> tuple[int, str]:
 
 
 def show_balanced(view: BalancedGroupView) -> None:
-    """Print the page for people: with what nobody reads."""
+    """Print the page for people, with the unread partitions."""
     source_count = "off" if view.source_count is None else counted(view.source_count, "node")
     filters = "; ".join(f"{topic}: {', '.join(ones)}" for topic, ones in view.filters.items())
     facts: list[tuple[str, object]] = [
@@ -116,8 +116,8 @@ def show_balanced(view: BalancedGroupView) -> None:
 
 
 def warnings(view: BalancedGroupView) -> list[str]:
-    """Return what somebody should look at. A group that counts its members does not fail over: while one is missing,
-    nobody reads its share.
+    """Return warnings. A group with a source count does not fail over: while a member is missing, its share is not
+    read.
     """
     found = []
     unowned = [one for one in view.partitions if one.owner is None]

@@ -22,7 +22,7 @@ _Misuse: Any = typer.BadParameter.__mro__[1]  # UsageError: of Click, or of the 
 
 
 class _Command(TyperGroup):
-    """Ends with one sentence instead of a traceback for what users can do something about."""
+    """Ends with one sentence instead of a traceback for errors that users can fix."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         remember_form(ctx, args)
@@ -48,7 +48,7 @@ class _Command(TyperGroup):
 
 
 def _misused(ctx: Any, error: Any) -> Exception:
-    """Return what ends the command: the error itself, which Typer prints, unless a document is wanted."""
+    """Return the exception that ends the command: the error itself, which Typer prints, unless output is JSON."""
     return typer.Exit(complain_of_use(error)) if is_json(ctx) else error
 
 

@@ -9,7 +9,7 @@ from typer.completion import get_completion_inspect_parameters, shell_complete
 PROGRAM = "muster"
 _VARIABLE = "_MUSTER_COMPLETE"
 
-get_completion_inspect_parameters()  # registers the shells; Typer does it only for its own options, which we have not
+get_completion_inspect_parameters()  # registers the shells, which Typer does only for its own options, unused here
 
 
 class CompletedShell(StrEnum):

@@ -20,7 +20,7 @@ _NEAR: Final = 0.85
 
 
 def read_servers(bootstrap: str, config: str | None) -> Servers:
-    """Raises typer.BadParameter for settings that cannot be."""
+    """Read the settings. Raises typer.BadParameter for invalid ones."""
     try:
         _refuse_mistyped(os.environ)
         said = {**_of_file(config), **of_environment(os.environ)}
@@ -31,7 +31,7 @@ def read_servers(bootstrap: str, config: str | None) -> Servers:
 
 
 def _refuse_mistyped(environment: Iterable[str]) -> None:
-    """A setting of security that nobody reads leaves open what somebody believes to be closed."""
+    """Refuse unknown security settings, since a mistyped one would leave a connection less secure than expected."""
     for name in sorted(environment):
         if not name.startswith("MUSTER_") or name in _KNOWN or name.startswith(_OF_THE_DAEMON):
             continue
@@ -40,7 +40,7 @@ def _refuse_mistyped(environment: Iterable[str]) -> None:
 
 
 def _refuse_halves(said: Mapping[str, str]) -> None:
-    """Refuse half a login."""
+    """Refuse an incomplete login."""
     for prefix in ("", "broker."):
         username, password = f"{prefix}sasl.username", f"{prefix}sasl.password"
         for there, missing in ((username, password), (password, username)):
@@ -49,7 +49,7 @@ def _refuse_halves(said: Mapping[str, str]) -> None:
 
 
 def _of_file(path: str | None) -> dict[str, str]:
-    """Java's properties, as far as settings need them: one a line, also over several that end with a backslash;
+    """Read Java properties, as far as settings need them: one on each line, which a backslash at the end continues;
     comments begin with #."""
     if path is None:
         return {}
@@ -73,7 +73,8 @@ def _of_file(path: str | None) -> dict[str, str]:
 
 
 def _read_jaas(found: dict[str, str], prefix: str) -> None:
-    """Replace the login of Java's clients, `sasl.jaas.config`, by name and password; the mechanism is in neither."""
+    """Replace the login of Java's clients, `sasl.jaas.config`, by name and password; the mechanism is a setting of its
+    own."""
     text = found.pop(f"{prefix}sasl.jaas.config", None)
     if text is None:
         return

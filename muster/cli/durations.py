@@ -1,4 +1,4 @@
-"""Times as people type them: `90m`, `12h`, `7d`."""
+"""Durations in options: `90m`, `12h`, `7d`."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 
 
 def duration_ms(text: str, hint: str) -> int:
-    """Return the milliseconds of a text. Raises a usage error about the option `hint`."""
+    """Parse a duration into milliseconds. Raises a usage error about the option `hint`."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise typer.BadParameter(f"{text[:40]!r} is no time: say 90m, 12h or 7d", param_hint=hint)

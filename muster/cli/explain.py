@@ -31,7 +31,7 @@ _OPENINGS = {
     "rewound": "Went back",
 }
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-"""The end of a member id. Its beginning tells members apart; scripts get all of it."""
+"""The UUID in a member id. Its first part identifies the member for people; scripts get all of it."""
 _NOW_COLUMNS = ("MEMBER", "EPOCH", "PARTITIONS", "TARGET", "TO REVOKE", "FOR")
 _ROLES = {"rebalance": "Began with", "completed": "Leader:", "assigned": "By", "dropped": "It was", "replaced": "Now"}
 
@@ -53,7 +53,7 @@ def explain(
     now: DescribedGroup | None = None
     with reaching(ctx, bootstrap) as cluster:
         notes = list_notes(cluster, group, newest)
-        with suppress(Complaint):  # a group that is gone has notes still
+        with suppress(Complaint):  # a deleted group still has notes
             now = describe_group(cluster, group)
     if as_json:
         known = None if now is None else _present(now)
@@ -71,7 +71,7 @@ def explain(
 
 
 def _show_present(group: DescribedGroup) -> None:
-    """Show what the group waits for; of a server-driven one, epochs and assignments."""
+    """Show what the group waits for; for a server-driven one, epochs and assignments."""
     is_driven = group.target_epoch >= 0
     shown: list[tuple[str, object]] = [*standstill(group)]
     if is_driven:
@@ -99,7 +99,7 @@ def _assignments(member: DescribedMember) -> dict[str, bytes]:
 
 
 def _present(group: DescribedGroup) -> dict[str, Any]:
-    """Return how the group is, for scripts."""
+    """Return the group's state as JSON, for scripts."""
     present: dict[str, Any] = {
         "state": group.group_state,
         "generation_id": group.generation_id,
@@ -125,7 +125,7 @@ def _present(group: DescribedGroup) -> dict[str, Any]:
 
 
 def sentence(note: ListedNote, time: Callable[[int], str]) -> str:
-    """Return what a note says, for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.` `time` shows when."""
+    """Format a note for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.` `time` shows when."""
     opening = _OPENINGS.get(note.kind, note.kind.capitalize())
     what = ", ".join(part for part in (note.cause, note.detail.removesuffix(".")) if part)
     whose = f" {_ROLES.get(note.kind, 'By')} {note.initiator}." if note.initiator else ""

@@ -17,7 +17,7 @@ _AS_JSON: Final = "muster.cli.as_json"
 
 
 class ExitCode(IntEnum):
-    """Exit codes beside 0. A problem of a group that `muster doctor` found is no failure."""
+    """Exit codes beside 0. A problem of a group found by `muster doctor` is not a failure."""
 
     FAILED = 1
     MISUSED = 2
@@ -28,18 +28,18 @@ class ExitCode(IntEnum):
 
 
 def remember_form(ctx: Any, arguments: list[str]) -> None:
-    """Note whether failures are documents: `--json` counts even where the arguments beside it are wrong."""
+    """Store whether failures are JSON documents: `--json` counts even if other arguments are invalid."""
     before_names = arguments[: arguments.index("--")] if "--" in arguments else arguments
     ctx.meta[_AS_JSON] = "--json" in before_names
 
 
 def is_json(ctx: Any) -> bool:
-    """Tell whether failures are documents."""
+    """Return true if failures are JSON documents."""
     return bool(ctx.meta.get(_AS_JSON))
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """Return what the process ends with after this failure."""
+    """Return the exit code for this failure."""
     if isinstance(error, NotThere) or (isinstance(error, Refused) and error.error_code in _ABSENT):
         return ExitCode.NOT_THERE
     if isinstance(error, Refused | ActRefused | AuthenticationFailed):
@@ -48,7 +48,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def complain(ctx: Any, error: MusterError | Complaint) -> ExitCode:
-    """Say on standard error what failed; return what the process ends with."""
+    """Print the failure to standard error; return the exit code."""
     code = exit_code(error)
     if is_json(ctx):
         kafka_error = error.error_code.name if isinstance(error, Refused) else None
@@ -59,7 +59,7 @@ def complain(ctx: Any, error: MusterError | Complaint) -> ExitCode:
 
 
 def complain_of_use(error: typer.BadParameter) -> ExitCode:
-    """Print a usage error as a document."""
+    """Print a usage error as a JSON document."""
     _print_document(ExitCode.MISUSED, error.format_message(), kafka_error=None)
     return ExitCode.MISUSED
 

@@ -38,8 +38,8 @@ _MOST_NAMED: Final = 10
 _PATIENCE_S = 15.0
 _GREETING_S = 5.0
 _OF_TRANSACTIONS: Final = frozenset({25, 28})
-"""AddOffsetsToTxn and TxnOffsetCommit: every Kafka offers them since 0.11. A listener of Muster's only does with shards
-in the cluster's log, and says then that it is one."""
+"""AddOffsetsToTxn and TxnOffsetCommit, which every Kafka broker since 0.11 advertises. A listener of Muster's
+advertises them only with shards in the cluster's log, and then has Muster's feature too."""
 
 Kept = dict[TopicPartition, OffsetFetchPartitionReply]
 
@@ -100,7 +100,8 @@ def hand_back(
 
 
 def _write(there: ClusterClient, group: str, changes: Kept) -> None:
-    """Says of each what became of it. Raises Complaint unless all that the cluster has a partition for were written."""
+    """Write the offsets, and print the result for each. Raises Complaint unless all offsets of existing partitions were
+    written."""
     refused = _commit(there, group, changes)
     went = sorted(one for one, code in refused.items() if code is _GONE)
     back = _offsets(there, group)
@@ -125,7 +126,7 @@ def _write(there: ClusterClient, group: str, changes: Kept) -> None:
 
 
 def _absent(there: ClusterClient, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return those that the cluster says it does not have; where it says anything else, writing will show."""
+    """Return the partitions that the cluster reports as missing; other errors appear when offsets are written."""
     names = sorted({one.topic for one in wanted})
     reply = expect(MetadataReply, there.ask(Metadata(tuple(map(MetadataTopic, names)))))
     gone = {topic.name for topic in reply.topics if topic.error_code is _GONE}
@@ -153,7 +154,7 @@ def _numbers(ones: Iterable[TopicPartition]) -> str:
 
 
 def _cluster(here: ClusterClient, to: str | None, said: Servers) -> Servers:
-    """The brokers, reached as Muster is unless said otherwise."""
+    """Return the brokers' addresses, with Muster's connection settings unless others are given."""
     security = said.broker_security or said.security
     if to is not None:
         return Servers(to if "://" in to else f"kafka://{to}", security)
@@ -164,7 +165,7 @@ def _cluster(here: ClusterClient, to: str | None, said: Servers) -> Servers:
 
 
 def _brokers(here: ClusterClient) -> list[NodeAddress]:
-    """Return those that musterd names, at their own addresses."""
+    """Return the brokers in musterd's Metadata, at their own addresses."""
     return [node for node in nodes_of(topology(here, topics=False)).values() if node.speaks]
 
 
@@ -173,8 +174,8 @@ def _written(node: NodeAddress) -> str:
 
 
 def _refuse_ourselves(here: ClusterClient, there: ClusterClient, group_id: str, to: str | None) -> None:
-    """Refuse listeners of Muster's own: what is written there is written here. Raises CannotConnect at once where
-    nobody is.
+    """Refuse Muster's own listeners, since writing there would change this group. Raises CannotConnect at once if there
+    is no server.
     """
     is_kafka = _is_broker(there, None)
     node = there.coordinator(group_id)
@@ -196,7 +197,7 @@ def _is_broker(there: ClusterClient, node: NodeAddress | None) -> bool:
 def _described(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     def ask() -> DescribedGroup | None:
         found = ask_description(cluster, group_id)
-        if found.error_code.retriable:  # coordinators move
+        if found.error_code.retriable:  # the coordinator may be moving
             return None
         if found.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise Refused(found.error_code, f"group {group_id!r} at the cluster: {found.error_code.name}")
@@ -240,7 +241,7 @@ def _offset(part: OffsetFetchPartitionReply | None) -> int | None:
 
 
 def _commit(cluster: ClusterClient, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
-    """Commit; return those that were refused, and why."""
+    """Commit; return the refused partitions with their errors."""
     topics: dict[str, list[OffsetCommitPartition]] = {}
     for one, part in changes.items():
         topics.setdefault(one.topic, []).append(

@@ -16,7 +16,7 @@ _DAY_MS, _HOUR_MS, _MINUTE_MS = 86_400_000, 3_600_000, 60_000
 
 @app.callback()
 def _root() -> None:
-    """Keeps the only command's name in the line."""
+    """Callback without effect, so that the name of the only command must be given."""
 
 
 @app.command()
@@ -92,7 +92,7 @@ def _show(group: str, answer: DescribeExpiryReply, offsets: list[ExpiringOffset]
 
 
 def _utc(wall_ms: int) -> str | None:
-    """None for no time, and for one beyond all calendars: a client may name any retention."""
+    """Format a wall time; None for no time, and for times out of range, since a client may request any retention."""
     return _dated(utc_time, wall_ms) if wall_ms >= 0 else None
 
 

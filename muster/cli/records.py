@@ -55,7 +55,7 @@ def produce(
         raise typer.BadParameter("name one character at least", param_hint="--key-separator")
     counts: Counter[int] = Counter()
     with terminated_as_interrupted(), reaching_topics(ctx, bootstrap) as cluster:
-        cluster.partition_count(topic)  # a topic that is not there is worth saying before anything is typed
+        cluster.partition_count(topic)  # fails for a missing topic before anything is typed
         where = servers(ctx, bootstrap)
         with Producer(
             where.bootstrap, client_id="muster-cli", security=where.security, broker_security=where.broker_security
@@ -88,8 +88,8 @@ def _append_all(
 
 
 def _lines(source: Any) -> Iterator[list[bytes]]:
-    """Yield what is there, as soon as it is there: a line typed is a record before the next is. A last line needs no
-    end.
+    """Yield lines as soon as they arrive, so that a typed line is a record before the next one. The last line need not
+    end with a newline.
     """
     rest = b""
     while data := source.read1(_READ_BYTES):
@@ -137,7 +137,7 @@ def consume(
     out = sys.stdout.buffer
     troubles = _Troubles()
     with reaching_topics(ctx, bootstrap) as cluster:
-        cluster.partition_count(topic)  # a member of a topic that is not there would wait for ever
+        cluster.partition_count(topic)  # a member would wait for a missing topic for ever
         if group is None:
             found = _few(_read(cluster, topic, from_beginning, timeout_s, troubles), most)
         else:
@@ -161,7 +161,7 @@ def _few(source: Records, left: int | None) -> Records:
 
 
 class _Troubles:
-    """The partitions that cannot be read: each is named once, and the others are read on."""
+    """The partitions that cannot be read: each is reported once, and the others are read further."""
 
     def __init__(self) -> None:
         self.now: dict[TopicPartition, str] = {}
@@ -193,7 +193,7 @@ def _trouble(one: TopicPartition, offset: int, code: ErrorCode) -> str:
 def _read(
     cluster: ClusterClient, topic: str, from_beginning: bool, timeout_s: float | None, troubles: _Troubles
 ) -> Records:
-    """All partitions, without a group."""
+    """Read all partitions, without a group."""
     partitions = [TopicPartition(topic, number) for number in range(cluster.partition_count(topic))]
     positions = dict(cluster.offsets(partitions, EARLIEST if from_beginning else LATEST))
     heard_s = time.monotonic()
@@ -215,7 +215,7 @@ def _read(
 def _readable(
     one: TopicPartition, found: Iterator[Any], positions: dict[TopicPartition, int], troubles: _Troubles
 ) -> Records:
-    """All that is found, or what comes before something that cannot be read."""
+    """Yield all records that were fetched, or those before the first that cannot be read."""
     records: list[ConsumerRecord] = []
     trouble = ""
     try:
@@ -248,13 +248,13 @@ def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
 def _read_as_member(
     where: Servers, topic: str, group: str, timeout_s: float | None, most: int | None, troubles: _Troubles
 ) -> Records:
-    """Read what the group gives this member. A list is committed once it was used: at the next, and when no more is
-    wanted.
+    """Read the partitions that the group assigns to this member. A list of records is committed after it was processed:
+    before the next one, and at the end.
     """
     consumer = Consumer(
         where.bootstrap,
         group,
-        # By hand one wants to see what is there: a group without offsets begins at the beginning.
+        # A user wants to see all existing records, so a group without offsets begins at the start.
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         max_poll_records=min(_MOST_A_POLL, most or _MOST_A_POLL),
@@ -281,14 +281,15 @@ def _read_as_member(
 
 
 class _DaemonWatch:
-    """A line when the daemon goes away, one when it is back: silence would look like a topic where nothing happens."""
+    """Prints a line when the daemon is lost and when it returns, since silence would look like a topic without new
+    records."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._driver = consumer.driver
         self._trouble = ""
 
     def look(self) -> bool:
-        """Tell whether it is there."""
+        """Return true if the daemon can be reached."""
         before, self._trouble = self._trouble, self._driver.trouble
         if self._trouble and not before:
             print(f"muster: {self._trouble} Trying again until it answers.", file=sys.stderr, flush=True)
@@ -298,14 +299,14 @@ class _DaemonWatch:
 
 
 def _commit(consumer: Consumer, records: list[ConsumerRecord], watch: _DaemonWatch) -> None:
-    """Waits while the daemon is away, and `_COMMIT_S` for one that is there."""
+    """Commit; wait while the daemon cannot be reached, and `_COMMIT_S` for one that can."""
     offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
     deadline_s = time.monotonic() + _COMMIT_S
     while True:
         try:
             consumer.commit(offsets, _COMMIT_TRY_S)
         except CommitRefused:
-            return  # the group moved on: whoever has the partitions now prints these again
+            return  # the partitions were reassigned: their new owner prints these records again
         except RequestTimedOut:
             if watch.look() and time.monotonic() >= deadline_s:
                 raise
@@ -334,7 +335,7 @@ def _document(record: ConsumerRecord) -> dict[str, Any]:
 
 
 def _text(data: bytes | None) -> Any:
-    """Text where it is text; other bytes as `{"base64": ...}`."""
+    """Return UTF-8 bytes as text, other bytes as `{"base64": ...}`."""
     if data is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Settings of topics and groups as commands take them: `--config KEY=VALUE` and `--reset KEY`."""
+"""Settings of topics and groups in options: `--config KEY=VALUE` and `--reset KEY`."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from protocol.messages.configs import AlterableConfig, ConfigOperation
 
 
 def setting_changes(configs: Sequence[str] | None, resets: Sequence[str] | None = None) -> tuple[AlterableConfig, ...]:
-    """Return the changes that are wanted. Raises BadParameter for one without `=`."""
+    """Parse the options into changes. Raises BadParameter for a setting without `=`."""
     changes = [*map(_to_set, configs or ()), *(AlterableConfig(key, ConfigOperation.DELETE) for key in resets or ())]
     return tuple(changes)
 

@@ -20,8 +20,8 @@ _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 def forget_stdout() -> None:
-    """Close standard output: its reader has gone (`| head`). The interpreter's own flush at the end must not complain
-    of it.
+    """Close standard output, whose reader has gone (`| head`), so that the interpreter's own flush at the end does not
+    fail.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -29,22 +29,22 @@ def forget_stdout() -> None:
 
 
 def say_left_out(sentence: str) -> None:
-    """Print to standard error what an answer is without."""
+    """Print to standard error which parts an answer lacks."""
     print(f"muster: {sentence}", file=sys.stderr, flush=True)
 
 
 def say_nothing(_: str) -> None:
-    """Print nothing: it has been said."""
+    """Print nothing, since it was printed before."""
 
 
 def show_json(document: Any) -> None:
-    """One document on standard output. What is no text for the terminal is escaped."""
+    """Print one document to standard output, in ASCII, with other characters escaped."""
     print(json.dumps(document, indent=2))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: str = "") -> None:
-    """Columns of numbers end at the right. Nothing is cut off, however long: on a terminal it goes on in the next line,
-    but for the column `whole`; in a pipe a row is a line."""
+    """Print a table, with numbers aligned to the right. Nothing is cut off: on a terminal long cells wrap, except in
+    the column `whole`; in a pipe a row is a line."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     cells = [[printable(cell) for cell in row] for row in rows]
     for number, column in enumerate(columns):
@@ -58,14 +58,14 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whol
 
 
 def show_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Lines of comma-separated values, with a header; what is not known is empty."""
+    """Print lines of comma-separated values, with a header; unknown values are empty."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([["" if cell is None else printable(cell) if cell != "" else "" for cell in row] for row in rows])
 
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:
-    """A name and a value a line."""
+    """Print a name and a value on each line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(no_wrap=not sys.stdout.isatty(), overflow="fold")
@@ -75,25 +75,25 @@ def show_facts(facts: Iterable[tuple[str, object]]) -> None:
 
 
 def printable(value: object) -> str:
-    """Return text that cannot steer a terminal: ids and names are whatever clients made of them."""
+    """Return text without control characters, since clients choose ids and names."""
     if value is None or value == "":
         return NOTHING
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in str(value))
 
 
 def local_time(wall_ms: int) -> str:
-    """`2026-03-01 14:05:09.123`, where people are."""
+    """Format a time in the local zone: `2026-03-01 14:05:09.123`."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).astimezone().isoformat(" ", "milliseconds")[:23]
 
 
 def utc_time(wall_ms: int) -> str:
-    """`2026-03-01T14:05:09.123Z`, for scripts."""
+    """Format a time in UTC, for scripts: `2026-03-01T14:05:09.123Z`."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _show(table: Table) -> None:
-    """Without the spaces that fill the last column: they get into what people copy."""
-    # A pipe has no width: 80 columns would cut what people grep for.
+    """Print the table without trailing spaces, which would be copied along with the text."""
+    # A pipe has no width: with 80 columns, text that people grep for would be cut.
     width = None if sys.stdout.isatty() else 100_000
     console = Console(width=width, highlight=False, markup=False, soft_wrap=False)
     with console.capture() as shown:

@@ -18,7 +18,7 @@ PATIENCE_S: Final = 5.0
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM is what Ctrl-C is meanwhile: what supervises a process sends no other signal."""
+    """Make SIGTERM raise KeyboardInterrupt, since supervisors of processes send that signal."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -27,8 +27,8 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def stop(producer: Producer, topic: str, sent: Sequence[Sent], unsent: int) -> None:
-    """Close it, and say what that takes and costs, if anything. `sent`: those that nobody has waited for; `unsent`: how
-    many were read and not sent. A second interruption gives up at once."""
+    """Close the producer, and print how long that takes and which records are lost, if any. `sent`: records not awaited
+    yet; `unsent`: number of lines read and not sent. A second interruption gives up at once."""
     left = unsent + sum(not one.is_done for one in sent)
     try:
         if left:
@@ -39,7 +39,7 @@ def stop(producer: Producer, topic: str, sent: Sequence[Sent], unsent: int) -> N
         producer.close(PATIENCE_S)
     except KeyboardInterrupt:
         with suppress(MusterError):
-            producer.close(0)  # it may have come before the other was begun
+            producer.close(0)  # the interruption may have come before the first close had begun
     except MusterError:
         pass  # counted below
     lost = unsent + sum(not _is_written(one) for one in sent)

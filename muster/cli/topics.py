@@ -106,7 +106,7 @@ def describe(
 
 
 def _settings(cluster: ClusterClient, name: str) -> list[DescribedConfig] | None:
-    """Return the settings of the topic; None if the server does not tell them."""
+    """Return the settings of the topic; None if the server does not report them."""
     wanted = DescribeConfigs((DescribeConfigsResource(ResourceType.TOPIC, name),))
     (described,) = expect(DescribeConfigsReply, cluster.ask(wanted)).results
     return None if described.error_code else list(described.configs)

@@ -1,1 +1,1 @@
-"""The work of clients, once for threads and for event loops: procedures are generators, two runners drive them."""
+"""Code that clients for threads and for event loops share: procedures are generators, which two runners drive."""

@@ -19,7 +19,7 @@ CommitCallback = Callable[[Mapping[TopicPartition, int], MusterError | None], ob
 
 
 class CommitProcedures(PositionProcedures):
-    """With a membership; without one there is nowhere to store anything."""
+    """Procedures for commits, which need a membership."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class CommitProcedures(PositionProcedures):
 
     @property
     def _group(self) -> MemberProcedures:
-        """Raises MusterError without a `group_id`."""
+        """Return the membership. Raises MusterError without a `group_id`."""
         if self._membership is None:
             raise MusterError("this consumer has no group_id: it can `assign` partitions, not subscribe or commit")
         return self._membership

@@ -32,7 +32,7 @@ _OFFSETS_TIMEOUT_MS = 30_000
 
 
 class ConsumerProcedures(SubscriptionProcedures):
-    """The procedures that consumers of both edges share: all of it but waiting."""
+    """The procedures that consumers of both edges share: everything except waiting."""
 
     _runner_of: ClassVar[type[Any]]
     """The runner of the edge."""
@@ -98,7 +98,7 @@ class ConsumerProcedures(SubscriptionProcedures):
 
     @property
     def driver(self) -> Any:
-        """For what is built on a consumer."""
+        """The consumer's driver, for clients built on a consumer."""
         return self._driver
 
     def wakeup(self) -> None:
@@ -110,12 +110,12 @@ class ConsumerProcedures(SubscriptionProcedures):
     # -- reading
 
     def _poll(self, timeout_s: float, records: list[ConsumerRecord]) -> Procedure[None]:
-        """Hand out what can be read, into `records`: the caller gives back what the application will not have."""
+        """Move readable records into `records`; the caller gives back those that the application does not get."""
         yield from self._read(timeout_s)
         self._consuming.hand_out(records)
 
     def _read(self, timeout_s: float) -> Procedure[None]:
-        """Until something is unread, or so long."""
+        """Wait until there are unread records, for at most `timeout_s`."""
         self._consuming.give_back()
         if self._consuming.kind is SubscriptionKind.NOTHING:
             raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
@@ -124,9 +124,10 @@ class ConsumerProcedures(SubscriptionProcedures):
         while True:
             self._runner.check_open()
             yield from self._serve()
-            # From here on nothing is waited for if there are records: a caller that is cancelled has not got them.
+            # From here on nothing is awaited if there are records, since a caller that was cancelled would not get
+            # them.
             is_done = self._consuming.take(self._max_poll_records) or self._consuming.fetcher.made_progress
-            # What was handed out makes room: the next fetch is under way while the application works.
+            # Returned records free space in the buffer, so the next fetch runs while the application works.
             self._look()
             left_s = deadline - self._driver.time()
             if is_done or left_s <= 0:
@@ -151,8 +152,7 @@ class ConsumerProcedures(SubscriptionProcedures):
         return at
 
     def _serve(self) -> Procedure[None]:
-        """One pass: the group, callbacks, where partitions begin, commits that are due
-        (docs/spec/consumer-client.md#A7, #B1)."""
+        """Serve once: the group, callbacks, start positions, and due commits (docs/spec/consumer-client.md#A7, #B1)."""
         consuming, group = self._consuming, self._membership
         self._operations.raise_wakeup()
         if group is not None:
@@ -171,7 +171,7 @@ class ConsumerProcedures(SubscriptionProcedures):
         self._consuming.heard(done)
 
     def _wait(self, left_s: float) -> Step:
-        """Until something happened or is due."""
+        """Return a wait for the next event or deadline."""
         if self._consuming.fetcher.has_something or self._has_news:
             return LET_OTHERS_RUN
         return Wait(min(left_s, self._consuming.patience_s(self._driver.now_ms())))
@@ -186,7 +186,7 @@ class ConsumerProcedures(SubscriptionProcedures):
         if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
             raise self._driver.refusals.error(trouble)
 
-    # -- the end
+    # -- close
 
     def _close(self, timeout_s: float) -> Procedure[None]:
         try:
@@ -216,10 +216,10 @@ class ConsumerProcedures(SubscriptionProcedures):
             raise failure
 
     def _commit_by_hand(self, group: MemberProcedures, deadline: float) -> Procedure[None]:
-        """The last automatic commit, where no revocation brings one about."""
+        """Make the last automatic commit for partitions chosen by hand, which no revocation commits."""
         positions = self._consuming.positions() if self._consuming.commits_itself else {}
         if self._consuming.kind is SubscriptionKind.BY_HAND and positions:
-            # What is not committed is read again: at least once is the promise.
+            # Uncommitted records are read again, as at-least-once delivery allows.
             with suppress(Refused, RequestTimedOut, CannotConnect):
                 yield from group.commit(positions, max(deadline - self._driver.time(), 0.0))
 

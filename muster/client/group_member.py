@@ -18,7 +18,7 @@ from muster.net.security import SecurityLike
 
 
 class GroupMemberProcedures(TopicProcedures):
-    """All of a group's member but waiting."""
+    """The procedures that members of both edges share: everything except waiting."""
 
     _runner_of: ClassVar[type[Any]]
     """The runner of the edge."""
@@ -82,12 +82,12 @@ class GroupMemberProcedures(TopicProcedures):
 
     @classmethod
     def of(cls, procedures: TopicProcedures, member: MemberProcedures) -> Self:
-        """The membership of a consumer, which has its lookups."""
+        """Return the member of a consumer, with the consumer's lookups."""
         made = cls.__new__(cls)
         made.__dict__.update(procedures.__dict__, _member=member)
         return made
 
-    # -- who and where
+    # -- state
 
     @property
     def assignment(self) -> Partitions:

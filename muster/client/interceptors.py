@@ -78,11 +78,11 @@ class ProducerInterceptor(Protocol):
 
 
 class Failed:
-    """In place of what an interceptor that raised would have given."""
+    """Result of an interceptor that raised."""
 
 
 def run_interceptor(call: Callable[..., object], *arguments: object) -> Procedure[Any]:
-    """Return what it gives; `Failed` if it raises, which is logged."""
+    """Call an interceptor and return its result; log an exception and return `Failed`."""
     try:
         return (yield CallApplication(call, arguments))
     except Exception:  # noqa: BLE001  (the application's own code: records and commits go on all the same)
@@ -95,7 +95,7 @@ def _name(call: Callable[..., object]) -> str:
 
 
 def _checked(interceptors: Sequence[Any], kind: type, hooks: tuple[str, ...]) -> tuple[Any, ...]:
-    """Raises ValueError for what is no interceptor of this kind."""
+    """Check the interceptors. Raises ValueError for one of another kind."""
     if isinstance(interceptors, str | bytes) or not isinstance(interceptors, Iterable):
         raise ValueError(f"interceptors is {interceptors!r}: a list of {kind.__name__}s is wanted")
     chain = tuple(interceptors)
@@ -129,7 +129,7 @@ class ConsumerInterceptors(Interceptors):
         super().__init__(interceptors, ConsumerInterceptor, ("on_consume", "on_commit"))
 
     def on_consume(self, consuming: ConsumerState) -> Procedure[None]:
-        """Have the chain see what is unread. Nothing of it is lost if this is interrupted."""
+        """Pass the unread records through the chain. None is lost if this is interrupted."""
         records = list(consuming.unread)
         for one in self._chain:
             given = yield from run_interceptor(one.on_consume, list(records))
@@ -146,7 +146,7 @@ class ConsumerInterceptors(Interceptors):
 
 
 class FinishedRecord(Protocol):
-    """A record that is over, as its future knows it."""
+    """A finished record: the part of its future that interceptors need."""
 
     @property
     def outcome(self) -> tuple[Written, Exception | None]: ...
@@ -158,7 +158,7 @@ class ProducerInterceptors(Interceptors):
     def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
         super().__init__(interceptors, ProducerInterceptor, ("on_send", "on_acknowledgement"))
         self.callbacks: tuple[Callable[[Any], None], ...] = (self._acknowledged,) if self._chain else ()
-        """For the future of each record, to be called first."""
+        """First callbacks of each record's future."""
 
     def on_send(self, record: ProducerRecord) -> Procedure[ProducerRecord]:
         for one in self._chain:
@@ -170,7 +170,7 @@ class ProducerInterceptors(Interceptors):
         return record
 
     def on_send_error(self, record: ProducerRecord, error: Exception) -> Procedure[None]:
-        """`send` fails: nothing was taken."""
+        """Report a failed `send`, which has taken no record."""
         partition = -1 if record.partition is None else record.partition
         written = Written(record.topic, partition, -1, -1 if record.timestamp_ms is None else record.timestamp_ms)
         for one in self._chain:

@@ -1,4 +1,4 @@
-"""A membership as its client sees it: rebalances are served from `poll` and `close`, and listeners called there."""
+"""The client's side of a membership: rebalances are served, and listeners called, in `poll` and `close`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -38,8 +38,8 @@ Tell = Callable[[Partitions], Procedure[None]]
 
 
 class Audience(NamedTuple):
-    """Hears of rebalances. `prepare` is called before a revocation, which waits for the operation that it gives, if it
-    gives one; `rejoin` before a cooperative rebalance: until that is over, nothing can be committed.
+    """Callbacks for rebalances. `prepare` is called before a revocation, which waits for the operation whose number it
+    returns, if any; `rejoin` before a cooperative rebalance, during which no commit is possible.
     """
 
     assigned: Tell
@@ -61,7 +61,7 @@ def listeners(
 
 
 def member_settings_of(group_id: str, rack_id: str | None, options: MemberOptions) -> MemberSettings:
-    """Return settings as the core takes them. Raises ValueError for what cannot work."""
+    """Return the settings for the core. Raises ValueError for invalid settings."""
     assignors = options["assignors"] = assignor_names(options.get("assignors", DEFAULT_ASSIGNORS))
     protocol = options.get("group_protocol", "classic")
     if assignors != DEFAULT_ASSIGNORS and protocol == "consumer":
@@ -72,7 +72,7 @@ def member_settings_of(group_id: str, rack_id: str | None, options: MemberOption
 
 
 class MemberProcedures:
-    """The procedures of a group's member. Guarded as its core is."""
+    """The procedures of a group's member. Its callers hold the guard of its core."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class MemberProcedures:
         self.membership = make_membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
         self.assignment: Partitions = ()
-        """Partitions that the application was last told it has, less those taken away since."""
+        """Partitions in the last `on_assigned`, without those revoked or lost since."""
         self._driver = driver
         core: DrivenCore = self.membership if metrics is None else MeasuredCore(self.membership, metrics)
         self._driven = Driven(core, self._take)
@@ -97,22 +97,22 @@ class MemberProcedures:
 
     @property
     def is_steady(self) -> bool:
-        """True if it is in the group with its share, and a poll would have nothing to serve."""
+        """True if it is in the group with its assignment, and a poll would have nothing to serve."""
         return self.membership.is_steady and not self._told
 
     @property
     def needs_poll(self) -> bool:
-        """True if a poll has a rebalance to serve or something to tell."""
+        """True if a poll has a rebalance to serve, or something to report."""
         return not self._told.is_held_up and (bool(self._told) or self.membership.needs_poll)
 
     def tell(self, event: MemberEvent) -> None:
-        """Let the core know what the application wants."""
+        """Pass an event of the application to the core."""
         self._driver.feed(self._driven, event)
 
     # -- polling
 
     def poll(self, timeout_s: float, check_open: Callable[[], None]) -> Procedure[bool]:
-        """Serve until it is steady, or so long; whether it is."""
+        """Serve the group until this member is steady, for at most `timeout_s`; return whether it is."""
         deadline = self._driver.time() + timeout_s
         while True:
             check_open()
@@ -130,8 +130,8 @@ class MemberProcedures:
                 yield Wait(left_s)
 
     def serve(self) -> Procedure[None]:
-        """Serve once what the group asks of this member. Raises GroupRefused, Fenced; and CannotConnect when no node
-        was ever reached in `request_timeout_ms`.
+        """Serve the group once. Raises GroupRefused, Fenced; and CannotConnect when no node was ever reached in
+        `request_timeout_ms`.
         """
         self._served_first_s = self._served_first_s or self._driver.time()
         yield from self._tell_all()
@@ -144,7 +144,7 @@ class MemberProcedures:
             self.complain_if_nobody_is_there()
 
     def complain_if_nobody_is_there(self) -> None:
-        """Raises CannotConnect, AuthenticationFailed."""
+        """Raise CannotConnect if no node was ever reached in time, or AuthenticationFailed."""
         if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
             raise self._driver.refusals.error(trouble)
 
@@ -178,7 +178,7 @@ class MemberProcedures:
     # -- leaving
 
     def close(self, timeout_s: float) -> Procedure[None]:
-        """Let go, and leave the group. What a listener raises comes once that is done."""
+        """Release partitions, and leave the group. Exceptions of listeners are raised at the end."""
         deadline = self._driver.time() + timeout_s
         self.tell(Closing())
         failure: Exception | None = None
@@ -187,7 +187,7 @@ class MemberProcedures:
                 yield from self.operations.run_callbacks()
                 yield from self._tell_all()
             except GroupRefused:
-                continue  # it is leaving anyhow
+                continue  # the member is leaving in any case
             except Exception as error:  # noqa: BLE001  (the application's own; raised below, once everything is closed)
                 failure = failure or error
             left_s = deadline - self._driver.time()
@@ -203,7 +203,7 @@ class MemberProcedures:
             raise failure
         self._driver.refusals.raise_failure()
 
-    # -- telling
+    # -- listeners
 
     def _tell_all(self) -> Procedure[None]:
         yield FINISH_SHIELDED

@@ -9,21 +9,21 @@ from muster.core.completions import Completions
 from muster.net.refusals import Refusals
 
 GRACE_S = 1.0
-"""Time beyond its deadline for which an operation is waited for: the core ends it, and its driver may come late."""
+"""Extra time to wait for an operation after its deadline, at which the core ends it: the driver may be late."""
 
 D = TypeVar("D", CommitDone, OffsetsDone)
 
 
 class Operations(Completions):
-    """Operations of one client. Guarded as its cores are."""
+    """Operations of one client. Callers hold the guard of its cores."""
 
     def __init__(self, notify: Callable[[], None], refusals: Refusals | None = None) -> None:
         super().__init__(refusals)
         self._notify = notify
 
     def wait_for(self, number: int, kind: type[D], timeout_s: float) -> Procedure[D | None]:
-        """Return what became of it; None if nothing was heard in time. Raises WokenUp, AuthenticationFailed. A caller
-        that is interrupted or has no more time forgets the operation, which goes on.
+        """Wait for an operation's result; None if there is none in time. Raises WokenUp, AuthenticationFailed. If the
+        caller is interrupted or the time is over, the operation continues, and its result is dropped.
         """
         done = None
         try:
@@ -37,14 +37,15 @@ class Operations(Completions):
         return done
 
     def run_callbacks(self) -> Procedure[None]:
-        """Run those of operations that have ended, in that order, one at a time and each to its end."""
+        """Run the callbacks of ended operations, in the order in which these ended, one at a time and each to its
+        end."""
         yield FINISH_SHIELDED
         while finished := self.next_finished():
             callback, done = finished
             yield Shield(callback(done))
 
     def finish_later_ones(self, timeout_s: float) -> Procedure[None]:
-        """Wait until all that were to be heard of later have ended, and run their callbacks."""
+        """Wait until all operations with callbacks have ended, and run the callbacks."""
         yield WaitUntil(lambda: self.has_failed or not self.awaits_later_ones, max(timeout_s, 0.0))
         yield from self.run_callbacks()
 

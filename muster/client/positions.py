@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 
 
 class PositionProcedures(TopicProcedures):
-    """Questions and requests that need no group."""
+    """Procedures for positions, which need no group."""
 
     def __init__(self, runner: Any, consuming: ConsumerState) -> None:
         super().__init__(runner, consuming.lookups)
@@ -91,5 +91,5 @@ class PositionProcedures(TopicProcedures):
             return self._consuming.subscription.paused
 
     def _look(self) -> None:
-        """Have the fetcher look at what it may fetch now."""
+        """Make the fetcher check which partitions it may fetch now."""
         self._driver.feed(self._driven, TimePassed())

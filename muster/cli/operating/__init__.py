@@ -1,1 +1,1 @@
-"""Commands for operators: what is wrong, who did what, changes that can be undone."""
+"""Commands for operators: problems, an audit of changes, and changes that can be undone."""

@@ -39,7 +39,7 @@ def audit(
 
 
 def _acts(cluster: ClusterClient, node: Node, reply: ListAuditReply) -> list[AuditedNote]:
-    """Return all acts that a node tells of, the first of which are in its reply."""
+    """Return all acts that a node has; its reply has the first of them."""
     found = list(reply.notes)
     while reply.has_more:
         reply = expect(ListAuditReply, cluster.ask(ListAudit(found[-1].note.wall_ms), node=node))

@@ -1,4 +1,4 @@
-"""Applies a plan of offsets, at a musterd in one step, at a Kafka broker in several; and shows it."""
+"""Applies a plan of offsets, at a musterd in one step, at a Kafka broker in several; and prints it."""
 
 from typing import Final
 
@@ -65,7 +65,7 @@ def _why_not(group: str, reply: ApplyOffsetsReply) -> str:
 
 
 def carry_out_at_kafka(cluster: ClusterClient, group: str, wanted: tuple[OffsetChange, ...]) -> None:
-    """Compare, then set: a broker cannot do both at once, but refuses while the group has members."""
+    """Compare, then set: a broker cannot do both atomically, but refuses commits while the group has members."""
     described = _described_or_none(cluster, group)
     if described is not None and described.members:
         raise ActRefused(
@@ -108,13 +108,13 @@ def _described_or_none(cluster: ClusterClient, group: str) -> DescribedGroup | N
     try:
         return describe_group(cluster, group)
     except NotThere:
-        return None  # a group without a record may still be given offsets
+        return None  # offsets may also be set for a group that does not exist
 
 
 def show_plan(
     group: str, planned: list[PlannedOffset], done: list[str] | None, *, execute: bool, as_json: bool
 ) -> None:
-    """Show old and new offsets, and the ids by which what was done can be undone."""
+    """Show old and new offsets, and the ids with which applied changes can be undone."""
     if as_json:
         show_json({"group_id": group, "is_done": execute, "undo_ids": done or [], "plan": msgspec.to_builtins(planned)})
         return

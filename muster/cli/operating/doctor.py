@@ -80,7 +80,7 @@ def _look(cluster: ClusterClient, group: str | None, look_s: float, *, is_muster
 def gathered(
     cluster: ClusterClient, group_ids: list[str], refused_by: tuple[str, ...] = (), *, is_musterd: bool
 ) -> tuple[gathering.Known, list[Evidence]]:
-    """Look at the groups once. `refused_by`: the groups whose refusals count, all if there are none."""
+    """Gather evidence about the groups once. `refused_by`: the groups whose refusals count; all if empty."""
     known = _known(cluster, refused_by, is_musterd=is_musterd)
     return known, gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
 
@@ -91,7 +91,7 @@ def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bo
         return gathering.Known(int(time.time() * 1000), counts, tells_all=False)
     node = describe_node(cluster)
     wall_ms = int(time.time() * 1000) if node is None else node.wall_ms
-    left_out = say_left_out if group_ids else say_nothing  # the list of all groups has said it
+    left_out = say_left_out if group_ids else say_nothing  # already reported with the list of all groups
     told = ask_each(cluster, ListRefusalsReply, ListRefusals(group_ids), nodes_with_groups(cluster), left_out)
     return gathering.Known(wall_ms, counts, tuple(one for reply in told.values() for one in reply.refusals))
 
@@ -105,13 +105,13 @@ def _second_look(
 
 
 def wait(look_s: float) -> int:
-    """Wait until the second look; return the milliseconds between the two."""
+    """Wait before the second gathering; return the milliseconds between the two."""
     time.sleep(look_s)
     return round(look_s * 1000)
 
 
 class _Asked:
-    """The servers behind `--bootstrap`."""
+    """The servers behind `--bootstrap` as a source of evidence."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
@@ -151,7 +151,7 @@ def _commits(cluster: ClusterClient, group_id: str) -> dict[Key, gathering.Commi
 
 
 def problem_document(problem: GroupProblem) -> dict[str, Any]:
-    """Return the problem for scripts."""
+    """Return the problem as JSON, for scripts."""
     return {
         **known_facts(problem),
         "since": utc_time(problem.since_ms) if problem.since_ms >= 0 else None,
@@ -159,12 +159,12 @@ def problem_document(problem: GroupProblem) -> dict[str, Any]:
 
 
 def culprit_of(problem: GroupProblem) -> str:
-    """Name the client whose doing the problem is; empty if it is nobody's."""
+    """Name the client that causes the problem; empty if there is none."""
     return client_text(problem.client_id, problem.client_host, problem.client_port) if problem.client_host else ""
 
 
 def _show(found: list[GroupProblem], now_ms: int, looked_at: int) -> None:
-    """A paragraph a problem. The first line of each names the culprit."""
+    """Print a paragraph for each problem, with the culprit in its first line."""
     if not found:
         print(f"No problem in {counted(looked_at, 'group')}.")
         return

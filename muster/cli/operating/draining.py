@@ -1,4 +1,4 @@
-"""`muster groups drain`: stops Spark queries and others that report themselves, without loss, from outside."""
+"""`muster groups drain`: stops Spark queries, and other members that send reports, from outside and without loss."""
 
 import time
 from typing import Annotated, Final
@@ -56,7 +56,7 @@ def drain(
 
 
 def _await_leaving(cluster: ClusterClient, group: str, member_ids: set[str], timeout_s: float) -> set[str]:
-    """Wait until members have left; those that have not."""
+    """Wait until members have left; return those that have not."""
     deadline = time.monotonic() + timeout_s
     while member_ids and time.monotonic() < deadline:
         time.sleep(_ASK_AGAIN_S)

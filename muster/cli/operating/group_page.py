@@ -29,11 +29,11 @@ from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import OffsetFetchPartitionReply
 
 _PROBLEMS_SHOWN: Final = 3
-"""Problems told in the first lines; `muster doctor` tells all."""
+"""Number of problems in the first lines; `muster doctor` shows all."""
 
 
 class GroupStanding(NamedTuple):
-    """A group with the partitions that each member has, by its id; its commits; and a line a partition."""
+    """A group with each member's partitions, by member id; its commits; and a line for each partition."""
 
     group: DescribedGroup
     owned: dict[str, list[TopicPartition]]
@@ -42,7 +42,8 @@ class GroupStanding(NamedTuple):
 
 
 def standings(cluster: ClusterClient, groups: Sequence[DescribedGroup]) -> list[GroupStanding]:
-    """Ask how far groups are; topics and ends are asked for once. Raises Complaint, or Refused."""
+    """Request the progress of groups; topics and ends are requested once for all of them. Raises Complaint, or
+    Refused."""
     commits = [fetch_commits(cluster, group.group_id) for group in groups]
     owned = [
         {member.member_id: _assigned(group, member.member_assignment) for member in group.members} for group in groups
@@ -73,7 +74,7 @@ def _progress(
     ends: Mapping[TopicPartition, KnownEnd],
     first: Mapping[TopicPartition, KnownEnd],
 ) -> list[dict[str, Any]]:
-    """A line a partition. Without a commit of its own all that a partition has is still to be read."""
+    """Return a line for each partition. Without a commit all records of a partition count as lag."""
     lines = []
     for one in sorted(commits.keys() | owners.keys() | existing):
         committed = commits[one].committed_offset if one in commits else None
@@ -94,7 +95,7 @@ def _progress(
 
 
 def page_document(standing: GroupStanding, problems: Sequence[GroupProblem]) -> dict[str, Any]:
-    """Return the page for scripts."""
+    """Return the page as JSON, for scripts."""
     group, lines = standing.group, standing.lines
     return {
         "group_id": group.group_id,
@@ -125,7 +126,7 @@ def page_document(standing: GroupStanding, problems: Sequence[GroupProblem]) -> 
 
 
 def member_document(standing: GroupStanding, member: DescribedMember) -> dict[str, Any]:
-    """Return what is known of a member, for scripts."""
+    """Return a member as JSON, for scripts."""
     owned = standing.owned[member.member_id]
     return {
         "member_id": member.member_id,
@@ -158,7 +159,7 @@ def member_epochs(group: DescribedGroup, member: DescribedMember) -> tuple[objec
 
 
 def _log(group: DescribedGroup) -> str | None:
-    """Name the log as `musterd log` does. A node of an earlier version does not say."""
+    """Name the log as `musterd log` does; None at a node of an earlier version, which does not report it."""
     return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
 
 
@@ -177,7 +178,7 @@ def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_v
         *([("Epoch", group.generation_id), ("Target", _target(group))] if is_server_driven else generation),
         ("Protocol", protocol),
         ("Leader", group.leader),
-        ("Total lag", _total(lines) if lines else None),  # nobody has a share yet
+        ("Total lag", _total(lines) if lines else None),  # no member has an assignment yet
     ]
     if (age := oldest(lines)) is not None:
         facts.append(("Ends", age))
@@ -211,7 +212,7 @@ def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_v
 
 
 def _wrong(group: DescribedGroup, problems: Sequence[GroupProblem]) -> list[tuple[str, str]]:
-    """Return a line for each problem, with its culprit; the lines of the phase tell of one that holds the group up."""
+    """Return a line for each problem, with its culprit; a problem that delays the phase is in the phase's lines."""
     told = [one for one in problems if not (group.phase and one.kind in HELD_UP)]
     lines = [("Problem", _told(one)) for one in told[:_PROBLEMS_SHOWN]]
     more = len(told) - len(lines)
@@ -219,7 +220,7 @@ def _wrong(group: DescribedGroup, problems: Sequence[GroupProblem]) -> list[tupl
 
 
 def _told(problem: GroupProblem) -> str:
-    """Name the culprit, unless the sentence does."""
+    """Return the sentence, with the culprit if it does not name it."""
     who = culprit_of(problem)
     is_named = not who or who in problem.sentence
     return (

@@ -72,7 +72,8 @@ def _change(ctx: typer.Context, group: str, bootstrap: str | None, *changes: Alt
 
 
 def _check_keys(cluster: ClusterClient, group: str, resets: list[str]) -> None:
-    """Refuse to reset what is no setting: servers take that for done. Those that do not tell their settings decide."""
+    """Refuse to reset unknown settings, which servers report as done; if the server does not report its settings, it
+    decides."""
     if not resets:
         return
     asked = DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, group),))

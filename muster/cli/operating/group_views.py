@@ -1,4 +1,4 @@
-"""`muster groups describe` of several groups, and its views: offsets, members or state, a line each."""
+"""`muster groups describe` of several groups, and its views, with a line for each offset, member or group."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -37,8 +37,8 @@ class GroupView(StrEnum):
 
 
 class DescribeForm(NamedTuple):
-    """Form of the answer: `view` None is the whole page of each, one after the other. `is_one`: a single group was
-    named, so its page is no list for scripts either."""
+    """Form of the output: with `view` None the pages of all groups, one after the other. `is_one`: a single group was
+    named, so that the JSON is not a list."""
 
     view: GroupView | None
     is_one: bool
@@ -50,7 +50,7 @@ class DescribeForm(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a view: for scripts, for people, and what `--verbose` adds for them."""
+    """A line of a view: for scripts, for people, and the columns that `--verbose` adds for people."""
 
     document: dict[str, Any]
     cells: tuple[object, ...]
@@ -71,7 +71,8 @@ _NO_FACTS: Final = (None,) * (len(VERBOSE_COLUMNS) - 1)
 
 
 def show_groups(cluster: ClusterClient, group_ids: Sequence[str] | None, form: DescribeForm) -> None:
-    """Show groups, None for all. Those that cannot be described are raised at the end: Complaint, or Refused."""
+    """Show groups, None for all. Errors of groups that cannot be described are raised at the end: Complaint, or
+    Refused."""
     failures: list[Complaint | Refused] = []
     wanted = (
         [one.group_id for one in list_groups(cluster, say_left_out)]
@@ -83,7 +84,7 @@ def show_groups(cluster: ClusterClient, group_ids: Sequence[str] | None, form: D
         try:
             groups.append(describe_group(cluster, group_id))
         except (Complaint, Refused) as failure:
-            if group_ids is not None or not isinstance(failure, NotThere):  # one of all may have gone meanwhile
+            if group_ids is not None or not isinstance(failure, NotThere):  # one of all groups may be deleted meanwhile
                 failures.append(failure)
     if groups or not failures:
         (_show_pages if form.view is None else _show_view)(cluster, groups, form)
@@ -103,7 +104,7 @@ def _together(failures: list[Complaint | Refused]) -> Exception:
 
 
 def _asked(cluster: ClusterClient, groups: Iterable[DescribedGroup]) -> list[GroupStanding | BalancedGroupView]:
-    """Return what is to be shown of each, in their order."""
+    """Return the facts about each group, in their order."""
     ones = list(groups)
     rest = iter(standings(cluster, [one for one in ones if one.protocol_type not in BALANCED_TYPES]))
     return [
@@ -137,7 +138,7 @@ def _show_pages(cluster: ClusterClient, groups: Sequence[DescribedGroup], form: 
 def _problems(
     cluster: ClusterClient, groups: Sequence[DescribedGroup], *, is_musterd: bool
 ) -> dict[str, list[GroupProblem]]:
-    """Return the problems of each group; none if the caller may not see what the doctor looks at."""
+    """Return the problems of each group; none if the caller may not see the evidence."""
     wanted = [one.group_id for one in groups if one.protocol_type not in BALANCED_TYPES]
     if not wanted:
         return {}
@@ -260,7 +261,7 @@ def _balanced_members(view: BalancedGroupView) -> list[_Line]:
 
 
 def _balanced_facts(member: BalancedMemberView) -> tuple[object, ...]:
-    """Return verbose columns: the address and the last heartbeat are known."""
+    """Return the verbose columns, of which only the address and the last heartbeat are known."""
     known = (member.host.lstrip("/"), f"{duration(member.last_heartbeat_ms_ago)} ago")
     return known + _NO_FACTS[len(known) :]
 

@@ -1,4 +1,4 @@
-"""`muster groups hold` and `release`: changes of members that are one rebalance."""
+"""`muster groups hold` and `release`: merging several changes of members into one rebalance."""
 
 import re
 from typing import Annotated, Final

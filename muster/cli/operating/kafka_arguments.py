@@ -19,7 +19,7 @@ _TARGETS: Final = (
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Parse the command line; a wrong one ends the process with 1, as Kafka's tool does."""
+    """Parse the command line; an invalid one ends the process with 1, as with Kafka's tool."""
     parser = _Parser(
         prog="muster-consumer-groups",
         description="Lists, describes and deletes consumer groups, and resets and deletes their offsets.",

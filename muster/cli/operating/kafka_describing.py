@@ -27,7 +27,7 @@ class Committed(NamedTuple):
 
 
 def describe(cluster: ClusterClient, parsed: Namespace, group_id: str) -> None:
-    """Print what the arguments ask for of the group."""
+    """Print the requested facts about the group."""
     try:
         group = describe_group(cluster, group_id)
     except NotThere:
@@ -133,7 +133,7 @@ def _number(value: int | None) -> str:
 
 
 def print_table(columns: Sequence[str], widths: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns of at least these widths, a blank line first; identifiers make theirs wider."""
+    """Print columns of at least these widths, after a blank line; longer identifiers widen their columns."""
     found = [max([width, *(len(row[number]) for row in rows)]) if width else 0 for number, width in enumerate(widths)]
     print()
     for row in (columns, *rows):

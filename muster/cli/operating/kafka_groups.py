@@ -1,6 +1,6 @@
 """`muster-consumer-groups`: Kafka's `kafka-consumer-groups`, with its arguments and columns.
 
-What fails ends with 1; Kafka's tool says so, and ends with 0."""
+A failure ends with exit code 1; Kafka's tool prints it and ends with 0."""
 
 import re
 import sys
@@ -65,7 +65,7 @@ def _carry_out(parsed: Namespace) -> int:
 
 
 def _validate(regex: str) -> int:
-    """Check the syntax; Kafka's is RE2's, of which Python knows the most."""
+    """Check the syntax; Kafka's is RE2's, most of which Python knows."""
     try:
         re.compile(regex)
     except re.error as error:
@@ -76,7 +76,7 @@ def _validate(regex: str) -> int:
 
 
 def _run(cluster: ClusterClient, parsed: Namespace) -> bool:
-    """Carry the action out; return true if nothing was refused."""
+    """Run the action; return true if nothing was refused."""
     if parsed.list:
         _list(cluster, parsed)
         return True
@@ -187,7 +187,7 @@ def _state(cluster: ClusterClient, group_id: str) -> str:
     try:
         return describe_group(cluster, group_id).group_state
     except NotThere:
-        return "Dead"  # a group that is not there may be given offsets
+        return "Dead"  # offsets may be set for a group that does not exist
 
 
 def _plan(cluster: ClusterClient, parsed: Namespace, group_id: str, *, is_only: bool) -> list[PlannedOffset]:
@@ -207,7 +207,7 @@ def _plan(cluster: ClusterClient, parsed: Namespace, group_id: str, *, is_only: 
 
 
 def _warn_of_empty(cluster: ClusterClient, found: dict[tuple[str, int], int]) -> None:
-    """Say for which partitions no record is so late, since they have none."""
+    """Print the partitions for which no record is so late, since they are empty."""
     late = [TopicPartition(*key) for key, offset in sorted(found.items()) if offset < 0]
     begins, ends = ends_of(cluster, late, EARLIEST), ends_of(cluster, late, LATEST)
     for one in late:

@@ -14,8 +14,7 @@ COLUMNS: Final = ("GROUP", "STATE", "TYPE", "MEMBERS", "LAG", "SINCE", "PROBLEM"
 
 
 def described_groups(cluster: ClusterClient, *, is_musterd: bool) -> list[dict[str, Any]]:
-    """Return a document for each group. `since` and `problems` are as far as the servers tell; nothing is looked at
-    twice."""
+    """Return a document for each group. `since` and `problems` are as far as servers report them in one reply."""
     listed = list_groups(cluster, say_left_out)
     known, found = gathered(cluster, [one.group_id for one in listed], is_musterd=is_musterd)
     evidence = {one.group.group_id: one for one in found}

@@ -45,11 +45,11 @@ _SHOWN: Final = frozenset(
     }
 )
 _AWAY: Final = -2
-"""Epoch of a static member that left and will be back."""
+"""Epoch of a static member that left temporarily."""
 
 
 def verbose_row(member: DescribedMember) -> tuple[object, ...]:
-    """Return a line of the verbose table; a server that is no musterd does not tell these facts."""
+    """Return a line of the verbose table; only musterd reports these facts."""
     port = f":{member.client_port}" if member.client_port >= 0 else ""
     waiting = f"{member.waiting} for {duration(member.waiting_ms)}" if member.waiting else None
     return (
@@ -68,7 +68,7 @@ def verbose_row(member: DescribedMember) -> tuple[object, ...]:
 
 
 def ranges(partitions: Iterable[tuple[str, int]]) -> str:
-    """Return partitions as `flights 0-3 7, other 0`."""
+    """Format partitions as `flights 0-3 7, other 0`."""
     by_topic: dict[str, list[list[int]]] = {}
     for topic, partition in partitions:
         runs = by_topic.setdefault(topic, [])
@@ -90,13 +90,13 @@ def epoch_row(member: DescribedMember, target: str, to_revoke: str) -> tuple[obj
 
 
 def facts_document(member: DescribedMember) -> dict[str, Any]:
-    """Return the facts for scripts; null for those that are unknown."""
+    """Return the facts as JSON, for scripts, with null for unknown ones."""
     facts = {name: value for name, value in known_facts(member).items() if name in _SHOWN}
     return facts | {"reported": {one.name: one.text for one in member.reported}}
 
 
 def reported_row(member: DescribedMember) -> tuple[object, ...]:
-    """Return a line of the table of what applications say of themselves."""
+    """Return a line of the table of facts that applications report."""
     told = ", ".join(f"{one.name} {one.text}" for one in member.reported)
     return member.member_id, _ago(member.reported_ago_ms), "yes" if member.is_draining else None, told
 

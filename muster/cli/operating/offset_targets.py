@@ -65,13 +65,13 @@ def _number(text: str, whole: str) -> int:
 
 
 def at_time(cluster: ClusterClient, time_ms: int, topics: Iterable[str]) -> dict[Key, int]:
-    """Return the first offset at or after the time of each partition, -1 where no record is so late."""
+    """Return the first offset of each partition at or after the time, -1 if no record is so late."""
     wanted = partitions_of(cluster, {topic.partition(":")[0] for topic in topics})
     return {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, wanted, time_ms).items()}
 
 
 def time_of(text: str) -> int:
-    """Return the wall time of `2026-03-01T14:05:09.123`, in UTC unless it names a zone."""
+    """Parse a wall time, `2026-03-01T14:05:09.123`, in UTC unless it has a zone."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -82,7 +82,7 @@ def time_of(text: str) -> int:
 
 
 def duration_of(text: str) -> int:
-    """Return the milliseconds of `P1DT2H30M`."""
+    """Parse a duration, `P1DT2H30M`, into milliseconds."""
     found = _DURATION.fullmatch(text)
     if found is None or text in ("P", "PT"):
         raise typer.BadParameter(f"{text[:40]!r} is no duration: say P1DT2H30M", param_hint="--by-duration")
@@ -91,12 +91,12 @@ def duration_of(text: str) -> int:
 
 
 def offsets_of_file(path: Path) -> dict[Key, int]:
-    """Read Kafka's form: a line `topic,partition,offset` a partition. Raises Complaint for any other."""
+    """Read Kafka's format: a line `topic,partition,offset` for each partition. Raises Complaint for any other."""
     return groups_of_file(path, "")[""]
 
 
 def groups_of_file(path: Path, group_id: str | None) -> dict[str, dict[Key, int]]:
-    """Read Kafka's form for one group, or with `group_id` None for several: each line begins with its group then."""
+    """Read Kafka's format for one group or, with `group_id` None, for several: each line then begins with its group."""
     found: dict[str, dict[Key, int]] = {}
     form = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
     try:
@@ -119,5 +119,5 @@ def now_ms() -> int:
 
 
 def plan_of_file(plan: Iterable[PlannedOffset]) -> str:
-    """Write a plan in Kafka's form, which `--from-file` reads."""
+    """Format a plan in Kafka's format, which `--from-file` reads."""
     return "".join(f"{one.topic},{one.partition},{one.offset}\n" for one in plan)

@@ -97,7 +97,7 @@ def reset(
                 )
             planned = plan_offsets(cluster, group, target, topics or (), all_topics=all_topics)
             if not planned:
-                describe_group(cluster, group)  # refuses a group that is not there
+                describe_group(cluster, group)  # refuses a group that does not exist
         if as_csv:
             print(plan_of_file(planned), end="")
             return
@@ -118,7 +118,7 @@ def delete_offsets(
     with reaching(ctx, bootstrap) as cluster:
         planned = plan_offsets(cluster, group, Target(delete=True), topics or (), all_topics=all_topics)
         if not planned:
-            describe_group(cluster, group)  # refuses a group that is not there
+            describe_group(cluster, group)  # refuses a group that does not exist
         done = carry_out(ctx, cluster, bootstrap, group, planned, "delete offsets") if execute else None
     show_plan(group, planned, done, execute=execute, as_json=as_json)
 

@@ -26,7 +26,7 @@ _SHORTEST_S, _LONGEST_S = 0.1, 86_400.0
 _NUMBER: Final = re.compile(r"\d+(\.\d*)?|\.\d+")
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _SPARE_ROWS: Final = 2
-"""For what is said of a failure, and for the cursor."""
+"""Rows for the message of a failure, and for the cursor."""
 
 Watch = Annotated[
     float | None,
@@ -37,10 +37,10 @@ Watch = Annotated[
 
 
 class WatchableCommand(TyperCommand):
-    """Lets `--watch` stand without a number."""
+    """Command that allows `--watch` without a number."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """A number behind `--watch` is its own; anything else is an argument of the command."""
+        """Parse the arguments: a number after `--watch` is its value; anything else is an argument of the command."""
         end = args.index("--") if "--" in args else len(args)
         told = list(args)
         for number, argument in enumerate(args[:end]):
@@ -50,7 +50,7 @@ class WatchableCommand(TyperCommand):
 
 
 class _Frame(io.StringIO):
-    """One answer, as long as it is not whole."""
+    """Output of one round until it is complete."""
 
     def __init__(self, screen: terminal_size | None) -> None:
         super().__init__()
@@ -61,10 +61,9 @@ class _Frame(io.StringIO):
 
 
 def watched(ctx: typer.Context, every_s: float | None, show: Callable[[], None], *, is_data: bool) -> None:
-    """Show once, or again each `every_s` seconds until an interruption. A terminal is drawn anew each time, and cut to
-    its height; anything else gets a block each time, with the time in front unless it `is_data`.
-
-    The first failure ends it. A later one is said, and shown again is tried: what is watched may restart."""
+    """Show once, or every `every_s` seconds until an interruption. A terminal is redrawn each time, and the output cut
+    to its height; otherwise each round prints a block, with the time in front unless it `is_data`. A failure in the
+    first round ends the command. A later one is printed, and rounds continue, since the server may be restarting."""
     if every_s is None:
         show()
         return
@@ -90,7 +89,7 @@ def watched(ctx: typer.Context, every_s: float | None, show: Callable[[], None],
 
 
 def _shown(show: Callable[[], None], size: terminal_size | None) -> tuple[str, MusterError | Complaint | None]:
-    """Return what was shown, and what failed. An exit code (that of problems) says nothing while it goes on."""
+    """Return the output and the failure, if any. Exit codes (of problems) are ignored while rounds continue."""
     frame = _Frame(size)
     with redirect_stdout(frame), suppress(typer.Exit):
         try:
@@ -101,7 +100,7 @@ def _shown(show: Callable[[], None], size: terminal_size | None) -> tuple[str, M
 
 
 def _fitted(text: str, size: terminal_size) -> str:
-    """Return as many lines as the terminal shows at once, and how many there are more."""
+    """Return as many lines as fit the terminal, and the number of the others."""
     left = size.lines - _SPARE_ROWS
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -113,12 +112,12 @@ def _fitted(text: str, size: terminal_size) -> str:
 
 
 def screen() -> terminal_size | None:
-    """Return the size of the terminal that standard output is; None if it is none."""
+    """Return the size of the terminal at standard output; None if that is not a terminal."""
     return get_terminal_size() if sys.stdout.isatty() else None
 
 
 def wait(every_s: float) -> None:
-    """Wait until it is shown again."""
+    """Wait for the next round."""
     time.sleep(every_s)
 
 
