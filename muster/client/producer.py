@@ -26,7 +26,7 @@ _UNCERTAIN = "the end of the transaction was not answered, call it again: it was
 
 
 class Future(Handle, Protocol):
-    """The future that `send` gives."""
+    """The future returned by `send`."""
 
     partition: int
     is_told: bool
@@ -94,7 +94,7 @@ class ProducerProcedures:
                 transactional_id=transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
             ),
-            first_turn=int(self._driver.jitter() * 65_536),  # else all short-lived producers begin with partition 0
+            first_turn=int(self._driver.jitter() * 65_536),  # else short-lived producers all begin with 0
         )
         self._max_block_s = max_block_ms / 1000
         self._metrics = ProducerMetrics()
@@ -108,7 +108,7 @@ class ProducerProcedures:
         self._set_up()
 
     def _set_up(self) -> None:
-        """Make what the edge has beside this."""
+        """Create the edge's own parts."""
 
     @property
     def client_id(self) -> str:
@@ -126,7 +126,7 @@ class ProducerProcedures:
 
     @abstractmethod
     def _begin(self, record: ProducerRecord) -> tuple[Any, Pending]:
-        """Return the future of a record, and the record as the core takes it."""
+        """Return the future of a record, and the record for the core."""
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -145,7 +145,7 @@ class ProducerProcedures:
         return sent
 
     def _append(self, topic: str, partition: int | None, record: Pending, sent: Future) -> int:
-        """Append as the core does; below 0, `_append_later` waits. Under the lock."""
+        """Append to the core; if the result is below 0, `_append_later` must wait. Called with the lock."""
         self._check_open()
         self._driver.refusals.raise_failure()
         placed = self._core.append(topic, partition, record, self._driver.now_ms())
@@ -155,7 +155,7 @@ class ProducerProcedures:
         return placed
 
     def _append_later(self, topic: str, partition: int | None, record: Pending, sent: Future) -> Procedure[None]:
-        """Wait until the topic is known, or whatever is collected went out, which makes room."""
+        """Wait until the topic is known, or until buffered records were sent, which frees space."""
         deadline = self._driver.time() + self._max_block_s
         while True:
             self._step_if_wanted()
@@ -171,7 +171,7 @@ class ProducerProcedures:
             yield Wait(left_s)
 
     def _flush(self, timeout_s: float | None) -> Procedure[list[Any]]:
-        """Wait for all records; return those that failed since the last flush without anybody having heard of it."""
+        """Wait for all records; return those that failed since the last flush and were not reported."""
         number = self._core.close_batches()
         if not self._core.is_flushed(number):
             self._driver.feed(self._driven, TimePassed())
@@ -189,7 +189,7 @@ class ProducerProcedures:
 
     @property
     def _transactions(self) -> Transactions:
-        """Raises MusterError without a `transactional_id`."""
+        """Return the transactions. Raises MusterError without a `transactional_id`."""
         if self._core.transactions is None:
             raise MusterError("this producer has no transactional_id: it has no transactions")
         return self._core.transactions
@@ -212,7 +212,7 @@ class ProducerProcedures:
         transactions.check_open()
 
     def _commit_transaction(self, timeout_s: float | None) -> Procedure[None]:
-        """Send what was collected, and end the transaction. What was sent of it is acknowledged then."""
+        """Send the buffered records, and end the transaction. All its records are acknowledged then."""
         self._check_open()
         transactions = self._transactions
         if transactions.phase is TransactionPhase.OPEN:
@@ -230,7 +230,7 @@ class ProducerProcedures:
             raise transactions.failure
 
     def _leave_transaction(self, timeout_s: float | None) -> Procedure[None]:
-        """Abort a transaction that is open, since the producer is closed; finish one that is ending."""
+        """Abort an open transaction, since the producer is being closed; finish one that is ending."""
         transactions = self._core.transactions
         if transactions is None or transactions.fatal is not None:
             return
@@ -257,8 +257,8 @@ class ProducerProcedures:
     def _until(
         self, transactions: Transactions, holds: Callable[[], bool], timeout_s: float | None, otherwise: str
     ) -> Procedure[None]:
-        """Wait until it holds. Raises what ends all transactions; and what is the matter after `timeout_s`, or
-        `max_block_ms`."""
+        """Wait until `holds` returns true. Raises errors that end all transactions, and the present problem after
+        `timeout_s`, or `max_block_ms`."""
         self._driver.feed(self._driven, TimePassed())
         refusals, within_s = self._driver.refusals, self._max_block_s if timeout_s is None else timeout_s
 
@@ -281,14 +281,14 @@ class ProducerProcedures:
         self._failed.extend(hand_over(effect, self._explained))
 
     def _fail(self) -> None:
-        """Give up all records: the client failed."""
+        """Give up all records, since the client failed."""
         try:
             self._driver.refusals.raise_failure()
         except ClientFailed as failed:
             self._abandon(failed)
 
     def _give_up(self) -> None:
-        """Give up what is not acknowledged: the producer is closed."""
+        """Give up unacknowledged records, since the producer is being closed."""
         self._abandon(ClientClosed("the producer was closed before the record was acknowledged"))
         self._driver.changed.notify_all()
 

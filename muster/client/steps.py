@@ -10,37 +10,37 @@ from typing import Any, NamedTuple, TypeVar
 
 
 class Wait(NamedTuple):
-    """Until anything happens to the client, or so long."""
+    """Wait until anything happens to the client, or for the timeout."""
 
     timeout_s: float | None
 
 
 class WaitUntil(NamedTuple):
-    """Until it holds, or so long; whether it does is sent back."""
+    """Wait until the condition holds, or for the timeout; the result is whether it holds."""
 
     holds: Callable[[], bool]
     timeout_s: float | None
 
 
 class CallApplication(NamedTuple):
-    """Call a function of the application without the lock; what it gives is awaited, in a loop that can."""
+    """Call a function of the application without the lock; in an event loop an awaitable result is awaited."""
 
     function: Callable[..., object]
     arguments: tuple[object, ...]
 
 
 class Shield(NamedTuple):
-    """Run a procedure to its end, also if the caller is cancelled meanwhile."""
+    """Run a procedure to its end, even if the caller is cancelled meanwhile."""
 
     procedure: "Procedure[None]"
 
 
 class FinishShielded(NamedTuple):
-    """Wait for what an earlier, cancelled caller left running, and raise what it raised."""
+    """Wait for a procedure that an earlier, cancelled caller left running, and raise its exception."""
 
 
 class LetOthersRun(NamedTuple):
-    """Give other tasks of the loop their turn."""
+    """Let other tasks of the loop run."""
 
 
 Step = Wait | WaitUntil | CallApplication | Shield | FinishShielded | LetOthersRun

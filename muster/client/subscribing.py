@@ -1,4 +1,4 @@
-"""Subscriptions of a consumer: to topics or a pattern, as its group decides, or to partitions of its own choice."""
+"""Subscriptions of a consumer: topics or a pattern, assigned by its group, or partitions of its own choice."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -98,7 +98,7 @@ class SubscriptionProcedures(CommitProcedures):
 
     @abstractmethod
     def _read_nothing(self, what: str) -> None:
-        """Unsubscribe because no topics, or no partitions, were named, or say that this must be waited for."""
+        """Unsubscribe because no topics, or no partitions, were named; raise an error if that must be awaited."""
 
     def _unsubscribe(self) -> Procedure[None]:
         self._consuming.give_back()
@@ -109,7 +109,7 @@ class SubscriptionProcedures(CommitProcedures):
         try:
             if self._membership is not None:
                 yield from self._membership.serve()
-        finally:  # whatever a listener raises
+        finally:  # even if a listener raises
             self._is_letting_go = False
             self._consuming.fetcher.assign(())
             self._consuming.kind = SubscriptionKind.NOTHING

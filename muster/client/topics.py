@@ -1,4 +1,4 @@
-"""Topics and offsets, assigned or not. Part of consumers and members."""
+"""Requests for topics and offsets, assigned or not; shared by consumers and members."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from muster.net.cores import Driven
 
 
 class TopicProcedures:
-    """Asks the leaders of partitions."""
+    """Sends requests to the partitions' leaders."""
 
     def __init__(self, runner: Any, lookups: Lookups) -> None:
         self._runner = runner
@@ -63,4 +63,4 @@ class TopicProcedures:
 
 
 def ignore(_effect: MemberEffect) -> None:
-    """Lookups and fetchers ask for calls only."""
+    """Ignore an effect: lookups and fetchers have only requests."""

@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode
 
 
 class CommittingMember(Protocol):
-    """A member of a group: the `member` of a consumer, for one."""
+    """A member of a group, for instance the `member` of a consumer."""
 
     @property
     def group_id(self) -> str: ...
@@ -28,9 +28,9 @@ class CommittingMember(Protocol):
 def group_offsets(
     offsets: Mapping[TopicPartition, int | OffsetToCommit], group: str | CommittingMember
 ) -> OffsetsOfGroup:
-    """Return the offsets as the core takes them. A member commits what its group gave it: one that has no share now
-    has lost it, and another will repeat the work. Raises TransactionFailed for such a member, ValueError for what are
-    no offsets."""
+    """Return the offsets for the core. A member commits only offsets of its assignment: a member without one has lost
+    its partitions, and another member will read their records again. Raises TransactionFailed for such a member,
+    ValueError for invalid offsets."""
     wanted = to_commit(offsets)
     if isinstance(group, str):
         return OffsetsOfGroup(check_name("a group id", group), wanted)

@@ -32,17 +32,17 @@ from protocol.errors import ErrorCode
 Done = CommitDone | OffsetsDone
 Partitions = tuple[TopicPartition, ...]
 Completion = Callable[[Done], Generator[Any, Any, None]]
-"""A procedure to run between the application's calls, once an operation has ended."""
+"""A procedure that runs in a later call of the application, once an operation has ended."""
 
 _UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
-"""No answer came, or none will."""
+"""Errors that mean that no reply came, or will come."""
 
 
 class Completions:
-    """Operations by their numbers, which are given once, and who hears of each. Not guarded against threads."""
+    """Operations by their numbers, which are used once, with the receiver of each result. Not thread-safe."""
 
     def __init__(self, refusals: Refusals | None = None) -> None:
-        """`refusals` interrupt whoever waits, as `wake` does."""
+        """`refusals` interrupt waits, as `wake` does."""
         self._refusals = refusals or Refusals()
         self._made = 0
         self._done: dict[int, Done] = {}
@@ -50,22 +50,23 @@ class Completions:
         self._later: dict[int, Completion] = {}
         self._finished: deque[tuple[Completion, Done]] = deque()
         self.on_commit: Completion | None = None
-        """Runs for each commit that was stored, before the one that was given with it."""
+        """Runs for each stored commit, before the commit's own callback."""
         self._is_woken = self._sleeps_through = False
 
     def number(self) -> int:
-        """Return a number for an operation that somebody waits for."""
+        """Return a number for an operation whose caller waits."""
         self._made += 1
         return self._made
 
     def number_heard(self, heard: Callable[[Done], None]) -> int:
-        """Return a number for one that is heard of at once, where the effect is told."""
+        """Return a number for an operation whose receiver is called as soon as the effect comes."""
         number = self.number()
         self._heard[number] = heard
         return number
 
     def number_later(self, callback: Completion) -> int:
-        """Return a number for one that the application hears of between its calls, from `next_finished`."""
+        """Return a number for an operation whose callback runs in a later call of the application, by
+        `next_finished`."""
         number = self.number()
         self._later[number] = callback
         return number
@@ -86,15 +87,15 @@ class Completions:
         return number in self._done
 
     def take(self, number: int) -> Done:
-        """Return what became of it. KeyError if nothing has yet."""
+        """Remove and return the result. KeyError if there is none yet."""
         return self._done.pop(number)
 
     def forget(self, number: int) -> None:
-        """Drop an operation that nobody waits for any more, ended or not."""
+        """Drop an operation whose caller no longer waits, ended or not."""
         if self._done.pop(number, None) is None:
             self._heard[number] = _ignore
 
-    # -- those that nobody waits for
+    # -- operations with callbacks
 
     @property
     def has_callbacks(self) -> bool:
@@ -105,24 +106,24 @@ class Completions:
         return bool(self._later)
 
     def next_finished(self) -> tuple[Completion, Done] | None:
-        """The callback of the next that has ended, in that order; None: all were told."""
+        """Return the callback of the next ended operation, in the order of the ends; None if there is none."""
         return self._finished.popleft() if self._finished else None
 
-    # -- being woken
+    # -- interruptions
 
     def wake(self) -> None:
         """Interrupt the wait under way, or the next one, once."""
         self._is_woken = not self._sleeps_through
 
     def raise_wakeup(self) -> None:
-        """Raises WokenUp, once a `wake`; AuthenticationFailed, once a refusal."""
+        """Raise WokenUp, once for each `wake`; AuthenticationFailed, once for each refusal."""
         woken, self._is_woken = self._is_woken, False
         if woken:
             raise WokenUp("wakeup was called")
         self.raise_refusal()
 
     def raise_refusal(self) -> None:
-        """Raises AuthenticationFailed, if a server did not let us in since it was raised last; ClientFailed."""
+        """Raise AuthenticationFailed if a server has refused a login since the last time; ClientFailed."""
         self._refusals.raise_failure()
         if not self._sleeps_through:
             self._refusals.raise_last()
@@ -133,21 +134,21 @@ class Completions:
 
     @property
     def has_failed(self) -> bool:
-        """True if nothing will end any more: the client failed."""
+        """True if no operation will end any more, since the client failed."""
         return self._refusals.has_failed
 
     def sleep_through(self) -> None:
-        """Interrupt nobody from now on."""
+        """Do not interrupt waits from now on."""
         self._is_woken, self._sleeps_through = False, True
 
 
 class RebalanceQueue:
-    """The rebalances that the application has yet to hear of, in order."""
+    """The rebalances to report to the application, in order."""
 
     def __init__(self, outcomes: Completions) -> None:
         self._outcomes = outcomes
         self._queue: deque[MemberEffect] = deque()
-        self._awaited: int | None = None  # the operation that comes before the first is told
+        self._awaited: int | None = None  # the operation that must end before the first is reported
         self._is_hurried = False
 
     def __len__(self) -> int:
@@ -155,24 +156,24 @@ class RebalanceQueue:
 
     @property
     def is_held_up(self) -> bool:
-        """True if the next waits for an operation that has not ended."""
+        """True if the next one waits for an operation that has not ended."""
         return self._awaited is not None and not self._outcomes.is_done(self._awaited)
 
     def hurry(self) -> None:
-        """No time is left: nothing is held up any longer by operations that may never end."""
+        """Stop waiting for operations that may never end, since no time is left."""
         self._is_hurried, self._awaited = True, None
 
     def add(self, effect: MemberEffect) -> None:
         self._queue.append(effect)
 
     def add_again(self, effect: MemberEffect) -> None:
-        """Put back first what was not heard to the end."""
+        """Put a rebalance whose listener was interrupted back at the front."""
         self._queue.appendleft(effect)
 
     def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | LostPartitions | Assigned | None:
-        """Return what to tell now, if anything. Before a `Revoked`, or a `LostPartitions` that still counts, `prepare`
-        is called once with its partitions; if it gives an operation's number, a last commit, the effect comes when that
-        has ended. Raises GroupRefused, Fenced.
+        """Return the next rebalance to report, if there is one. Before a `Revoked`, or a `LostPartitions` that still
+        counts, `prepare` is called once with its partitions; if it returns an operation's number, that of a last
+        commit, the effect is returned after its end. Raises GroupRefused, Fenced.
         """
         if not self._queue:
             return None
@@ -202,14 +203,14 @@ class RebalanceQueue:
 
 
 def _committable(effect: MemberEffect) -> Partitions | None:
-    """Return what a last commit may come before, if one may."""
+    """Return the partitions for which a last commit is allowed before this effect; None if it is not."""
     if isinstance(effect, Revoked) or (isinstance(effect, LostPartitions) and effect.still_counts):
         return effect.partitions
     return None
 
 
 def _ignore(_done: Done) -> None:
-    """Drop a completion: its caller has gone."""
+    """Drop a completion whose caller has gone."""
 
 
 def without(partitions: Partitions, gone: Iterable[TopicPartition]) -> Partitions:
@@ -218,7 +219,7 @@ def without(partitions: Partitions, gone: Iterable[TopicPartition]) -> Partition
 
 
 def to_commit(offsets: Mapping[TopicPartition, int | OffsetToCommit]) -> dict[TopicPartition, OffsetToCommit]:
-    """Return the offsets as a `CommitAsked` takes them. Raises ValueError for a negative offset."""
+    """Return the offsets for a `CommitAsked`. Raises ValueError for a negative offset."""
     wanted: dict[TopicPartition, OffsetToCommit] = {}
     for one, given in offsets.items():
         at = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
@@ -231,7 +232,7 @@ def to_commit(offsets: Mapping[TopicPartition, int | OffsetToCommit]) -> dict[To
 
 
 def refusal(done: CommitDone) -> Refused:
-    """Return why nothing was stored, as what it is raised or handed over as."""
+    """Return the exception for an operation that stored nothing."""
     match done.error_code:
         case ErrorCode.REBALANCE_IN_PROGRESS:
             sentence = "the group is rebalancing: poll, then commit what is still assigned"
@@ -244,14 +245,16 @@ def refusal(done: CommitDone) -> Refused:
 
 
 def failure(done: CommitDone) -> MusterError:
-    """Same as `refusal`; where the answer was lost nobody has refused anything, and it may be stored."""
+    """Return the exception for a failed operation: as `refusal`, or one that says that offsets may be stored if the
+    reply was lost."""
     if done.error_code in _UNHEARD:
         return RequestTimedOut("the commit was not answered: it may be stored or not")
     return refusal(done)
 
 
 def stored(done: CommitDone | None, sentence: str) -> dict[TopicPartition, int]:
-    """Return what a commit has stored. Raises RequestTimedOut with that sentence, or what `refusal` says."""
+    """Return the stored offsets of a commit. Raises RequestTimedOut with that sentence, or the exception of
+    `refusal`."""
     if done is None or done.error_code in _UNHEARD:
         raise RequestTimedOut(sentence)
     if done.error_code != ErrorCode.NONE:
@@ -260,8 +263,8 @@ def stored(done: CommitDone | None, sentence: str) -> dict[TopicPartition, int]:
 
 
 def found(done: OffsetsDone | None, sentence: str, unreached: str | None) -> dict[TopicPartition, int | None]:
-    """Return what an offset fetch has found. Raises RequestTimedOut with that sentence, or CannotConnect with
-    `unreached` if there is one: no node was ever reached; Refused.
+    """Return the offsets of an offset fetch. Raises RequestTimedOut with that sentence, CannotConnect with `unreached`,
+    if that is given since no node was ever reached, or Refused.
     """
     if done is None or done.error_code in _UNHEARD:
         if unreached is not None:

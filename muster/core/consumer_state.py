@@ -29,7 +29,7 @@ _LOOK_S = 1.0
 
 
 class SubscriptionKind(enum.Enum):
-    """The way in which the application says what it reads (docs/spec/consumer-client.md#A9)."""
+    """Kinds of subscriptions (docs/spec/consumer-client.md#A9)."""
 
     NOTHING = "nothing"
     TOPICS = "topics"
@@ -38,8 +38,8 @@ class SubscriptionKind(enum.Enum):
 
 
 class CommitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of docs/spec/consumer-client.md#A1. Raises ValueError for settings that cannot
-    work."""
+    """Settings of commits, with the names and defaults of docs/spec/consumer-client.md#A1. Raises ValueError for
+    invalid settings."""
 
     is_automatic: bool = True
     interval_ms: int = 5_000
@@ -50,7 +50,7 @@ class CommitSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def offset_reset(name: str) -> OffsetReset:
-    """Raises ValueError naming what there is."""
+    """Parse the name of a reset policy. Raises ValueError with the valid names."""
     try:
         return OffsetReset(name)
     except ValueError:
@@ -59,7 +59,7 @@ def offset_reset(name: str) -> OffsetReset:
 
 
 def isolation(name: str) -> Isolation:
-    """Raises ValueError naming what there is."""
+    """Parse the name of an isolation level. Raises ValueError with the valid names."""
     try:
         return Isolation[name.upper()]
     except KeyError:
@@ -68,7 +68,7 @@ def isolation(name: str) -> Isolation:
 
 
 _SHARED = ("request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms")
-"""Settings of the member that fetching has too."""
+"""Settings that the member and fetching share."""
 
 
 def read_settings(
@@ -88,8 +88,8 @@ def read_settings(
     rack_id: str | None,
     member_settings: Mapping[str, Any],
 ) -> tuple[FetchSettings, CommitSettings]:
-    """Return what a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work,
-    and TypeError for a setting that does not exist.
+    """Return the settings of a `Consumer` of either edge for the cores. Raises ValueError for invalid settings, and
+    TypeError for an unknown setting.
     """
     for name in member_settings:
         if name not in MemberOptions.__annotations__:
@@ -124,7 +124,7 @@ def _meant(name: str) -> str:
 
 
 def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
-    """Return those to subscribe to; a text is one name. Raises ValueError."""
+    """Return the topics to subscribe to; a string is one name. Raises ValueError."""
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     if pattern is not None:
         if names:
@@ -158,7 +158,7 @@ class ConsumerState:
         self.lookups = Lookups(fetch, jitter)
         self.kind = SubscriptionKind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
-        """Records that were taken and not handed out: no position counts them as done."""
+        """Records that were taken from the buffer but not returned yet; positions to commit do not include them."""
         self.metrics = ConsumerMetrics()
         self._taken = 0
         self._isolation = fetch.isolation
@@ -169,18 +169,18 @@ class ConsumerState:
         self._failure = ErrorCode.NONE
 
     def choose(self, kind: SubscriptionKind) -> None:
-        """Set the kind of subscription. Raises WrongSubscription if it was otherwise."""
+        """Set the kind of subscription. Raises WrongSubscription if another kind is set."""
         if self.kind not in {SubscriptionKind.NOTHING, kind}:
             raise WrongSubscription(f"this consumer reads {self.kind.value}: unsubscribe before it reads {kind.value}")
         self.kind = kind
 
     def assigned(self, partitions: Partitions, now_ms: int) -> None:
-        """Read these and no others; new ones are not fetched before the application knows of them."""
+        """Read these partitions and no others; new ones are not fetched before the application's callback for them."""
         self.fetcher.assign(partitions, awaits_callback=True)
         self._commit_at_ms = now_ms + self._commits.interval_ms
 
     def drop_other_topics(self, names: Iterable[str]) -> None:
-        """Drop what is buffered of others than these."""
+        """Drop buffered records of other topics."""
         keep = set(names)
         self.subscription.mark_pending_revocation([one for one in self.subscription.assigned if one.topic not in keep])
 
@@ -188,10 +188,10 @@ class ConsumerState:
         gone = set(partitions)
         self.fetcher.assign(one for one in self.subscription.assigned if one not in gone)
 
-    # -- where to begin
+    # -- start positions
 
     def ask_for(self) -> Partitions:
-        """Partitions whose committed offset is wanted and not being asked for yet; `heard` takes the answer."""
+        """Return the partitions whose committed offsets are needed and not requested yet; `heard` takes the reply."""
         missing = tuple(one for one in self.subscription.missing() if one not in self._found)
         if not missing or self._asked.issuperset(missing):
             return ()
@@ -199,7 +199,7 @@ class ConsumerState:
         return missing
 
     def heard(self, done: OffsetsDone) -> None:
-        """Take the answer to `ask_for`; `begin` raises its errors, in the application's own call."""
+        """Store the reply to `ask_for`; `begin` raises its errors, in the application's call."""
         self._asked = frozenset()
         if done.error_code == ErrorCode.NONE:
             self._found.update(done.offsets)
@@ -207,8 +207,8 @@ class ConsumerState:
             self._failure = done.error_code
 
     def begin(self, *, has_group: bool) -> None:
-        """Give positions to those that can have one now; without a group by the reset rule alone. Raises NoOffset, and
-        Refused if the coordinator has refused what was asked for, once.
+        """Set positions that are known now; without a group, only by the reset policy. Raises NoOffset, and once
+        Refused if the coordinator has refused the request.
         """
         failure, self._failure = self._failure, ErrorCode.NONE
         if has_group:
@@ -223,7 +223,7 @@ class ConsumerState:
     # -- commits
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Everything handed out so far counts as done."""
+        """Return the positions after all records returned so far."""
         return {**self.subscription.positions(), **self._first_unread()}
 
     def position(self, partition: TopicPartition) -> int | None:
@@ -237,7 +237,7 @@ class ConsumerState:
         return lag if lag is None or offset is None else lag + offset - self._first_unread().get(partition, offset)
 
     def give_back(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Rewind what is unread, of these or of all: it is read again."""
+        """Rewind to the first unread records, of these partitions or of all, so that they are read again."""
         first = self._first_unread()
         for one in tuple(first) if partitions is None else partitions:
             position = self.subscription.at(one)
@@ -246,7 +246,8 @@ class ConsumerState:
             self.drop_unread((one,))
 
     def drop_unread(self, partitions: Iterable[TopicPartition]) -> None:
-        """The application goes on elsewhere in these; in all, if none are named."""
+        """Drop unread records of these partitions, or of all if none are named, since the application has sought
+        elsewhere."""
         if self.unread:
             gone = set(partitions)
             keep = [one for one in self.unread if gone and (one.topic, one.partition) not in gone]
@@ -254,7 +255,7 @@ class ConsumerState:
             self.replace_unread(keep)
 
     def replace_unread(self, records: Iterable[ConsumerRecord]) -> None:
-        """Have these handed out instead."""
+        """Return these records instead."""
         self.unread.clear()
         self.unread.extend(records)
 
@@ -265,25 +266,26 @@ class ConsumerState:
         return first
 
     def commit_due(self, now_ms: int) -> Mapping[TopicPartition, int]:
-        """Return what to commit by itself now, if it is time. The interval begins anew before the answer comes."""
+        """Return the offsets of an automatic commit, if it is due. The interval restarts at once, before the reply."""
         if not self._commits.is_automatic or now_ms < self._commit_at_ms:
             return {}
         self._commit_at_ms = now_ms + self._commits.interval_ms
         return self.positions()
 
     def commit_now(self, now_ms: int) -> Mapping[TopicPartition, int]:
-        """Return what to commit by itself whether or not it is time."""
+        """Return the offsets of an automatic commit, due or not."""
         self._commit_at_ms = min(now_ms, self._commit_at_ms)
         return self.commit_due(now_ms)
 
     def commit_ended(self, code: ErrorCode, now_ms: int) -> None:
-        """One that may work the next time is soon tried again, with the positions of then."""
+        """Note the end of an automatic commit; after a retriable error another one follows soon, with the positions of
+        that time."""
         if code.retriable or code == ErrorCode.NETWORK_EXCEPTION:
             self._commit_at_ms = now_ms + self._commits.retry_backoff_ms
 
     def last_commit(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
-        """Return the last commit of these before they are given up. Nothing of them is handed out any more, so that no
-        position overtakes its commit (docs/spec/consumer-client.md#B6.G6)."""
+        """Return the offsets of the last commit of these partitions before they are revoked. Their records are no
+        longer returned, so that no position overtakes its commit (docs/spec/consumer-client.md#B6.G6)."""
         self.subscription.mark_pending_revocation(partitions)
         if not self._commits.is_automatic:
             return {}
@@ -299,12 +301,12 @@ class ConsumerState:
         return self._commit_at_ms if self._commits.is_automatic else None
 
     def patience_s(self, now_ms: int) -> float:
-        """Return how long to wait at most for something to happen before having another look."""
+        """Return the longest time to wait for an event before checking again."""
         due_ms = self.next_commit_ms
         return _LOOK_S if due_ms is None else min(max((due_ms - now_ms) / 1000, 0.0) + 0.001, _LOOK_S)
 
     def take(self, max_records: int) -> bool:
-        """Have `unread` filled, as `Fetcher.take_into` does; whether something is there."""
+        """Fill `unread` by `Fetcher.take_into`; return true if there are records."""
         before = len(self.unread)
         try:
             self.fetcher.take_into(self.unread, max_records)
@@ -313,18 +315,18 @@ class ConsumerState:
         return bool(self.unread)
 
     def hand_out(self, records: list[ConsumerRecord]) -> None:
-        """All that is unread, into `records`: `get_back` them if the application will not have them."""
+        """Move all unread records into `records`; `get_back` takes them back if the application does not get them."""
         records.extend(self.unread)
         self.unread.clear()
 
     def get_back(self, records: list[ConsumerRecord]) -> None:
-        """Put back first the records that were not handed out after all."""
+        """Put records that were not returned after all back at the front."""
         self.unread.extendleft(reversed(records))
 
     # -- metrics
 
     def measured(self, now_ms: int) -> dict[str, float]:
-        """Return what is known of fetching, by Kafka's names."""
+        """Return the metrics of fetching, by Kafka's names."""
         first = self._first_unread()
         of_partitions = [self._distances(one, first) for one in self.subscription.assigned]
         lags = [one["records-lag"] for one in of_partitions if not isnan(one["records-lag"])]
@@ -337,8 +339,8 @@ class ConsumerState:
         }
 
     def measured_of(self, partition: TopicPartition) -> dict[str, float]:
-        """Return how far the position is from either end of the log, as the newest fetch knew it; NaN if it is not
-        known. Raises ValueError for a partition that is not assigned."""
+        """Return the distances of the position from both ends of the log, as of the last fetch; NaN if unknown. Raises
+        ValueError for a partition that is not assigned."""
         return self._distances(partition, self._first_unread())
 
     def _distances(self, partition: TopicPartition, first_unread: Mapping[TopicPartition, int]) -> dict[str, float]:

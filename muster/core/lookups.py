@@ -1,6 +1,4 @@
-"""Lookups about topics: their partitions, begins and ends of logs, the offset of a time. Without I/O; both edges use
-it.
-"""
+"""Lookups about topics: their partitions, starts and ends of logs, offsets by time. Without I/O; both edges use it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +22,7 @@ BEGIN, END = -2, -1
 
 
 class LookedUp(NamedTuple):
-    """The number of partitions of each topic, offsets (-1 where no record is so late), and the leaders asked for."""
+    """Results: partition counts by topic, offsets (-1 if no record is so late), and the requested leaders."""
 
     counts: Mapping[str, int]
     offsets: Mapping[TopicPartition, int]
@@ -32,7 +30,8 @@ class LookedUp(NamedTuple):
 
 
 def times_in_ms(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Raises ValueError for a time before 1970, or one that is no whole number: those of `time.time()` are seconds."""
+    """Check times. Raises ValueError for a time before 1970, or one that is not a whole number, since `time.time()` has
+    seconds."""
     what = "the time for {}, in milliseconds since 1970,"
     return {one: check_number(what.format(one), time_ms, 0, MOST_64) for one, time_ms in times.items()}
 
@@ -42,7 +41,7 @@ class _Question:
     topics: tuple[str, ...]
     times: Mapping[TopicPartition, int]
     led: tuple[TopicPartition, ...] = ()
-    """Partitions of which the leader is wanted."""
+    """Partitions whose leaders are requested."""
     counts: dict[str, int] = field(default_factory=dict)
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     leaders: dict[TopicPartition, NodeAddress] = field(default_factory=dict)
@@ -69,8 +68,8 @@ class _SentLookup(NamedTuple):
 
 
 class Lookups:
-    """Questions, each with its number: they are asked again where that can help, until they are taken or forgotten.
-    Driven as `Fetcher` is.
+    """Numbered lookups, which are retried after retriable errors until they are taken or forgotten. Driven like
+    `Fetcher`.
     """
 
     def __init__(self, settings: FetchSettings, jitter: Callable[[], float]) -> None:
@@ -85,8 +84,8 @@ class Lookups:
     def ask(
         self, topics: Iterable[str], times: Mapping[TopicPartition, int], led: Iterable[TopicPartition] = ()
     ) -> int:
-        """Ask how many partitions these topics have, of each partition the first offset at or after its time, and who
-        leads the partitions of `led`. The number to ask the rest with; `step` next.
+        """Look up the partition counts of these topics, the first offset of each partition at or after its time, and
+        the leaders of `led`. Return the lookup's number; call `step` next.
         """
         led = tuple(led)
         names = tuple(sorted({*topics, *(one.topic for one in (*times, *led))}))
@@ -98,8 +97,8 @@ class Lookups:
         return self._questions[number].is_over
 
     def take(self, number: int, trouble: str = "") -> LookedUp:
-        """Return what was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where
-        `trouble` says why nobody can be asked. The number is forgotten.
+        """Return the results, and forget the number. Raises `Refused` or, if the lookup has not ended, RequestTimedOut,
+        or CannotConnect if `trouble` says why no node can be asked.
         """
         question = self._end(number)
         if question.error is not None:
@@ -108,12 +107,12 @@ class Lookups:
             names = ", ".join(question.topics)
             sentence = f"nothing was found out about {names} in time"
             raise CannotConnect(trouble) if trouble else RequestTimedOut(f"{sentence}{question.heard}")
-        # As they were asked for: nodes answer for their partitions in an order of their own.
+        # In the order of the request, since nodes answer in an order of their own.
         offsets = {one: question.offsets[one] for one in question.times}
         return LookedUp(question.counts, offsets, {one: question.leaders[one] for one in question.led})
 
     def forget(self, number: int) -> None:
-        """Drop a question that nobody waits for any more."""
+        """Drop a lookup whose caller no longer waits."""
         self._end(number)
 
     def _end(self, number: int) -> _Question:
@@ -123,7 +122,7 @@ class Lookups:
         return question
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Take in an answer, or just the time (`TimePassed`); ask what is still to be asked."""
+        """Handle a reply or the passing of time (`TimePassed`); return the requests to send."""
         self._now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
             self._hear(event.call, event.reply if isinstance(event, Replied) else None)
@@ -143,7 +142,7 @@ class Lookups:
         due += [one.retry_at_ms for one in self._questions.values() if not (one.is_over or one.calls)]
         return min(due, default=None)
 
-    # -- hearing
+    # -- replies
 
     def _hear(self, call: int, reply: Message | None) -> None:
         sent = self._sent.pop(call, None)
@@ -158,7 +157,7 @@ class Lookups:
         elif isinstance(reply, WhollyRefused) and not reply.error_code.retriable:
             question.error = Refused(reply.error_code, reply.error_message)
         elif reply is None and sent.node is None:
-            self._effects.append(HangUp(None))  # the next is asked of somebody else
+            self._effects.append(HangUp(None))  # so that the next request goes to another node
         if not (question.calls or question.is_over):
             settings = self._settings
             question.retry_at_ms = self._now_ms + backoff_ms(
@@ -215,7 +214,7 @@ class Lookups:
                 else:
                     question.error = Refused(code, f"the offsets of {one}: {code.name}")
 
-    # -- asking
+    # -- requests
 
     def _list_offsets(self, question: _Question, ones: Iterable[TopicPartition]) -> ListOffsets:
         topics: dict[str, list[ListOffsetsPartition]] = {}

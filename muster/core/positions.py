@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 
 
 class OffsetReset(enum.Enum):
-    """The offset to begin at when there is no usable one."""
+    """Reset policies: the start offset if there is no valid one."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -18,8 +18,8 @@ class OffsetReset(enum.Enum):
 
 
 class PositionState(enum.Enum):
-    """States of a position. Only FETCHING is fetched from. AWAIT_VALIDATION has a position too, which may lie in a part
-    of the log that the leaders of newer epochs do not have (KIP-320).
+    """States of a position. Only in FETCHING is the partition fetched. AWAIT_VALIDATION has a position, too, but
+    leaders with newer epochs may not have the log up to it (KIP-320).
     """
 
     INITIALIZING = "initializing"
@@ -44,11 +44,10 @@ _SUCCESSORS: Mapping[PositionState, frozenset[PositionState]] = {
 
 @dataclass(slots=True, eq=False)
 class Position:
-    """One assignment of one partition: assigned again later, it is another object.
-
-    `offset` is the next one to hand out, None until known; `reset` is the answer awaited, if one is. `trouble` is
-    what the newest answer said, unless looking for another leader may help. `offset_epoch` is the leader's epoch of the
-    last record before the offset, -1 if unknown; `checked_epoch` is that of the newest leader known to have the offset.
+    """One assignment of one partition; a later assignment is another object. `offset` is the next one to return, None
+    until known; `reset` is the pending reset, if there is one. `trouble` is the error of the last reply, unless another
+    leader may help. `offset_epoch` is the leader epoch of the last record before the offset, -1 if unknown;
+    `checked_epoch` is that of the newest leader known to have the offset.
     """
 
     state: PositionState = PositionState.INITIALIZING
@@ -73,7 +72,7 @@ class Position:
 
     @property
     def is_fetchable(self) -> bool:
-        """True if it may be asked for, and handed out (docs/spec/consumer-client.md#B2)."""
+        """True if it may be fetched, and its records returned (docs/spec/consumer-client.md#B2)."""
         return (
             self.state is PositionState.FETCHING
             and not self.is_paused
@@ -82,11 +81,11 @@ class Position:
         )
 
     def end(self, *, is_committed: bool) -> int:
-        """Return the end that a reader can reach, of all records or of those committed; -1 if unknown."""
+        """Return the end for readers, of all records or of committed ones; -1 if unknown."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     def go(self, offset: int, offset_epoch: int = -1) -> None:
-        """Go on from there; whatever was awaited no longer counts."""
+        """Set the position; pending requests for it no longer count."""
         self._enter(PositionState.FETCHING)
         self.offset, self.reset = offset, None
         self.offset_epoch, self.checked_epoch = offset_epoch, -1
@@ -101,7 +100,7 @@ class Position:
         self._enter(PositionState.AWAIT_VALIDATION)
 
     def validated(self, leader_epoch: int) -> None:
-        """The leader of that epoch has what lies before the offset."""
+        """Note that the leader of that epoch has the log before the offset."""
         self._enter(PositionState.FETCHING)
         self.checked_epoch = leader_epoch
 
@@ -114,9 +113,7 @@ class Position:
 
 
 class ConsumerPositions:
-    """The positions of the partitions assigned, in the order in which they are fetched. A partition taken away takes
-    its position with it.
-    """
+    """The positions of the assigned partitions, in the order of fetching. A revoked partition's position is dropped."""
 
     def __init__(self) -> None:
         self._positions: dict[TopicPartition, Position] = {}
@@ -131,12 +128,12 @@ class ConsumerPositions:
         return iter(self._positions.items())
 
     def at(self, partition: TopicPartition) -> Position | None:
-        """None: not assigned."""
+        """Return the position; None if the partition is not assigned."""
         return self._positions.get(partition)
 
     def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
-        """Assign these and no others. Those kept keep their position, are paused if they were, and are pending
-        revocation no more. With `awaits_callback` nothing is fetched of the new ones before `callback_returned`.
+        """Assign these partitions and no others. Kept ones keep their positions and stay paused, and are no longer
+        pending revocation. With `awaits_callback` new ones are not fetched before `callback_returned`.
         """
         old = self._positions
         self._positions = {}
@@ -147,37 +144,37 @@ class ConsumerPositions:
             self._positions[one] = kept or Position(awaits_callback=awaits_callback)
 
     def callback_returned(self) -> None:
-        """The application knows of its new partitions: they may be fetched."""
+        """Note that the application's callback for new partitions has returned, so that they may be fetched."""
         for position in self._positions.values():
             position.awaits_callback = False
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Neither fetched nor handed out from now on, so that no position overtakes the commit that precedes a
-        rebalance; those not assigned are passed over.
+        """Stop fetching these partitions and returning their records, so that no position overtakes the commit before a
+        rebalance; unassigned ones are ignored.
         """
         for one in partitions:
             if one in self._positions:
                 self._positions[one].is_pending_revocation = True
 
     def move_to_end(self, partition: TopicPartition) -> None:
-        """The others are asked for first the next time."""
+        """Move the partition to the end, so that the others are fetched first next time."""
         self._positions[partition] = self._positions.pop(partition)
 
-    # -- what the application may say; each raises ValueError for a partition that is not assigned
+    # -- called by the application; each raises ValueError for a partition that is not assigned
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Go on from there; a reset under way no longer counts. `leader_epoch` is that of the record before, if known.
+        """Set the position; a pending reset no longer counts. `leader_epoch` is that of the record before, if known.
         Raises ValueError for an offset below 0.
         """
         number = check_number(f"cannot seek to {offset!r} in {partition}: an offset", offset, 0, MOST_64)
         self._existing(partition).go(number, leader_epoch)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """At the next chance; none named means all."""
+        """Reset to the start when possible; without arguments, all partitions."""
         self._reset_all(partitions, OffsetReset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """At the next chance; none named means all."""
+        """Reset to the end when possible; without arguments, all partitions."""
         self._reset_all(partitions, OffsetReset.LATEST)
 
     def await_reset(self, partition: TopicPartition, reset: OffsetReset) -> None:
@@ -186,7 +183,7 @@ class ConsumerPositions:
         self._existing(partition).await_reset(reset)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these until they are resumed. What is buffered is kept."""
+        """Return no records of these until they are resumed. Buffered records are kept."""
         for position in [self._existing(one) for one in partitions]:
             position.is_paused = True
 
@@ -195,23 +192,23 @@ class ConsumerPositions:
             position.is_paused = False
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The next offset to hand out; None while it is being found out."""
+        """The next offset to return; None while it is not known."""
         position = self._existing(partition)
         return position.offset if position.is_valid else None
 
-    # -- what is asked about all of them
+    # -- all partitions
 
     @property
     def paused(self) -> tuple[TopicPartition, ...]:
         return tuple(sorted(one for one, at in self._positions.items() if at.is_paused))
 
     def missing(self) -> list[TopicPartition]:
-        """Assigned, but nobody has said yet where to begin."""
+        """Return the assigned partitions without a start position."""
         return [one for one, at in self._positions.items() if at.state is PositionState.INITIALIZING]
 
     def begin(self, committed: Mapping[TopicPartition, int | None], reset: OffsetReset) -> list[TopicPartition]:
-        """Go on from the committed offsets, where a partition still waits for one; without one (None) by `reset`.
-        Returns those with neither, which go on waiting: `NoOffset` for the application.
+        """Set missing positions to the committed offsets; without one (None) use `reset`. Return the partitions with
+        neither, which stay without a position: `NoOffset` for the application.
         """
         for one in self.missing():
             offset = committed.get(one, -1)
@@ -222,7 +219,7 @@ class ConsumerPositions:
         return sorted(one for one in self.missing() if one in committed)
 
     def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
-        """The partitions that cannot be read at present: where they stand, and why."""
+        """The partitions that cannot be read at present, with their positions and errors."""
         return {
             one: (at.offset, at.trouble)
             for one, at in self._positions.items()
@@ -230,7 +227,7 @@ class ConsumerPositions:
         }
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Positions of all partitions that have one: what a commit takes."""
+        """Positions of all partitions that have one, for commits."""
         return {one: at.offset for one, at in self._positions.items() if at.offset is not None}
 
     def _existing(self, partition: TopicPartition) -> Position:

@@ -1,5 +1,6 @@
 """Partitions that the coordinator assigns, in a server-balanced group (docs/spec/client-balanced-groups.md#12). The
-member releases partitions that are no longer assigned and registers new ones, as an application of the other mode does.
+member releases partitions that are no longer assigned and registers new ones, as an application does in the
+client-balanced mode.
 """
 
 from collections.abc import Iterable
@@ -12,14 +13,14 @@ from protocol.messages.balanced import FROM_STORED, NO_ASSIGNMENT, RegisteredPar
 
 
 def carried_out_id(m: BalancedMemberState) -> int:
-    """Return the id of the assignment for the next heartbeat. If a partition of it is still to be registered, the
-    coordinator is asked for all of it again."""
+    """Return the id of the assignment for the next heartbeat. If a partition of the assignment is not registered yet,
+    the id makes the coordinator send the assignment again."""
     is_done = all(key in m.keys or key in m.busy or not m.meta.get(key) for key in m.assigned)
     return m.assignment_id if is_done else NO_ASSIGNMENT
 
 
 def follow(m: BalancedMemberState, assignment_id: int, keys: Iterable[str]) -> None:
-    """Give up what is not assigned, after its batch is confirmed, and register what is missing."""
+    """Release partitions that are not assigned, after their batches are confirmed, and register missing ones."""
     m.assignment_id, m.assigned = assignment_id, frozenset(keys)
     for key in tuple(m.keys):
         if key not in m.assigned and key not in m.leaving:

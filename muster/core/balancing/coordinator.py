@@ -1,4 +1,4 @@
-"""The connection to the coordinator: lookup, requests, and the effect of its silence."""
+"""The connection to the coordinator: lookup, requests, and timeouts."""
 
 from collections.abc import Callable
 
@@ -20,12 +20,13 @@ from protocol.messages.node import FindCoordinatorReply
 
 _ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 RETRIABLE = frozenset({14, 15, 16, Code.EMPTY_REPLY, Code.NO_NODE, Code.INTERNAL, Code.UNAVAILABLE})
-"""After these the same question may be answered otherwise a little later."""
+"""Codes after which the same request may succeed a little later."""
 
 
 def ask(m: BalancedMemberState, make: Callable[[], Message], then: Then, *, extra_ms: int = 0) -> None:
-    """Ask the coordinator as soon as there is one and the member is in its group. `then` is always told what came of
-    it, after the request timeout (and `extra_ms`, which the coordinator may take) at the latest.
+    """Send a request to the coordinator as soon as that is known and the member is in its group. `then` is always
+    called with the outcome, at the latest after the request timeout and `extra_ms`, for which the coordinator may delay
+    the reply.
     """
     timeout_ms = m.config.request_timeout_ms
     m.wanted.append(Wanted(make, then, m.now_ms + timeout_ms, timeout_ms + extra_ms))
@@ -38,7 +39,7 @@ def send(m: BalancedMemberState, message: Message, then: Then, *, within_ms: int
 
 
 def hear(m: BalancedMemberState, event: Replied) -> None:
-    """A reply, whatever it says."""
+    """Handle a reply."""
     sent = m.channel.answered(event.call)
     if sent is None:
         return
@@ -70,7 +71,7 @@ def _lose(m: BalancedMemberState, call: int, reason: str) -> None:
 
 
 def pass_time(m: BalancedMemberState) -> None:
-    """Requests that have waited too long, for their answer or for the coordinator."""
+    """End requests that have waited too long, for their reply or for the coordinator."""
     m.channel.pass_time(m.now_ms)
     for number, sent in m.channel.overdue(m.now_ms):
         if number in m.channel.requests:
@@ -83,7 +84,7 @@ def pass_time(m: BalancedMemberState) -> None:
 
 
 def settle(m: BalancedMemberState) -> None:
-    """Look for the coordinator if somebody wants it; ask it what is to be asked."""
+    """Look up the coordinator if it is needed, and send it waiting requests."""
     if m.coordinator is None:
         if _wants_coordinator(m) and m.channel.wants_lookup():
             within_ms = m.config.request_timeout_ms
@@ -95,7 +96,7 @@ def settle(m: BalancedMemberState) -> None:
 
 
 def fail_wanted(m: BalancedMemberState, code: int, reason: str) -> None:
-    """Fail what waits for the coordinator."""
+    """Fail the requests that wait for the coordinator."""
     waiting, now_ms = tuple(m.wanted), m.now_ms
     m.wanted.clear()
     for one in waiting:
@@ -116,7 +117,7 @@ def _heard_lookup(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         code = code_of(found) if answer.reply.coordinators else Code.UNAVAILABLE
         reason = sentence or found.name
     if answer.reply is None:
-        m.effects.append(HangUp(None))  # the next lookup asks somebody else
+        m.effects.append(HangUp(None))  # so that the next lookup goes to another node
     m.channel.look_up_later(m.now_ms)
     hint = " (is musterd's native listener at the bootstrap address?)" if code == Code.EMPTY_REPLY else ""
     m.lookup_trouble = code, f"the coordinator of group {m.group_id} was not found: {reason}{hint}"
@@ -129,7 +130,7 @@ def _forget_coordinator(m: BalancedMemberState, node: NodeAddress | None) -> Non
 
 
 def _be_replaced(m: BalancedMemberState, reason: str) -> None:
-    """A newer object took this one's instance id: it has nothing left, and says nothing more."""
+    """Note that a newer object has this member's instance id: it has lost its partitions, and sends nothing more."""
     m.is_replaced, m.is_joined = True, False
     m.refusal = failure(Code.REPLACED_MEMBER, reason or "a newer consumer has taken over this instance id")
     m.timers.clear()

@@ -2,10 +2,10 @@
 
     step(event, now_ms) -> effects
 
-The application's calls are events with an operation's number, and `OperationEnded` brings the result; `SendRequest`,
-`HangUp`, `Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for another: many
-threads may have operations open at once. Each step checks the lease first: no records are returned of partitions that
-it no longer covers, whichever reply arrives in the same step.
+The application's calls are events with an operation's number, under which `OperationEnded` returns the result;
+`SendRequest`, `HangUp`, `Replied`, `CallFailed` and `TimePassed` are those of `membership.events`. No event waits for
+another one: many threads may have operations open at the same time. Each step checks the lease first, so that no
+records of partitions are returned that it no longer covers, even if a reply arrives in the same step.
 """
 
 import heapq
@@ -38,7 +38,7 @@ E = TypeVar("E", bound=MemberEvent)
 
 
 class BalancedMembership:
-    """One member, for one life: what was shut down does not start again."""
+    """One member. After its shutdown it cannot start again."""
 
     def __init__(self, group_id: str, consumer_id: str, config: BalancedConfig) -> None:
         self._member = BalancedMemberState(config, group_id, consumer_id)
@@ -58,7 +58,7 @@ class BalancedMembership:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when `TimePassed` is due; None: only an event from outside will change anything."""
+        """Return the time at which `TimePassed` is due; None if only an event from outside can change anything."""
         return min(_deadlines(self._member), default=None)
 
     @property
@@ -67,7 +67,7 @@ class BalancedMembership:
 
     @property
     def is_new(self) -> bool:
-        """True if it could be started: it never was, or not with success."""
+        """True if it can be started: it never was, or without success."""
         return self._member.phase is Phase.NOT_STARTED
 
     @property
@@ -76,7 +76,7 @@ class BalancedMembership:
 
     @property
     def is_joined(self) -> bool:
-        """True if the coordinator counts it as a member, as far as this one knows."""
+        """True if the coordinator counts it as a member, as far as is known here."""
         return self._member.is_joined
 
     @property
@@ -85,7 +85,7 @@ class BalancedMembership:
 
     @property
     def source_count(self) -> int | None:
-        """None: that check is off, or nothing was started."""
+        """Number of sources; None if that check is off, or before the start."""
         return self._member.source_count
 
     @property
@@ -98,12 +98,12 @@ class BalancedMembership:
 
     @property
     def grants(self) -> dict[str, int]:
-        """Return the grant by which each partition is owned."""
+        """Return the epoch of the grant of each owned partition."""
         return {key: held.reg_epoch for key, held in self._member.keys.items()}
 
     @property
     def offsets(self) -> dict[str, OffsetInfo]:
-        """`updated_ms` is of the clock that `step` is told."""
+        """Return the offsets of owned partitions; `updated_ms` is by the clock of `step`."""
         return self._member.offsets()
 
     @property
@@ -112,20 +112,20 @@ class BalancedMembership:
 
     @property
     def oldest_unconfirmed_ms(self) -> int | None:
-        """Return since when the application has had its oldest batch; None: it has none."""
+        """Return the time at which the application got its oldest unconfirmed batch; None if it has none."""
         held = self._member.keys.values()
         return min((one.taken_ms for one in held if one.use is Use.HANDED), default=None)
 
 
 class handle(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
-    """A row of the table: an action that does not take the event is an error there."""
+    """Builder of a row of the table: an action for another event is a type error there."""
 
     def __init__(self, event: type[E], action: Callable[[BalancedMemberState, E], None]) -> None:
         self.event, self.action = event, action
 
 
 def _nothing(_m: BalancedMemberState, _event: MemberEvent) -> None:
-    """Time has passed, which is looked at after every event."""
+    """Do nothing: the passing of time is handled after every event."""
 
 
 TABLE: dict[type, Callable[[BalancedMemberState, Any], None]] = {
@@ -162,7 +162,7 @@ def _pass_time(m: BalancedMemberState) -> None:
 
 
 def _settle(m: BalancedMemberState) -> None:
-    """Do what the state asks for."""
+    """Run the rules that the new state needs."""
     coordinator.settle(m)
     joining.settle(m)
     delivering.settle(m)

@@ -31,7 +31,7 @@ from protocol.messages.balanced import (
 _OTHER_PAUSE_MS = 300
 _PAUSES_MS = {Code.FORBIDDEN: 2_000, Code.MOVED: 200, Code.UNAVAILABLE: 300}
 _GONE = frozenset({Code.NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE})
-"""The partition is not ours: it must be connected again."""
+"""Codes that mean that this member does not own the partition, and must connect it again."""
 
 # --------------------------------------------------------------------------------------------------------- being ready
 
@@ -41,7 +41,7 @@ def wait_until_ready(m: BalancedMemberState, event: ReadyAsked) -> None:
 
 
 def settle_ready(m: BalancedMemberState) -> None:
-    """5.5."""
+    """Complete waits for a registered partition (docs/spec/client-balanced-groups.md#5.5)."""
     waiting: list[Waiter] = []
     for one in m.expectant:
         if m.keys and m.is_running:
@@ -70,7 +70,7 @@ def ask_for_batch(m: BalancedMemberState, event: MessageAsked) -> None:
 
 
 def settle(m: BalancedMemberState) -> None:
-    """The first who waits gets the first partition that can be taken; who has waited long enough hears why."""
+    """Give the first waiter the first partition that can be taken; end waits that have timed out, with the reason."""
     m.wake_rested()
     while m.readers and m.is_joined and (held := m.takeable()) is not None:
         _fetch(m, m.readers.popleft(), held)
@@ -83,7 +83,7 @@ def settle(m: BalancedMemberState) -> None:
 
 
 def _why_nothing(m: BalancedMemberState) -> tuple[int, str]:
-    """5.6, 2."""
+    """Return code and reason why there is no batch (docs/spec/client-balanced-groups.md#5.6, step 2)."""
     if not m.is_running:
         return Code.CLIENT_SHUTDOWN, m.not_running
     if not m.keys:
@@ -129,7 +129,7 @@ def _heard_fetch(reader: Waiter, held: Held, m: BalancedMemberState, answer: Coo
 
 
 def _fetch_elsewhere(m: BalancedMemberState, reader: Waiter, held: Held) -> None:
-    """The partition was lost meanwhile, or granted anew: the answer is about what is over."""
+    """Continue after a fetch whose partition was lost or granted again meanwhile, so that its reply is outdated."""
     if m.is_current(held):
         held.last_consumed = False
         _free(m, held)
@@ -193,12 +193,12 @@ def _pause_ms(m: BalancedMemberState, code: int, wait_ms: int) -> int:
 
 
 def _free(m: BalancedMemberState, held: Held, pause_ms: int = 0) -> None:
-    """Free a partition to be taken again, unless something waited for that."""
+    """Let a partition be taken again, unless an action waited for that."""
     m.put_back(held, pause_ms)
     registering.go_on(m, held)
 
 
-# ------------------------------------------------------------------------------------------- what became of a batch
+# ------------------------------------------------------------------------------------------- outcomes of batches
 
 
 def handed(m: BalancedMemberState, event: Handed) -> None:
@@ -221,7 +221,7 @@ def pass_over(m: BalancedMemberState, event: PassedOver) -> None:
 
 
 def abandon(m: BalancedMemberState, event: GaveUp) -> None:
-    """End an operation that nobody waits for any more."""
+    """End an operation whose caller no longer waits."""
     operation = event.operation
     m.operations.discard(operation)
     m.readers = type(m.readers)(one for one in m.readers if one.operation != operation)
@@ -240,7 +240,7 @@ def _in_hand(m: BalancedMemberState, key: str, token: int) -> Held | None:
 
 
 def confirm(m: BalancedMemberState, event: ConfirmAsked) -> None:
-    """5.7."""
+    """Confirm a batch (docs/spec/client-balanced-groups.md#5.7)."""
     if not m.is_running:
         m.end(event.operation, failure(Code.CLIENT_SHUTDOWN, m.not_running))
         return
@@ -263,7 +263,8 @@ def confirm(m: BalancedMemberState, event: ConfirmAsked) -> None:
 
 
 def _note_confirmed(held: Held, event: ConfirmAsked) -> None:
-    """The word of the application counts, whether the coordinator has heard it or not: it hears it again."""
+    """Store the application's confirmation, which counts even if the coordinator did not get it; then it is sent
+    again."""
     held.last_consumed = event.consumed
     if event.consumed and held.next_offset is not None:
         held.confirmed = held.next_offset
@@ -282,7 +283,7 @@ def _heard_commit(
     event: ConfirmAsked, held: Held, may_repeat: bool, m: BalancedMemberState, answer: CoordinatorAnswer
 ) -> None:
     if answer.code == Code.NO_NODE and may_repeat and m.is_current(held):
-        _commit(m, event, held, may_repeat=False)  # as soon as it is a member again, if the partition is then its own
+        _commit(m, event, held, may_repeat=False)  # sent once it is a member again, if it then owns the partition
         return
     said: ConfirmedPartition | None = None
     if isinstance(answer.reply, ConfirmConsumedReply) and not answer.code:

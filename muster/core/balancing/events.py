@@ -1,7 +1,5 @@
-"""Events of a client-balanced member, and its effects beside calls.
-
-Each call of the application is an event with an `operation`, the number under which an `OperationEnded` brings its
-`Result`: always, and within the time that the call allows.
+"""Events of a client-balanced member, and its effects besides requests. Each call of the application is an event with
+an `operation`, the number under which an `OperationEnded` returns its `Result`: always, and within the call's timeout.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +22,7 @@ class MetaAsked(MemberEvent, frozen=True):
 
 
 class ReadyAsked(MemberEvent, frozen=True):
-    """The application waits so long for a registered partition. The `Result` is ok if there is one."""
+    """The application waits for a registered partition, up to a timeout. The `Result` is ok if there is one."""
 
     operation: int
     max_wait_ms: int
@@ -42,7 +40,7 @@ class DisconnectAsked(MemberEvent, frozen=True):
 
 
 class MessageAsked(MemberEvent, frozen=True):
-    """`deadline_ms` is that of an earlier question of which this is the rest."""
+    """The application requests a batch. `deadline_ms` is that of an earlier request which this one continues."""
 
     operation: int
     deadline_ms: int | None = None
@@ -50,8 +48,8 @@ class MessageAsked(MemberEvent, frozen=True):
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """The data of a `MessageAsked`: records as they came, to be made out outside of the core. Then either `Handed` or
-    `PassedOver` is due."""
+    """The data of a `MessageAsked`: encoded records, to be decoded outside the core. Either `Handed` or `PassedOver`
+    must follow."""
 
     key: str
     topic: str
@@ -65,8 +63,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Handed(MemberEvent, frozen=True):
-    """A batch, which ends before `next_offset`, is made out and may go to the application if the `Result` is ok: making
-    it out took its time, and the partition may be somebody else's by now."""
+    """A batch, which ends before `next_offset`, was decoded. It may be returned to the application if the `Result` is
+    ok: another member may own the partition by now."""
 
     operation: int
     key: str
@@ -75,7 +73,8 @@ class Handed(MemberEvent, frozen=True):
 
 
 class PassedOver(MemberEvent, frozen=True):
-    """A fetch without anything for the application: `consumed`, or else unreadable, and the partition rests."""
+    """A fetch without a record for the application: `consumed`, or else unreadable, after which the partition is
+    paused."""
 
     key: str
     token: int
@@ -90,7 +89,7 @@ class ConfirmAsked(MemberEvent, frozen=True):
 
 
 class DescribeAsked(MemberEvent, frozen=True):
-    """The application asks what the coordinator says of the group."""
+    """The application requests the coordinator's description of the group."""
 
     operation: int
 
@@ -100,7 +99,7 @@ class ShutdownAsked(MemberEvent, frozen=True):
 
 
 class GaveUp(MemberEvent, frozen=True):
-    """An operation that nobody waits for any more; a batch it was given goes back, not consumed."""
+    """The caller of an operation no longer waits; a batch that it was given is returned as not consumed."""
 
     operation: int
 
@@ -111,7 +110,7 @@ class OperationEnded(MemberEffect, frozen=True):
 
 
 class Noted(MemberEffect, frozen=True):
-    """A word for the log of whoever runs this: what was lost, and why."""
+    """An entry for the client's log: a loss, and its reason."""
 
     event: str
     fields: dict[str, object] = {}

@@ -46,9 +46,9 @@ _FINAL = frozenset(
         Code.REPLACED_MEMBER,
     }
 )
-"""Trying to start again would not help."""
+"""Codes after which another start would fail too."""
 _REFUSED = _FINAL | {Code.DUPLICATE_NODE_ID}
-"""A member that joins again has lost what it held."""
+"""Codes after which a member that joins again has lost its partitions."""
 
 # --------------------------------------------------------------------------------------------------------------- start
 
@@ -66,7 +66,7 @@ def start(m: BalancedMemberState, event: StartAsked) -> None:
 
 
 def _refusal(m: BalancedMemberState, event: StartAsked) -> Result | None:
-    """5.1, 1 to 5."""
+    """Return the refusal of a start (docs/spec/client-balanced-groups.md#5.1, steps 1 to 5)."""
     try:
         checked_targets(event.targets)
         check_node(event.source_count, event.node_id)
@@ -87,7 +87,7 @@ def _refusal(m: BalancedMemberState, event: StartAsked) -> Result | None:
 
 
 def settle(m: BalancedMemberState) -> None:
-    """Join if there is reason to, beat if it is time."""
+    """Join if necessary, and send a heartbeat if one is due."""
     trouble, m.lookup_trouble = m.lookup_trouble, None
     if trouble is not None and m.starting is not None:
         _try_again(m, *trouble)
@@ -139,10 +139,10 @@ def _join(m: BalancedMemberState, sent_ms: int, reply: StartMemberReply) -> None
     m.session_timeout_ms = reply.session_timeout_ms if reply.session_timeout_ms > 0 else m.config.session_timeout_ms
     longest = m.session_timeout_ms // 3
     m.heartbeat_ms = min(reply.heartbeat_ms if reply.heartbeat_ms > 0 else m.config.heartbeat_interval_ms, longest)
-    m.timers.pop(BalancedTimer.HEARTBEAT, None)  # the first one at once
+    m.timers.pop(BalancedTimer.HEARTBEAT, None)  # so that the first one is sent at once
     m.reported_version, m.heartbeat_failures = None, 0
     m.assigned, m.assignment_id = frozenset(), NO_ASSIGNMENT
-    m.released.clear()  # whatever this member had, the coordinator has just said what it has
+    m.released.clear()  # the coordinator's reply has all of this member's grants
     lease.renew(m, sent_ms)
     _keep_granted(m, reply)
     if m.starting is not None:
@@ -151,7 +151,8 @@ def _join(m: BalancedMemberState, sent_ms: int, reply: StartMemberReply) -> None
 
 
 def _keep_granted(m: BalancedMemberState, reply: StartMemberReply) -> None:
-    """Go on under new epochs with what is granted anew; a batch that the application has stays its own."""
+    """Continue with the partitions that were granted again, under new epochs; batches that the application has stay
+    valid."""
     granted = {one.key: one for one in reply.granted}
     lost = [key for key in m.keys if key not in granted]
     if lost:
@@ -167,7 +168,7 @@ def _keep_granted(m: BalancedMemberState, reply: StartMemberReply) -> None:
 
 
 def _try_again(m: BalancedMemberState, code: int, reason: str) -> None:
-    """5.1, 7."""
+    """Retry a start, or give up (docs/spec/client-balanced-groups.md#5.1, step 7)."""
     assert m.starting is not None
     m.starting.tries += 1
     if code in _FINAL or m.starting.tries >= m.config.start_tries:
@@ -223,7 +224,8 @@ def _send_heartbeat(m: BalancedMemberState) -> None:
 
 
 def _report(m: BalancedMemberState) -> tuple[OwnedKey, ...] | None:
-    """13.1: the whole list when it has changed since it was last heard, and every so often."""
+    """Return the whole list of owned partitions if it has changed since the last acknowledged report, and periodically
+    (docs/spec/client-balanced-groups.md#13.1)."""
     is_new = m.reported_version != m.owned_version and (m.reported_version is not None or bool(m.keys))
     if not is_new and m.beats_since_report + 1 < m.config.full_report_every:
         return None
@@ -254,7 +256,7 @@ def _heard_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbea
 
 
 def hear_push(m: BalancedMemberState, event: Pushed) -> None:
-    """Something of this group is new: the next heartbeat brings it, and goes at once."""
+    """Send a heartbeat at once, whose reply has the news of the group."""
     if isinstance(event.message, PartitionsLost | PartitionsChanged) and event.message.group_id == m.group_id:
         m.timers.pop(BalancedTimer.HEARTBEAT, None)
 
@@ -276,5 +278,5 @@ def _lose(m: BalancedMemberState, lost: Iterable[LostKey]) -> None:
 
 
 def _beat_within_ms(m: BalancedMemberState) -> int:
-    """Return how long a heartbeat may take, so that a lost one does not cost the lease."""
+    """Return the timeout of a heartbeat, short enough that a lost one does not end the lease."""
     return min(m.config.request_timeout_ms, max((m.session_timeout_ms or m.config.session_timeout_ms) // 6, 1))

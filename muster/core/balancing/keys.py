@@ -9,7 +9,7 @@ _CONTEXT = re.compile(r"(.+):(0|[1-9][0-9]*)", re.ASCII)
 
 
 def parsed(text: str) -> PartitionKey:
-    """Raises ValueError for anything that is not exactly a key."""
+    """Parse a key. Raises ValueError for anything else."""
     key = parse_key(text)
     if key is None:
         raise ValueError(f"{text!r} is no partition key: brokerId:topic:partitionId is wanted, like 1:orders:0")
@@ -17,17 +17,17 @@ def parsed(text: str) -> PartitionKey:
 
 
 def sort_keys(keys: Iterable[str]) -> list[str]:
-    """Sort by topic, broker and number, never as texts. Raises ValueError."""
+    """Sort by topic, broker and number, not as texts. Raises ValueError."""
     return sorted(keys, key=lambda key: parsed(key).place)
 
 
 def context(key: str, token: int) -> str:
-    """Return what a batch is confirmed with: its partition, and which batch of that partition it is."""
+    """Return the context for confirming a batch: its partition, and the batch's token."""
     return f"{key}:{token}"
 
 
 def parse_context(text: str) -> tuple[str, int]:
-    """Raises ValueError."""
+    """Parse a context. Raises ValueError."""
     match = _CONTEXT.fullmatch(text)
     if match is None or parse_key(match[1]) is None:
         raise ValueError(f"{text!r} is no confirm context: it must be the one that came with a batch")

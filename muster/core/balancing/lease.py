@@ -5,14 +5,14 @@ from protocol.messages.balanced import ReleasedKey
 
 
 def renew(m: BalancedMemberState, sent_ms: int) -> None:
-    """Counted from when the coordinator was spoken to, which counts from when it heard: it never frees a partition
-    before its member has stopped.
+    """Renew the lease from the send time of the request. The coordinator counts from its arrival, so it never frees a
+    partition before its member has stopped reading.
     """
     m.lease_ends_ms = max(m.lease_ends_ms or 0, sent_ms + m.session_timeout_ms)
 
 
 def check(m: BalancedMemberState) -> None:
-    """End an expired lease before anything else happens: what it covered is no longer handed out."""
+    """End an expired lease before anything else happens, so that no records of its partitions are returned."""
     if not m.is_past(m.lease_ends_ms):
         return
     m.lease_ends_ms = None

@@ -11,7 +11,7 @@ from protocol.messages.balanced import DescribeBalanced, DescribeBalancedReply, 
 
 
 def shut_down(m: BalancedMemberState, event: ShutdownAsked) -> None:
-    """Stop, from STARTED alone; nothing is handed out from now on, and everybody who waits hears so."""
+    """Shut down, only from STARTED: no more records are returned, and all waiting operations end."""
     if m.phase is Phase.STOPPING:
         m.stopping.append(event.operation)
         return
@@ -46,7 +46,7 @@ def _leave(m: BalancedMemberState) -> LeaveMember:
 
 
 def _is_consumed(m: BalancedMemberState, use: Use, last_consumed: bool) -> bool:
-    """Tell whether a batch that was not confirmed counts: only if the application wants it so."""
+    """Return whether an unconfirmed batch counts as consumed, which the application's settings decide."""
     return not m.config.rolls_back_unconfirmed if use in IN_USE else last_consumed
 
 

@@ -1,4 +1,4 @@
-"""The loop that an application of a client-balanced group is advised to run, a round at a time
+"""The recommended loop for applications of a client-balanced group, one round at a time
 (docs/spec/client-balanced-groups.md#10), and its warnings (docs/spec/client-balanced-groups.md#6.3).
 """
 
@@ -26,8 +26,8 @@ class Balanced(Protocol):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """The result of a round. `refused` are those it could not connect, with what was said: the next round tries again.
-    `is_last`: the consumer was shut down. `trouble` is why nothing could be done, if nothing could.
+    """The result of a round. `refused`: partitions that could not be connected, with the messages; the next round
+    retries. `is_last`: the consumer was shut down. `trouble`: the reason if nothing could be done.
     """
 
     connected: tuple[str, ...] = ()
@@ -39,7 +39,8 @@ class Round(msgspec.Struct, frozen=True):
 
 class Shortfall(msgspec.Struct, frozen=True):
     """The partitions that a group with numbered members does not read. `missing_nodes` are those without a member;
-    `unread` the subscribable partitions of their shares that nobody owns. Nobody takes a missing node's share over.
+    `unread` the subscribable partitions of their shares that no member owns. No other node takes over a missing node's
+    share.
     """
 
     missing_nodes: tuple[int, ...] = ()
@@ -50,10 +51,9 @@ class Shortfall(msgspec.Struct, frozen=True):
 
 
 def rebalance_once(consumer: Balanced, share: Share = hash_mod, saved: Mapping[str, int] | None = None) -> Round:
-    """Give up what is not this member's share, then connect what is missing of it; `saved` are offsets to begin at,
-    where the application keeps its own. Shares are computed over all configured partitions, and only then narrowed to
-    those that can be subscribed to: an outage moves nothing else. Without `source_count`, `share` is asked for node 0
-    of 1.
+    """Disconnect partitions outside this member's share, then connect missing ones; `saved` has start offsets, if the
+    application stores its own. Shares are computed over all configured partitions, and then reduced to subscribable
+    ones, so that an outage moves no other partition. Without `source_count`, `share` is called for node 0 of 1.
     """
     if consumer.is_shutdown():
         return Round(is_last=True)
@@ -83,7 +83,8 @@ def rebalance_once(consumer: Balanced, share: Share = hash_mod, saved: Mapping[s
 
 
 def shortfall(view: BalancedGroupView, source_count: int | None, share: Share = hash_mod) -> Shortfall:
-    """Return what a fixed group lacks, by what the coordinator says of it. Nothing where members are not numbered."""
+    """Return the missing nodes and unread partitions of a group, from the coordinator's description; empty if members
+    are not numbered."""
     if source_count is None:
         return Shortfall()
     there = {member.node_id for member in view.members}

@@ -21,12 +21,12 @@ BACKOFF_MS, MAX_BACKOFF_MS = 100, 1_000
 
 
 def backoff_ms(failures: int) -> int:
-    """See docs/spec/client-balanced-groups.md#11: exponential from 100 ms to 1 s."""
+    """Return the pause before a retry, exponential from 100 ms to 1 s (docs/spec/client-balanced-groups.md#11)."""
     return min(BACKOFF_MS << min(failures, 10), MAX_BACKOFF_MS)
 
 
 class Phase(enum.Enum):
-    """See docs/spec/client-balanced-groups.md#4; what is ENDED does not start again."""
+    """Phases of a member (docs/spec/client-balanced-groups.md#4); from ENDED it cannot start again."""
 
     NOT_STARTED = "not started"
     STARTING = "starting"
@@ -36,15 +36,15 @@ class Phase(enum.Enum):
 
 
 class BalancedTimer(enum.IntEnum):
-    """Ties fall due in this order."""
+    """Timers; those with equal deadlines fire in this order."""
 
     HEARTBEAT = 0
-    RETRY = 1  # of joining: while armed, no join is sent
-    CLOSING = 2  # until it leaves
+    RETRY = 1  # pause before a retry: while armed, no join is sent
+    CLOSING = 2  # end of the wait before it leaves
 
 
 class Use(enum.Enum):
-    """The use that is made of an owned partition; only what is IDLE can be taken."""
+    """Uses of an owned partition; only an IDLE one can be taken."""
 
     IDLE = "idle"
     RESTING = "resting"
@@ -58,8 +58,8 @@ IN_USE = frozenset({Use.FETCHING, Use.HANDED, Use.CONFIRMING})
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A partition owned. `confirmed` is the offset after what the application has confirmed; `token` counts takes;
-    `last_consumed` travels with the next fetch; `next_offset` is where the batch ends that the application has."""
+    """An owned partition. `confirmed` is the offset after the confirmed records; `token` counts the batches;
+    `last_consumed` is sent with the next fetch; `next_offset` is the end of the batch that the application has."""
 
     key: str
     place: PartitionKey
@@ -73,20 +73,20 @@ class Held:
     last_consumed: bool = True
     next_offset: int | None = None
     reader: int | None = None
-    """The operation that the batch being used was for."""
+    """The operation that got the present batch."""
     taken_ms: int = 0
     asked_epoch: int = -1
-    """The grant by which it was last fetched."""
+    """Epoch of the grant at the last fetch."""
     jumps: bool = False
-    """True if it is to go to its end as soon as it can be taken."""
+    """True if it must seek to its end as soon as it can be taken."""
 
     @property
     def done_to(self) -> int | None:
-        """The offset after what is given up as consumed."""
+        """The offset to report as consumed when the partition is released."""
         return self.next_offset if self.use in IN_USE else self.confirmed
 
     def heard(self, curr: int, end: int, now_ms: int) -> None:
-        """A value below 0 never replaces a known one."""
+        """Store offsets from the coordinator; a value below 0 never replaces a known one."""
         self.curr = curr if curr >= 0 else self.curr
         self.max = end if end >= 0 else self.max
         self.updated_ms = now_ms
@@ -100,7 +100,7 @@ class Starting:
 
 @dataclass(slots=True)
 class Waiter:
-    """Caller that waits for a batch, or for a partition; without a deadline for ever."""
+    """A caller that waits for a batch, or for a partition; without a deadline it waits for ever."""
 
     operation: int
     deadline_ms: int | None
@@ -108,7 +108,7 @@ class Waiter:
 
 @dataclass(slots=True)
 class Leaving:
-    """A partition being given up, which waits for its batch to be confirmed."""
+    """A partition being released, which waits until its batch is confirmed."""
 
     deadline_ms: int
     operation: int | None
@@ -116,7 +116,7 @@ class Leaving:
 
 @dataclass(slots=True)
 class CoordinatorAnswer:
-    """The outcome of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
+    """The outcome of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: there was no reply."""
 
     sent_ms: int
     reply: Message | None
@@ -133,7 +133,8 @@ Then = Callable[["BalancedMemberState", CoordinatorAnswer], None]
 
 @dataclass(slots=True, eq=False)
 class Wanted:
-    """A request that waits for the coordinator, and for the member to be in the group. `make` is called as it goes."""
+    """A request that waits for the coordinator, and for the member to be in the group. `make` is called when it is
+    sent."""
 
     make: Callable[[], Message]
     then: Then
@@ -157,7 +158,7 @@ class BalancedRequest:
 
 @dataclass(slots=True)
 class BalancedMemberState:
-    """Everything that changes."""
+    """All mutable state of a member."""
 
     config: BalancedConfig
     group_id: str
@@ -174,7 +175,7 @@ class BalancedMemberState:
     member_epoch: int = -1
     is_joined: bool = False
     refusal: Result | None = None
-    """Reason for which the member is not in its group; kept until it is again."""
+    """Reason for which the member is not in its group; cleared when it is again."""
     is_replaced: bool = False
     session_timeout_ms: int = 0
     heartbeat_ms: int = 0
@@ -182,15 +183,15 @@ class BalancedMemberState:
     join_failures: int = 0
     heartbeat_failures: int = 0
     lookup_trouble: tuple[int, str] | None = None
-    """The failure of the last lookup, until somebody has heard of it."""
+    """The failure of the last lookup, until it is reported."""
     # what it reports
     owned_version: int = 0
     reported_version: int | None = None
     beats_since_report: int = 0
     released: dict[str, ReleasedKey] = field(default_factory=dict)
     carried_out: int = 0
-    """The last operator's wish."""
-    # asking
+    """Id of the operator's last order that was carried out."""
+    # requests
     channel: CoordinatorChannel[BalancedRequest] = field(init=False)
     wanted: deque[Wanted] = field(default_factory=deque)
     timers: dict[BalancedTimer, int] = field(default_factory=dict)
@@ -198,9 +199,9 @@ class BalancedMemberState:
     meta_version: int = -1
     meta: dict[str, bool] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Reason for which keys cannot be subscribed to."""
+    """Reasons for which keys are not subscribable."""
     has_meta: bool = False
-    """True if the application has asked for it, and been answered."""
+    """True once the application has requested and got the configured partitions."""
     meta_heard_ms: int | None = None
     meta_waiters: list[int] = field(default_factory=list)
     # assigned ones, of a server-balanced group
@@ -211,17 +212,17 @@ class BalancedMemberState:
     idle: deque[Held] = field(default_factory=deque)
     resting: list[tuple[int, int, Held]] = field(default_factory=list)
     rests: int = 0
-    """So that what is due at the same time stays in order."""
+    """Counter that keeps pauses with equal ends in order."""
     tokens: dict[str, int] = field(default_factory=dict)
     busy: dict[str, deque[Callable[[], None]]] = field(default_factory=dict)
-    """Keys that something is done with, and what is to be done after that."""
+    """Keys with an action under way, and the actions that wait for its end."""
     leaving: dict[str, Leaving] = field(default_factory=dict)
     granted_once: set[str] = field(default_factory=set)
     starts: int = 0
-    """StartMembers sent, so that one that comes late is known as such."""
+    """Number of StartMembers sent, by which the coordinator recognizes a late one."""
     refused_ms: dict[str, int] = field(default_factory=dict)
     doubtful: dict[str, int] = field(default_factory=dict)
-    """Keys of which a registration was never answered, and when: they may be, or come to be, owned unawares."""
+    """Keys with an unanswered registration, and its time: the coordinator may have granted them, or may yet."""
     alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     operations: set[int] = field(default_factory=set)
     """Operations that have not ended."""
@@ -241,7 +242,7 @@ class BalancedMemberState:
     def coordinator(self) -> NodeAddress | None:
         return self.channel.coordinator
 
-    # -- saying
+    # -- operations
 
     def end(self, operation: int, result: Result) -> None:
         """End an operation, once."""
@@ -272,7 +273,7 @@ class BalancedMemberState:
 
     @property
     def refused(self) -> Result | None:
-        """Return what every question about data is answered at once, if it is."""
+        """Return the result with which all requests for data fail at once, if there is one."""
         return self.refusal if self.is_running else failure(Code.CLIENT_SHUTDOWN, self.not_running)
 
     @property
@@ -282,7 +283,7 @@ class BalancedMemberState:
     # -- owned partitions
 
     def own(self, key: str, reg_epoch: int, curr: int, end: int) -> Held:
-        """Add an owned partition, which may be taken from now on."""
+        """Add an owned partition, which can be taken from now on."""
         held = Held(key, parsed(key), reg_epoch, curr, end, self.now_ms, curr)
         self.keys[key] = held
         self.granted_once.add(key)
@@ -292,8 +293,8 @@ class BalancedMemberState:
         return held
 
     def drop(self, key: str) -> Held | None:
-        """Drop a partition that is not this member's any more: what the application has of it cannot be confirmed.
-        Whoever was giving it up is done."""
+        """Drop a partition that this member no longer owns: its batch at the application cannot be confirmed any more.
+        An operation that was releasing it ends."""
         held = self.keys.pop(key, None)
         if held is not None:
             self.owned_version += 1
@@ -316,7 +317,7 @@ class BalancedMemberState:
         return self.keys.get(held.key) is held
 
     def put_back(self, held: Held, pause_ms: int = 0) -> None:
-        """Have it taken again, at once or after a while; the last in the queue."""
+        """Put the partition at the end of the queue, at once or after a pause."""
         if not self.is_current(held):
             return
         held.reader, held.next_offset = None, None
@@ -336,7 +337,7 @@ class BalancedMemberState:
                 self.idle.append(held)
 
     def takeable(self) -> Held | None:
-        """The first in the queue that nothing else is done with."""
+        """Return the first partition in the queue without another action under way."""
         for held in self.idle:
             if held.key not in self.busy:
                 return held
@@ -348,7 +349,7 @@ class BalancedMemberState:
     # -- one thing at a time with a key
 
     def do(self, key: str, action: Callable[[], None]) -> None:
-        """Act now, or when what is being done with the key is done; `done` says so."""
+        """Run the action now or, if another one is under way for the key, after its `done`."""
         if key in self.busy:
             self.busy[key].append(action)
         else:

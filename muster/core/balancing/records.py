@@ -1,4 +1,4 @@
-"""Decode a fetch into the batch that the application gets, outside of the core: deserializers are its code."""
+"""Decode a fetch into the application's batch, outside the core, since deserializers are the application's code."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ _ALL = 1 << 62
 
 
 class ReadBatch(NamedTuple):
-    """The records of a fetch that are for the application; `error` is why there is no more, if something cannot be
+    """The records of a fetch for the application; `error` is the error of the record after them, if that cannot be
     read.
     """
 
@@ -31,7 +31,8 @@ class ReadBatch(NamedTuple):
 
 
 def read(fetched: Fetched, settings: FetchSettings | None = None) -> ReadBatch:
-    """Raises nothing: what a deserializer raises is an `error` like damaged bytes. Records before it come first."""
+    """Decode a fetch. Raises nothing: an exception of a deserializer becomes the `error`, like damaged bytes, after the
+    records before it."""
     one = TopicPartition(fetched.topic, fetched.partition)
     answer = FetchPartitionReply(fetched.partition, high_watermark=fetched.max, records=fetched.records)
     records = FetchedRecords(one, Position(), max(fetched.position, 0), answer, settings or FetchSettings())
@@ -42,7 +43,7 @@ def read(fetched: Fetched, settings: FetchSettings | None = None) -> ReadBatch:
 
 
 def _matches(record: ConsumerRecord, filters: tuple[str, ...]) -> bool:
-    """Tell whether a header `filter` of the record is one of them, in UTF-8. A record may have several."""
+    """Return true if one of the record's `filter` headers, in UTF-8, is among the filters."""
     return any(
         name == FILTER_HEADER and value is not None and value.decode("utf-8", "replace") in filters
         for name, value in record.headers

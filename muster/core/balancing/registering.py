@@ -27,10 +27,10 @@ from protocol.messages.balanced import (
 
 _NOT_OURS = frozenset({Code.PARTITION_OCCUPIED, Code.NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE})
 _TRY_LATER = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE})
-"""Not again before a pause."""
+"""Codes after which the next attempt waits for a pause."""
 _ASSIGNED = "the coordinator assigns the partitions of this group (mode 'server'): it connects them by itself"
 
-# ---------------------------------------------------------------------------------------------------- what there is
+# ---------------------------------------------------------------------------------------------------- configuration
 
 
 def ask_meta(m: BalancedMemberState, event: MetaAsked) -> None:
@@ -68,7 +68,7 @@ def _heard_meta(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
 
 
 def learn(m: BalancedMemberState, version: int, states: Iterable[PartitionState]) -> None:
-    """Give up what is owned and cannot be read any more (docs/spec/client-balanced-groups.md#5.2)."""
+    """Release owned partitions that can no longer be read (docs/spec/client-balanced-groups.md#5.2)."""
     m.meta_version = version
     m.meta = {one.key: one.subscribable for one in states}
     m.reasons = {one.key: one.reason for one in states if one.reason}
@@ -95,7 +95,7 @@ def connect(m: BalancedMemberState, event: ConnectAsked) -> None:
 
 
 def _connect(m: BalancedMemberState, event: ConnectAsked) -> None:
-    """5.3, 2 to 6."""
+    """Connect a partition (docs/spec/client-balanced-groups.md#5.3, steps 2 to 6)."""
     key = event.key
     refused_ms = m.refused_ms.get(key)
     if m.refused is not None:
@@ -146,7 +146,8 @@ def _registered(
 
 
 def ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]") -> None:
-    """`then` is told the member, the code, why, and what the coordinator said of the key."""
+    """Register a key; `then` is called with the member, the code, the reason, and the coordinator's data about the
+    key."""
 
     def make() -> RegisterPartitions:
         item = RegisterItem(key, max(offset, FROM_STORED), is_first=key not in m.granted_once)
@@ -168,8 +169,8 @@ def ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]"
 
 
 def look_at_doubts(m: BalancedMemberState) -> None:
-    """Give up what was granted and never heard of, or nobody could read it. A request may come
-    late, so that is looked at for as long as a session lasts."""
+    """Release partitions whose grants this member did not learn of, since no member would read them. A request may
+    arrive late, so this is checked for the length of a session."""
     if m.doubtful and not m.channel.is_asking(DescribeBalanced):
         coordinator.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _heard_of_doubts)
 
@@ -188,7 +189,7 @@ def _heard_of_doubts(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
 
 
 def disconnect(m: BalancedMemberState, event: DisconnectAsked) -> None:
-    """5.4."""
+    """Disconnect a partition (docs/spec/client-balanced-groups.md#5.4)."""
     if m.is_server_balanced:
         m.end(event.operation, failure(Code.INCONSISTENT_MODE, _ASSIGNED))
     elif not event.key.strip():
@@ -216,7 +217,7 @@ def _end_giving_back(m: BalancedMemberState, key: str, operation: int | None, tr
 
 
 def _unregister(m: BalancedMemberState, held: Held, consumed: bool, operation: int | None) -> None:
-    """Unregister a key, which leaves the registered set whatever comes of it."""
+    """Unregister a key, which is removed from the registered ones whatever the reply."""
     key, item = held.key, ReleasedKey(held.key, held.reg_epoch, consumed, held.done_to)
     m.drop(key)
 
@@ -228,7 +229,7 @@ def _unregister(m: BalancedMemberState, held: Held, consumed: bool, operation: i
             code = next((one.error_code for one in answer.reply.items if one.key == key), ErrorCode.NONE)
             trouble = code.name if code != ErrorCode.NONE and code_of(code) not in _NOT_OURS else ""
             if code == ErrorCode.DUPLICATE_PARTITION:
-                m.doubtful[key] = m.now_ms  # another's, or this member's by a grant it has never heard of
+                m.doubtful[key] = m.now_ms  # another member's, or this one's by a grant that it did not learn of
         if trouble and m.is_running:
             m.released[key] = item
         _end_giving_back(m, key, operation, trouble)
@@ -237,7 +238,7 @@ def _unregister(m: BalancedMemberState, held: Held, consumed: bool, operation: i
 
 
 def go_on(m: BalancedMemberState, held: Held) -> None:
-    """Let what is owned be taken again, and go on with what waited for that."""
+    """Let an owned partition be taken again, and run the action that waited for that."""
     leaving = m.leaving.pop(held.key, None) if m.is_current(held) else None
     if leaving is not None:
         _unregister(m, held, held.last_consumed, leaving.operation)
@@ -246,18 +247,18 @@ def go_on(m: BalancedMemberState, held: Held) -> None:
 
 
 def pass_time(m: BalancedMemberState) -> None:
-    """Batches that were not confirmed in the time that a disconnect waits for it."""
+    """End disconnects whose batches were not confirmed in time."""
     for key, leaving in tuple(m.leaving.items()):
         if m.is_past(leaving.deadline_ms):
             del m.leaving[key]
             _unregister(m, m.keys[key], not m.config.rolls_back_unconfirmed, leaving.operation)
 
 
-# ------------------------------------------------------------------------------------------------- going to the end
+# ---------------------------------------------------------------------------------------------------- seeking to end
 
 
 def jump_if_wanted(m: BalancedMemberState, held: Held) -> None:
-    """An operator wants what is owned to go on at its end: registered again there
+    """Register a partition again at its end, if an operator has ordered that
     (docs/spec/client-balanced-groups.md#13.3)."""
     if held.jumps and m.is_current(held) and held.use not in IN_USE and held.key not in m.busy:
         m.do(held.key, partial(_jump, m, held))

@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode
 
 
 class Code(enum.IntEnum):
-    """The codes a `Result` may carry; numbers are TubeMQ's. Others are the wire's own (`protocol.errors`)."""
+    """Codes of a `Result`, with TubeMQ's numbers. Other codes are those of `protocol.errors`."""
 
     OK = 200
     MOVED = 301
@@ -44,7 +44,7 @@ class Code(enum.IntEnum):
 
 
 NORMAL = frozenset({400, 404, 405, 406, 407, 408})
-"""Codes of `get_message` in the ordinary course of things: call it again."""
+"""Codes of `get_message` that are no errors: call it again."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -96,5 +96,5 @@ def failure(code: int, msg: str) -> Result:
 
 
 def code_of(error: ErrorCode) -> int:
-    """A refusal of the wire, as the number a `Result` carries."""
+    """Return the code of a `Result` for a wire error."""
     return Code.INTERNAL if error == ErrorCode.UNKNOWN_SERVER_ERROR else int(error)

@@ -1,9 +1,8 @@
 """Shares of members, by functions that every member computes for itself (docs/spec/client-balanced-groups.md#10).
 
-Each takes all configured keys, how many members there are, and which of them this one is. The same keys give the same
-shares on every machine, and every key is in exactly one: none of them uses Python's `hash`, which differs from process
-to process. Compute shares over *all* configured partitions, also those that cannot be read at present: then an outage
-moves no partition.
+Each takes all configured keys, the number of members, and this member's number. Equal keys give equal shares on every
+machine, and every key is in exactly one share; so none of them uses Python's `hash`, which differs between processes.
+Compute shares over *all* configured partitions, including unreadable ones, so that an outage moves no partition.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,23 +23,24 @@ def java_hash(text: str) -> int:
 
 
 def hash_mod(keys: Iterable[str], source_count: int, node_id: int) -> set[str]:
-    """Return those whose `java_hash` leaves `node_id`: a key stays where it is whatever else comes or goes; shares may
-    be uneven. Raises ValueError for a node that is none of so many.
+    """Return the keys with `java_hash` mod `source_count` equal to `node_id`: a key's node does not depend on the other
+    keys; shares may be uneven. Raises ValueError for an invalid `node_id`.
     """
     _check(source_count, node_id)
     return {key for key in keys if java_hash(key) % source_count == node_id}
 
 
 def index_mod(keys: Iterable[str], source_count: int, node_id: int) -> set[str]:
-    """Every so manieth of the sorted keys: shares differ by one at most; a new key moves those that sort after it.
-    Raises ValueError.
+    """Return every `source_count`-th of the sorted keys: the sizes of shares differ by at most one; a new key moves
+    those that sort after it. Raises ValueError.
     """
     _check(source_count, node_id)
     return set(sort_keys(set(keys))[node_id::source_count])
 
 
 def range_share(keys: Iterable[str], source_count: int, node_id: int) -> set[str]:
-    """A run of the sorted keys; the first runs are one longer where they do not divide evenly. Raises ValueError."""
+    """Return a run of the sorted keys; if they do not divide evenly, the first runs are longer by one. Raises
+    ValueError."""
     _check(source_count, node_id)
     ordered = sort_keys(set(keys))
     each, extra = divmod(len(ordered), source_count)

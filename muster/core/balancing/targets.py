@@ -14,7 +14,7 @@ Targets = dict[str, tuple[str, ...]]
 
 
 def checked_targets(targets: Mapping[str, Iterable[str] | None] | None) -> Targets:
-    """Names and filters trimmed. Raises ValueError with the sentence of the refusal."""
+    """Return the targets with trimmed names and filters. Raises ValueError with the error message."""
     if not targets:
         raise ValueError("no topic is wanted: start needs one at least")
     if len(targets) > MAX_TOPICS:
@@ -24,13 +24,13 @@ def checked_targets(targets: Mapping[str, Iterable[str] | None] | None) -> Targe
 
 
 def check_mode(mode: str, source_count: int) -> None:
-    """Raise ValueError for a server-balanced group whose members would be counted."""
+    """Raise ValueError for a server-balanced group with a source count."""
     if mode == SERVER_MODE and source_count >= 0:
         raise ValueError(f"source_count is {source_count}: it must be negative, since the coordinator shares out")
 
 
 def check_node(source_count: int, node_id: int) -> None:
-    """Raises ValueError."""
+    """Raise ValueError for an invalid source count or node id."""
     if source_count == 0:
         raise ValueError("source_count is 0: give how many members there are, or -1 to go without that check")
     if source_count > 0 and not 0 <= node_id < source_count:

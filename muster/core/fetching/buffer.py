@@ -1,4 +1,4 @@
-"""Fetched records that the application has not got yet (docs/spec/consumer-client.md#B3)."""
+"""Fetched records that were not returned to the application yet (docs/spec/consumer-client.md#B3)."""
 
 from collections import deque
 from typing import NamedTuple
@@ -14,7 +14,7 @@ Taking = list[ConsumerRecord] | deque[ConsumerRecord]
 
 
 class FailedFetch:
-    """An answer, or a part of one, that is an error for the application to hear of once."""
+    """An error in a reply for one partition, to be raised once in the application's call."""
 
     def __init__(self, one: TopicPartition, position: Position, error: MusterError) -> None:
         self.partition = one
@@ -29,7 +29,7 @@ class FailedFetch:
 
 
 class TakenRecords(NamedTuple):
-    """The records of one partition between two of its positions; and the error that comes next, if there is one."""
+    """The records of one partition between two positions, and the error after them, if there is one."""
 
     partition: TopicPartition
     offset: int
@@ -39,39 +39,37 @@ class TakenRecords(NamedTuple):
 
 
 class FetchBuffer:
-    """Completed fetches in the order in which they came; the first is the one in line.
-
-    Positions move here and nowhere else by themselves: forward, from the offset the records were asked for. Whatever
-    does not begin at the position is dropped.
+    """Completed fetches in the order of their arrival. Except by seeks, positions move only here: forward, from the
+    offset of the request. Records that do not begin at the position are dropped.
     """
 
     def __init__(self, subscription: ConsumerPositions) -> None:
         self._subscription = subscription
         self._completed: deque[FetchedRecords | FailedFetch] = deque()
         self.made_progress = False
-        """True if the newest `take` moved a position: past control records alone, perhaps."""
+        """True if the last `take` moved a position, maybe only past control records."""
 
     def add(self, completed: FetchedRecords | FailedFetch) -> None:
         self._completed.append(completed)
 
     def partitions(self) -> set[TopicPartition]:
-        """Return those that must not be fetched, because there is something of them here."""
+        """Return the partitions with buffered fetches, which must not be fetched."""
         return {one.partition for one in self._completed}
 
     def drop_stale(self) -> None:
-        """Make room: whatever was taken away, or sought away from, will not be handed out."""
+        """Drop fetches that will not be returned, since their partition was revoked or sought elsewhere."""
         if any(self._is_stale(one) for one in self._completed):
             self._completed = deque(one for one in self._completed if not self._is_stale(one))
 
     @property
     def has_something(self) -> bool:
-        """True if `take` has anything to do: what belongs to paused partitions does not count."""
+        """True if `take` has records or an error, not counting paused partitions."""
         return any(not one.position.is_paused and not self._is_stale(one) for one in self._completed)
 
     def take_one(self) -> TakenRecords | None:
-        """All that can be read of the first partition in line that is not paused; its position moves past it. The error
-        is what comes next, where something cannot be read: it comes again unless the partition is paused. None: there
-        is nothing.
+        """Take all readable records of the first partition that is not paused, and move its position past them. The
+        error is that of the next record, if it cannot be read; it is returned again unless the partition is paused.
+        None if there is nothing.
         """
         self.drop_stale()
         completed = next((one for one in self._completed if not one.position.is_paused), None)
@@ -86,9 +84,9 @@ class FetchBuffer:
         return TakenRecords(completed.partition, began_at, position.offset or 0, taken, completed.error)
 
     def take(self, most: int, taken: Taking) -> None:
-        """Put records into `taken`, up to so many there, and move the positions past them: whatever interrupts this, a
-        record is behind its partition's position only if it is there. Raises what is in line, if no records are before
-        it; an error of one partition lets the records of others past it once.
+        """Move records into `taken`, until it has `most`, and move the positions past them. Even if this is
+        interrupted, a position is only past records that are in `taken`. Raises the error of the first partition if no
+        records are before it; a failed fetch lets records of other partitions go first once.
         """
         aside: list[FetchedRecords | FailedFetch] = []
         postponed: list[FailedFetch] = []
@@ -120,7 +118,7 @@ class FetchBuffer:
         position = completed.position
         try:
             taken.extend(completed.drain(most - len(taken)))
-        except BaseException:  # a Ctrl-C: nobody knows how far it came, so it is fetched again
+        except BaseException:  # a Ctrl-C: the progress is unknown, so the records are fetched again
             self._completed.remove(completed)
             raise
         self.made_progress |= position.offset != completed.offset
@@ -130,7 +128,8 @@ class FetchBuffer:
             self._subscription.move_to_end(completed.partition)
 
     def _raise(self, completed: FetchedRecords | FailedFetch) -> None:
-        """Raise what cannot be read: it stays in line, and is raised again, until the application seeks past it."""
+        """Raise the error of an unreadable record. The fetch stays in the buffer, and its error is raised again until
+        the application seeks past it."""
         assert completed.error is not None
         if isinstance(completed, FailedFetch):
             self._completed.popleft()

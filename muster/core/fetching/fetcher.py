@@ -36,7 +36,7 @@ from protocol.messages.offsets import ListOffsetsReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
 _LASTING = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
-"""Asked again, as a retriable error is, but without another replica only a repaired disk helps."""
+"""Errors that are retried, although without another replica only a repaired disk helps."""
 _REPORTED = frozenset(
     {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.CORRUPT_MESSAGE}
 )
@@ -52,8 +52,8 @@ class _SentFetch(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """Keeps records ready for each partition of a `ConsumerPositions`: `step` takes in events and says what to ask,
-    `take` hands records out. `jitter` gives numbers in [0, 1) for backoffs, as `random.random` does.
+    """Fetches records for each partition of a `ConsumerPositions`: `step` takes events and returns requests, `take`
+    returns records. `jitter` returns numbers in [0, 1) for backoffs, as `random.random` does.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class Fetcher:
         self._is_closing = False
         self._effects: list[MemberEffect] = []
         self.grants = Grants()
-        """Grants that fetches carry; none unless partitions are claimed."""
+        """Grants that fetches send; none unless partitions are claimed."""
 
-    # -- what the consumer calls
+    # -- called by the consumer
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Take in an answer, or just the time (`TimePassed`); ask for what is wanted next."""
+        """Handle a reply or the passing of time (`TimePassed`); return the next requests."""
         self._now_ms = self._retries.now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
             sent = self._sent.pop(event.call, None)
@@ -103,23 +103,23 @@ class Fetcher:
 
     @property
     def has_something(self) -> bool:
-        """True if `take` has records to give, or an error to raise."""
+        """True if `take` has records to return, or an error to raise."""
         return self._buffer.has_something
 
     @property
     def made_progress(self) -> bool:
-        """True if the newest `take` moved a position, be it past control records alone."""
+        """True if the last `take` moved a position, even if only past control records."""
         return self._buffer.made_progress
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """Hand out records in a list of their own."""
+        """Return records in a new list."""
         taken: list[ConsumerRecord] = []
         self._buffer.take(max_records, taken)
         return taken
 
     def take_into(self, taken: Taking, max_records: int) -> None:
-        """Hand out records and move the positions past them. Raises what a partition's answer said, once nothing is
-        left to hand out before it. Call `step` next: what was handed out makes room for the next fetches.
+        """Move records into `taken` and the positions past them. Raises the error of a partition once no records are
+        left before it. Call `step` next, since returned records free space for the next fetches.
         """
         self._buffer.take(max_records, taken)
 
@@ -128,13 +128,13 @@ class Fetcher:
         return self._buffer.take_one()
 
     def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
-        """Same as `ConsumerPositions.assign`; what is buffered of partitions taken away is dropped at once."""
+        """Same as `ConsumerPositions.assign`; buffered records of revoked partitions are dropped at once."""
         self._subscription.assign(partitions, awaits_callback=awaits_callback)
         self._buffer.drop_stale()
 
     def begin(self, committed: Mapping[TopicPartition, int | None]) -> None:
-        """Give the partitions without a position that of the group (None: it has none). Raises NoOffset for those
-        without, if `reset` is NONE; the others go on all the same.
+        """Set positions that are missing to the group's offsets (None: it has none). Raises NoOffset for partitions
+        without one, if `reset` is NONE; the others are read in any case.
         """
         missing = self._subscription.begin(committed, self._settings.reset)
         if missing:
@@ -142,9 +142,8 @@ class Fetcher:
             raise NoOffset(f"no offset is committed for {names}, and auto_offset_reset is 'none'")
 
     def current_lag(self, one: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end that a reader with this isolation can reach. None
-        while that is unknown, and then the leader is asked in the background. Raises ValueError if `one` is not
-        assigned.
+        """Return the number of offsets between the position and the end for this isolation level. None while that is
+        unknown; the leader is then asked in the background. Raises ValueError if `one` is not assigned.
         """
         offset, position = self._subscription.position(one), self._subscription.at(one)
         if offset is None or position is None:
@@ -156,12 +155,12 @@ class Fetcher:
         return max(0, end - offset)
 
     def hear_metadata(self, reply: MetadataReply) -> None:
-        """Metadata that somebody else asked for."""
+        """Use metadata that was requested elsewhere."""
         self._leaders.hear(reply)
 
     def close(self, now_ms: int) -> list[MemberEffect]:
-        """One last request to each node that keeps a fetch session. Nothing else is asked any more; `step` goes on
-        taking in answers, and `is_closed` says when all came, or were given up.
+        """Send a last request to each node with a fetch session, and no others. `step` still handles replies, and
+        `is_closed` is true once all have arrived or timed out.
         """
         self._now_ms = self._retries.now_ms = max(now_ms, self._now_ms)
         self._is_closing = True
@@ -176,7 +175,7 @@ class Fetcher:
     def is_closed(self) -> bool:
         return self._is_closing and not self._sent
 
-    # -- asking
+    # -- requests
 
     def _plan(self) -> None:
         self._buffer.drop_stale()
@@ -191,7 +190,7 @@ class Fetcher:
             self._call(question, node, asked)
 
     def _wanted(self, busy: set[NodeAddress]) -> dict[NodeAddress, dict[TopicPartition, Asked]]:
-        """Return what to fetch from each node that may be asked (docs/spec/consumer-client.md#B2)."""
+        """Return the partitions to fetch from each node that is free (docs/spec/consumer-client.md#B2)."""
         buffered = self._buffer.partitions()
         wanted: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
         for one, position in self._subscription.items():
@@ -241,8 +240,8 @@ class Fetcher:
         return self._sessions[node]
 
     def _ask_metadata(self) -> None:
-        """Ask for leaders that are not known, and for all when what is known has grown old
-        (docs/spec/consumer-client.md#A9): a node that has ceased to lead need not say so.
+        """Request unknown leaders, and all of them when the metadata has expired (docs/spec/consumer-client.md#A9),
+        since a former leader need not report that.
         """
         if self._metadata_at_ms > self._now_ms or self._is_asking(Metadata):
             return
@@ -282,7 +281,7 @@ class Fetcher:
             if not is_asking and self._leaders.at(one) is None:
                 yield self._metadata_at_ms
 
-    # -- hearing
+    # -- replies
 
     def _hear(self, sent: _SentFetch, reply: Message | None) -> None:
         if isinstance(sent.message, Metadata):
@@ -356,7 +355,7 @@ class Fetcher:
             self._buffer.add(FetchedRecords(one, position, asked.number, answer, self._settings))
 
     def _hear_error(self, one: TopicPartition, asked: Asked, code: ErrorCode, node: NodeAddress) -> None:
-        """See docs/spec/consumer-client.md#B4."""
+        """Handle a partition's error (docs/spec/consumer-client.md#B4)."""
         position = asked.position
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             leader = self._leaders.at(one)

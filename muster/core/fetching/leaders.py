@@ -12,15 +12,15 @@ from protocol.messages.topics import NO_TOPIC_ID, MetadataPartitionReply, Metada
 
 
 class Leader(NamedTuple):
-    """`epoch` is -1 if the node that told did not say."""
+    """A leader. `epoch` is -1 if the reply did not have it."""
 
     node: NodeAddress
     epoch: int
 
 
 class Leaders:
-    """The newest metadata, less what fetches have since shown to be wrong. Word of an older epoch of a partition than
-    was heard before is not believed, unless its topic was made anew.
+    """The newest metadata, without leaders that fetches have since shown to be outdated. Metadata with an older epoch
+    of a partition than a known one is ignored, unless its topic was created again.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Leaders:
         return self._leaders.get(one)
 
     def reader(self, one: TopicPartition, now_ms: int) -> NodeAddress | None:
-        """Return whom to fetch from; None while nobody is known to lead the partition."""
+        """Return the node to fetch from; None if the partition has no known leader."""
         leader = self._leaders.get(one)
         if leader is None:
             return None
@@ -51,23 +51,23 @@ class Leaders:
         return self._ids.get(topic, NO_TOPIC_ID)
 
     def topic_name(self, name: str, topic_id: bytes) -> str:
-        """Name the topic of an answer that may have its id alone; empty for an id that is not known."""
+        """Return the name of a topic in a reply, which may have only the id; empty for an unknown id."""
         return name or self._names.get(topic_id, "")
 
     def prefer(self, one: TopicPartition, node_id: int, until_ms: int) -> None:
         self._preferred[one] = node_id, until_ms
 
     def forget_preferred(self, one: TopicPartition) -> bool:
-        """Go back to the leader; tell whether another was preferred."""
+        """Return to the leader; return true if another replica was preferred."""
         return self._preferred.pop(one, None) is not None
 
     def doubt(self, one: TopicPartition) -> None:
-        """Forget a leader that may have moved: nobody is asked before somebody says where it is."""
+        """Forget a leader that may have moved: no requests are sent before a reply names the new one."""
         self._leaders.pop(one, None)
         self._preferred.pop(one, None)
 
     def hint(self, one: TopicPartition, node: NodeAddress, epoch: int) -> bool:
-        """A node that no longer leads the partition says who does (KIP-951); False for old news."""
+        """Store the leader that a former leader has named (KIP-951); return false if it is outdated."""
         if epoch <= self._epochs.get(one, -1):
             return False
         self._leaders[one] = Leader(node, epoch)

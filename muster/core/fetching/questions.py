@@ -36,7 +36,7 @@ Report = Callable[[TopicPartition, Position, MusterError], None]
 
 
 class Asked(NamedTuple):
-    """`number` is the offset a fetch begins at or a position is checked at, or the timestamp of a ListOffsets."""
+    """A request about a position. `number` is the offset to fetch or to validate, or the timestamp of a ListOffsets."""
 
     position: Position
     number: int
@@ -47,7 +47,7 @@ Question = tuple[NodeAddress, Message, dict[TopicPartition, Asked]]
 
 
 class PositionQuestions:
-    """The open questions about positions. `report` takes errors for the application."""
+    """The pending requests about positions. `report` takes errors for the application."""
 
     def __init__(
         self,
@@ -64,7 +64,8 @@ class PositionQuestions:
         self._report = report
 
     def check(self, position: Position, leader: Leader) -> None:
-        """Validate a position before a fetch: a leader of a newer epoch may lack records that were read before."""
+        """Validate a position before a fetch, since a leader with a newer epoch may lack records that were read
+        before."""
         if leader.epoch <= position.checked_epoch:
             return
         if self._settings.validates_positions and 0 <= position.offset_epoch < leader.epoch:
@@ -116,7 +117,7 @@ class PositionQuestions:
                     self._validate(one, question, answer)
 
     def give_up_validating(self, asked: Mapping[TopicPartition, Asked]) -> None:
-        """The node does not know the question: positions count as they are."""
+        """Skip validation, since the node does not have the request: positions count as valid."""
         for one, question in asked.items():
             if self._is_validating(one, question):
                 question.position.validated(question.epoch)
@@ -175,7 +176,7 @@ class PositionQuestions:
 
 
 def _timestamp(position: Position) -> int | None:
-    """Return what to ask the leader for, if anything."""
+    """Return the timestamp to request from the leader, if there is one."""
     if position.state is PositionState.AWAIT_RESET:
         assert position.reset is not None
         return TIMESTAMPS[position.reset]
@@ -195,7 +196,7 @@ def _end_offsets(asked: Mapping[TopicPartition, Asked]) -> OffsetForLeaderEpoch:
 
 
 def by_topic(asked: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
-    """The same, by topic and number, topics and numbers in the order in which they come."""
+    """Group by topic and number, in the given order."""
     topics: dict[str, dict[int, T]] = {}
     for one, what in asked.items():
         topics.setdefault(one.topic, {})[one.partition] = what

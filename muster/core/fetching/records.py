@@ -23,11 +23,11 @@ from protocol.record_batch import (
 )
 
 _ABORT = b"\0\0"
-"""The type in the key of a control record that ends an aborted transaction, after its version."""
+"""Type in the key of a control record, after its version: an abort marker."""
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """`key` and `value` are bytes, or None, or what the deserializers made of them."""
+    """A record. `key` and `value` are bytes, None, or results of the deserializers."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def group_by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, list[ConsumerRecord]]:
-    """Return them by partition, each in its order."""
+    """Return the records by partition, each in its order."""
     grouped: dict[TopicPartition, list[ConsumerRecord]] = {}
     for record in records:
         grouped.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
@@ -47,10 +47,9 @@ def group_by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition
 
 
 class FetchedRecords:
-    """The records of one partition from one answer, decoded batch by batch as they are wanted.
-
-    `offset` is the next one to hand out, first the one asked for: whoever drains sees to it that it is the position.
-    Records before something unreadable come first, then `error` stands, and nothing comes any more.
+    """The records of one partition in one reply, decoded batch by batch on demand. `offset` is the next one to return,
+    at first the requested one; the caller of `drain` must ensure that it is the position. Records before an unreadable
+    one come first; then `error` is set, and no more follow.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class FetchedRecords:
         self._failure: MusterError | None = None
 
     def drain(self, most: int) -> list[ConsumerRecord]:
-        """The next records, at most so many; fewer only if there are no more, or `error` is next."""
+        """Return the next records, at most `most`; fewer only if there are no more, or `error` follows."""
         taken: list[ConsumerRecord] = []
         while self.error is None:
             if self._at == len(self._records):
@@ -104,14 +103,14 @@ class FetchedRecords:
         return taken
 
     def _end_batch(self) -> None:
-        """The position goes past what compaction took from the end of a batch."""
+        """Move the position past records that compaction removed from the end of a batch."""
         self._records, self._at = [], 0
         self.error, self._failure = self._failure, None
         if self.error is None:
             self.offset = max(self.offset, self._end_of_batch)
 
     def _find(self) -> bool:
-        """The next batch with records to hand out, if there is one; those without are passed over."""
+        """Find the next batch with records to return; skip batches without. Return false if there is none."""
         if self.error is not None:
             return False
         next_offset = -1
@@ -160,8 +159,8 @@ class FetchedRecords:
         self._records = records
 
     def _salvage(self, payload: bytes, header: BatchHeader, corrupt: CorruptBatch) -> Iterator[ConsumerRecord]:
-        """The records before the first that cannot be read. Those before the position may be as they like: the
-        application has sought past them.
+        """Yield the records before the first unreadable one. Records before the position need not be readable, since
+        the application has sought past them.
         """
         reached = header.base_offset
         try:
@@ -185,7 +184,7 @@ class FetchedRecords:
         return CorruptRecords(sentence, self.partition, offset)
 
     def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Deserialize records, up to the first that is refused."""
+        """Deserialize records, up to the first one that raises."""
         of_key, of_value = self._settings.key_deserializer, self._settings.value_deserializer
         if of_key is None and of_value is None:
             return records
@@ -208,8 +207,8 @@ def _apply(deserializer: Deserializer | None, data: bytes | None) -> Any:
 
 
 class AbortedBatches:
-    """The transactional batches of an answer that belong to aborted transactions, asked batch by batch in their order
-    (KIP-98): from the first offset of an aborted transaction of their producer up to its abort marker.
+    """Decides which transactional batches of a reply belong to aborted transactions, called for each batch in order
+    (KIP-98): those from the first offset of an aborted transaction of their producer up to its abort marker.
     """
 
     def __init__(self, transactions: tuple[AbortedTransaction, ...]) -> None:
@@ -230,5 +229,5 @@ def _is_abort_marker(header: BatchHeader, batch: memoryview) -> bool:
     try:
         (marker, *_) = decode_records(record_bytes(header, batch), header)
     except (CorruptBatch, ValueError):
-        return False  # nothing to hand out either way
+        return False  # has no records to return in either case
     return marker.key is not None and marker.key[2:4] == _ABORT

@@ -10,7 +10,7 @@ from muster.core.positions import Position
 
 
 class Retries:
-    """Growing pauses, for each partition its own (docs/spec/consumer-client.md#A1, retry.backoff.ms). `now_ms` is the
+    """Growing pauses, of each partition by itself (docs/spec/consumer-client.md#A1, retry.backoff.ms). `now_ms` is the
     fetcher's."""
 
     def __init__(self, settings: FetchSettings, leaders: Leaders, jitter: Callable[[], float]) -> None:
@@ -20,7 +20,7 @@ class Retries:
         self._jitter = jitter
 
     def at_ms(self, failures: int) -> int:
-        """Return the time of the next try, after so many failures before this one."""
+        """Return the time of the next attempt after this number of earlier failures."""
         settings = self._settings
         return self.now_ms + backoff_ms(
             settings.retry_backoff_ms, settings.retry_backoff_max_ms, failures, self._jitter()
@@ -31,6 +31,6 @@ class Retries:
         position.failures += 1
 
     def elsewhere(self, one: TopicPartition, position: Position) -> None:
-        """Look for another leader, and ask again after a pause."""
+        """Look up the leader again, and retry after a pause."""
         self._leaders.doubt(one)
         self.later(position)

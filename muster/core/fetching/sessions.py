@@ -19,7 +19,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """The contents of the next request to a node: `partitions` in the order to ask for them."""
+    """The contents of the next request to a node, with `partitions` in the order to fetch."""
 
     session_id: int
     epoch: int
@@ -28,8 +28,8 @@ class SessionRequest(msgspec.Struct, frozen=True):
 
 
 class FetchSession:
-    """The memory that one node has of this client, if any. Without `is_wanted` every request is a full one that
-    declines a session. `failures` counts the answers since the last good one that could not be used.
+    """One node's fetch session of this client, if there is one. Without `is_wanted` every request is a full one that
+    declines a session. `failures` counts unusable replies since the last good one.
     """
 
     def __init__(self, *, is_wanted: bool = True) -> None:
@@ -41,11 +41,11 @@ class FetchSession:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, FetchPartition]:
-        """All that the newest request asks for, said or implied."""
+        """All partitions of the last request, sent or implied by the session."""
         return self._partitions
 
     def request(self, wanted: Mapping[TopicPartition, FetchPartition]) -> SessionRequest:
-        """Ask for `wanted` and nothing else."""
+        """Return the request for exactly the partitions in `wanted`."""
         if not self._is_wanted:
             self._partitions = dict(wanted)
             return SessionRequest(NO_SESSION, FINAL, wanted)
@@ -62,18 +62,18 @@ class FetchSession:
     def heard(
         self, error_code: ErrorCode, session_id: int, answered: Collection[TopicPartition], throttle_time_ms: int = 0
     ) -> bool:
-        """Take in the answer to the newest request; False if what it says of partitions must not be used."""
+        """Handle the reply to the last request; return false if its partitions must not be used."""
         is_sound = self._take_in(error_code, session_id, answered, throttle_time_ms)
         self.failures = 0 if is_sound else self.failures + 1
         return is_sound
 
     def failed(self) -> None:
-        """No answer will come."""
+        """Note that no reply will come."""
         self._epoch = FULL
         self.failures += 1
 
     def final_request(self) -> SessionRequest | None:
-        """Return what ends the session at the node; None if it has none. The session is over with it."""
+        """Return the request that ends the session at the node; None if it has none. The session counts as ended."""
         session_id, self._id, self._epoch, self._partitions = self._id, NO_SESSION, FULL, {}
         return SessionRequest(session_id, FINAL, {}) if session_id != NO_SESSION else None
 

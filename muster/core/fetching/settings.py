@@ -11,11 +11,11 @@ from membership.topic_partition import TopicPartition
 from muster.core.positions import OffsetReset
 
 Deserializer = Callable[[bytes], Any]
-"""Makes of the bytes of a key or a value what the application works with; what is absent (None) stays so."""
+"""Converts the bytes of a key or a value for the application; None stays None."""
 
 
 class Isolation(enum.IntEnum):
-    """Tell whether records of transactions that are open or aborted are seen. Numbers are the wire's."""
+    """Isolation levels: records of open or aborted transactions are returned or not. Numbers are the wire's."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -31,11 +31,10 @@ class Grants(msgspec.Struct, frozen=True):
 
 
 class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of docs/spec/consumer-client.md#A1.
-
-    `rack`: read from a follower there if the leader names one (KIP-392). Without `sessions` every request says all that
-    it asks for (KIP-227). Without `check_crcs` damaged bytes may be handed out as records. With `validates_positions`
-    a new leader is asked whether it has what was read before (KIP-320).
+    """Settings of fetching, with the names and defaults of docs/spec/consumer-client.md#A1. `rack`: read from a
+    follower in this rack if the leader names one (KIP-392). Without `sessions` every request has all its partitions
+    (KIP-227). Without `check_crcs` damaged bytes may be returned as records. With `validates_positions` a new leader is
+    asked whether it has the records that were read before (KIP-320).
     """
 
     reset: OffsetReset = OffsetReset.LATEST
@@ -56,7 +55,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     value_deserializer: Deserializer | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what cannot work, by the names that applications know."""
+        """Raise ValueError for invalid settings, with the names that applications use."""
         check_number("fetch_min_bytes", self.min_bytes, 0)
         check_number("fetch_max_wait_ms", self.max_wait_ms, 0)
         check_number("fetch_max_bytes", self.max_bytes, 1)

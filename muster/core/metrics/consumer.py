@@ -55,12 +55,12 @@ class ConsumerMetrics:
             self._heartbeats.record(took_ms, now_ms)
 
     def told(self, effect: MemberEffect) -> None:
-        """Requests say it all."""
+        """Ignore other effects, since requests are enough."""
 
     def _step_of_rebalance(self, reply: Message | None, took_ms: int, now_ms: int) -> None:
         code = reply.error_code if isinstance(reply, JoinGroupReply | SyncGroupReply) else None
         if code == ErrorCode.MEMBER_ID_REQUIRED:
-            return  # the first half of every member's first join
+            return  # the first reply to every new member's join
         if code != ErrorCode.NONE:
             self._failed_rebalances.record(1, now_ms)
         elif isinstance(reply, JoinGroupReply):
@@ -71,10 +71,10 @@ class ConsumerMetrics:
             self._rebalances.record(took_ms if began_ms is None else now_ms - began_ms, now_ms)
             self._rebalanced_at_ms = now_ms
 
-    # -- to be read
+    # -- metrics
 
     def of_fetching(self, now_ms: int) -> dict[str, float]:
-        """Kafka's consumer-fetch-manager-metrics, but what is known of positions alone."""
+        """Return Kafka's consumer-fetch-manager-metrics, except those of positions."""
         return {
             **_times("fetch-latency", self._fetches, now_ms),
             "fetch-rate": self._fetches.rate(now_ms),
@@ -86,7 +86,7 @@ class ConsumerMetrics:
         }
 
     def of_membership(self, now_ms: int) -> dict[str, float]:
-        """Kafka's consumer-coordinator-metrics."""
+        """Return Kafka's consumer-coordinator-metrics."""
         return {
             **_times("commit-latency", self._commits, now_ms),
             "commit-rate": self._commits.rate(now_ms),

@@ -8,24 +8,24 @@ from protocol.messages import Message
 
 
 class Observer(Protocol):
-    """Hears of a core's requests."""
+    """Observer of a core's requests."""
 
     @property
     def kinds(self) -> frozenset[type[Message]]:
-        """The requests that it hears of."""
+        """The types of requests to observe."""
 
     def asked(self, message: Message, now_ms: int) -> None:
-        """A request of one of the kinds goes out."""
+        """Called when a request of one of the types is sent."""
 
     def answered(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
-        """`reply` None: none will come."""
+        """Called with the reply; None if there will be none."""
 
     def told(self, effect: MemberEffect) -> None:
-        """Any other effect."""
+        """Called with any other effect."""
 
 
 class MeasuredCore:
-    """Steps a core, and tells an observer what went out and what came back. The core itself knows nothing of it."""
+    """Steps a core, and reports requests and replies to an observer, unknown to the core."""
 
     def __init__(self, core: DrivenCore, observer: Observer) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""Measurements of one quantity: totals for ever, and statistics of the last half minute to minute."""
+"""Measurements of one quantity: totals since the start, and statistics over the last half minute to minute."""
 
 from math import nan
 
@@ -16,7 +16,7 @@ class _Sample:
 
 
 class Measurements:
-    """Values as they are measured. Statistics are over the newest two samples of thirty seconds, as Kafka's are."""
+    """Measured values. Statistics are over the newest two samples of thirty seconds, as in Kafka."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class Measurements:
         self._samples: list[_Sample] = []
 
     def record(self, value: int, now_ms: int) -> None:
-        """Take in a value; none is below 0."""
+        """Add a value, which must not be below 0."""
         self.count += 1
         self.total += value
         if not self._samples or now_ms - self._samples[-1].began_ms >= SAMPLE_MS:
@@ -35,20 +35,20 @@ class Measurements:
         sample.largest = max(sample.largest, value)
 
     def mean(self, now_ms: int) -> float:
-        """Return NaN if nothing was measured lately, as Kafka does."""
+        """Return the mean; NaN if nothing was measured lately, as in Kafka."""
         recent = self._recent(now_ms)
         return sum(one.total for one in recent) / sum(one.count for one in recent) if recent else nan
 
     def largest(self, now_ms: int) -> float:
-        """Return NaN if nothing was measured lately, as Kafka does."""
+        """Return the maximum; NaN if nothing was measured lately, as in Kafka."""
         return max((one.largest for one in self._recent(now_ms)), default=nan)
 
     def rate(self, now_ms: int, *, of_values: bool = False) -> float:
-        """Return how many measurements there were in a second; with `of_values`, the sum of their values."""
+        """Return the number of measurements a second; with `of_values`, the sum of their values a second."""
         recent = self._recent(now_ms)
         if not recent:
             return 0.0
-        # A sample that has just begun must not count as if the second had been full of it.
+        # A sample that has just begun counts as a whole one, so that its rate is not too high.
         span_ms = max(now_ms - recent[0].began_ms, SAMPLE_MS)
         return sum(one.total if of_values else one.count for one in recent) * 1000 / span_ms
 
@@ -57,5 +57,5 @@ class Measurements:
 
 
 def seconds_since(at_ms: int | None, now_ms: int) -> float:
-    """Return -1 for what has not happened yet, as Kafka does."""
+    """Return the seconds since a time; -1 if there was none yet, as in Kafka."""
     return -1.0 if at_ms is None else (now_ms - at_ms) / 1000

@@ -41,7 +41,7 @@ class ProducerMetrics:
         elif isinstance(effect, Undelivered):
             self._failed += len(effect.handles)
 
-    # -- to be read
+    # -- metrics
 
     def read(self, now_ms: int) -> dict[str, float]:
         return {

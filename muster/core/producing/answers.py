@@ -11,7 +11,7 @@ from protocol.messages.node import ErrorReply
 
 
 class ProduceAnswer(NamedTuple):
-    """`sentence` is the server's, for people; empty for a success."""
+    """A partition's reply. `sentence` is the server's message for people; empty after a success."""
 
     code: ErrorCode
     base_offset: int = -1
@@ -24,7 +24,8 @@ _UNSAID = ProduceAnswer(ErrorCode.NETWORK_EXCEPTION, sentence="the answer did no
 
 
 def answers_of(reply: Message | None) -> Callable[[TopicPartition], ProduceAnswer]:
-    """Each partition's. A refusal of the whole is one of each; where nothing was said, nothing is known."""
+    """Return a function from partitions to their replies. An error of the whole reply is that of each partition; a
+    missing partition counts as unanswered."""
     if isinstance(reply, ProduceReply):
         said = {
             TopicPartition(topic.name, one.index): ProduceAnswer(

@@ -1,4 +1,4 @@
-"""Records of one partition that travel together, and their bytes."""
+"""Batches: records of one partition that are sent together, and their bytes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from protocol.record_writing import varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_OVERHEAD_BYTES = 21  # of a record, at most: five numbers, and what counts its bytes
+_OVERHEAD_BYTES = 21  # largest overhead of a record: five numbers, and its length
 _HEADER_OVERHEAD_BYTES = 10
 _NULL = varint(-1)
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A record, and what its sender knows it by."""
+    """A record, and its sender's handle for it."""
 
     key: bytes | None
     value: bytes | None
@@ -27,7 +27,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerId(NamedTuple):
-    """The writer of a batch; -1 and -1: nobody whose batches are counted."""
+    """Producer id and epoch; -1 and -1: batches are not numbered."""
 
     number: int
     epoch: int
@@ -37,7 +37,7 @@ NOBODY = ProducerId(-1, -1)
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Bytes of a record in a batch, at most and before compression."""
+    """Return the largest size of a record in a batch, before compression."""
     size = _OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
@@ -45,8 +45,8 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
 
 
 class ProducerBatch:
-    """Open until it is full, waited long enough, or is wanted now. Its bytes are made when it is sent: only then is it
-    known who writes it, and as what number.
+    """A batch, open until it is full, has lingered, or is flushed. It is encoded when it is sent, when its producer id
+    and sequence are known.
     """
 
     __slots__ = (
@@ -61,26 +61,26 @@ class ProducerBatch:
         self.flush_round = flush_round
         self.is_closed = False
         self.is_over = False  # acknowledged or given up
-        self.sequence = -1  # of its first record; -1 before it was sent under the present epoch
+        self.sequence = -1  # sequence of its first record; -1 before it was sent under the present epoch
         self.attempts = 0  # under the present epoch
         self.retry_at_ms = 0
         self.call: int | None = None
-        self.went_first = False  # when last sent, nothing before it was without an answer
-        self.may_be_stored = False  # a call was lost, or was answered with what tells nothing of the log
+        self.went_first = False  # when last sent, all batches before it were answered
+        self.may_be_stored = False  # a request was lost, or its reply does not show whether the batch is stored
         self.failures = 0
-        self.failure = ""  # what the last answer said
+        self.failure = ""  # the last error
         self.payload: bytes | None = None
 
     def handles(self) -> tuple[object, ...]:
         return tuple([record.handle for record in self.records])
 
     def renew(self) -> None:
-        """Make it as if it had never been sent: it is not stored, and will have another number."""
+        """Reset a batch that is not stored, so that it is numbered again."""
         self.sequence, self.attempts = -1, 0
         self.went_first = self.may_be_stored = False
 
     def halves(self) -> tuple["ProducerBatch", "ProducerBatch"]:
-        """The same records under the same numbers, in two."""
+        """Split the batch in two, with the same sequences."""
         middle = len(self.records) // 2
         return self._part(0, middle), self._part(middle, len(self.records))
 
@@ -96,7 +96,7 @@ class ProducerBatch:
         return part
 
     def encode(self, compression: Compression, producer: ProducerId, *, transactional: bool = False) -> bytes:
-        """The batch as it is sent and stored."""
+        """Encode the batch as it is sent and stored."""
         records = self.records
         base_ms = records[0].timestamp_ms
         if self.payload is None:
@@ -114,7 +114,7 @@ class ProducerBatch:
 
 
 def sequence_after(sequence: int, count: int) -> int:
-    """Sequences go from 0 to 2^31-1 and begin again."""
+    """Return the sequence after `count` records; sequences go from 0 to 2^31-1 and wrap around."""
     return (sequence + count) & 0x7FFFFFFF
 
 

@@ -7,8 +7,8 @@ from muster.core.producing.settings import ProducerSettings
 
 
 class ProducerBuffer:
-    """`busy` are the queues that have something to do, the one served last at the end. `is_exhausted`: somebody waits
-    for room, so that no batch may linger.
+    """`busy` are the queues with pending batches, the last served one at the end. `is_exhausted`: a sender waits for
+    space, so that no batch may linger.
     """
 
     def __init__(self, settings: ProducerSettings) -> None:
@@ -18,14 +18,14 @@ class ProducerBuffer:
         self._settings = settings
         self._queues: dict[tuple[str, int], Queue] = {}
         self._round = 0
-        self._rounds: dict[int, int] = {}  # batches that are not over, by the flush they belong to
+        self._rounds: dict[int, int] = {}  # batches without an outcome, by the flush that waits for them
 
     def has_room(self, size: int) -> bool:
-        """One record always has."""
+        """Return true if there is room for so many bytes; an empty buffer always has room for one record."""
         return not self.bytes or self.bytes + size <= self._settings.buffer_memory_bytes
 
     def measured(self) -> dict[str, float]:
-        """Return what is known of the room, by Kafka's names."""
+        """Return the buffer's metrics, by Kafka's names."""
         total = self._settings.buffer_memory_bytes
         return {"buffer-total-bytes": total, "buffer-available-bytes": max(total - self.bytes, 0)}
 
@@ -37,7 +37,7 @@ class ProducerBuffer:
         return queue
 
     def add(self, queue: Queue, record: Pending, size: int, now_ms: int) -> bool:
-        """Tell whether a batch was begun or filled."""
+        """Add a record; return true if a batch was begun or filled."""
         most = self._settings.batch_bytes
         batch = queue.open_batch()
         if batch is not None and batch.bytes + size > most:
@@ -53,7 +53,7 @@ class ProducerBuffer:
         return is_new
 
     def close_batches(self) -> int:
-        """None of them is added to. The number to ask `is_flushed` with."""
+        """Close all open batches. Return the number for `is_flushed`."""
         for queue in self.busy.values():
             batch = queue.open_batch()
             if batch is not None:
@@ -62,7 +62,7 @@ class ProducerBuffer:
         return self._round
 
     def is_flushed(self, number: int) -> bool:
-        """Tell whether all that was added before that `close_batches` is over."""
+        """Return true if all records added before that `close_batches` have an outcome."""
         return all(one >= number for one in self._rounds)
 
     def split(self, queue: Queue, batch: ProducerBatch) -> None:
@@ -71,7 +71,7 @@ class ProducerBuffer:
         self._rounds[batch.flush_round] += 1
 
     def end(self, queue: Queue, batch: ProducerBatch) -> None:
-        """Drop a batch that is over."""
+        """Drop a batch with an outcome."""
         self.bytes -= batch.bytes
         self.is_exhausted = False
         self._rounds[batch.flush_round] -= 1
@@ -80,12 +80,12 @@ class ProducerBuffer:
         self.settle(queue)
 
     def settle(self, queue: Queue) -> None:
-        """Drop a queue that has nothing to do any more."""
+        """Drop a queue without pending batches."""
         if not queue.batches and not queue.is_renewing:
             self.busy.pop(queue.topic_partition, None)
 
     def serve_last(self, queue: Queue) -> None:
-        """Others have their turn first."""
+        """Move the queue to the end, so that the others are served first."""
         self.busy[queue.topic_partition] = self.busy.pop(queue.topic_partition)
 
     def _begin(self, queue: Queue, now_ms: int) -> ProducerBatch:

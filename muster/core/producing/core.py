@@ -52,7 +52,7 @@ _SAYS_NOTHING = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Answers after which a batch may be in the log, or not."""
+"""Errors after which a batch may or may not be in the log."""
 _SAME_LEADER = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.CORRUPT_MESSAGE})
 
 
@@ -64,15 +64,13 @@ class _SentProduce(msgspec.Struct, frozen=True):
 
 
 class Producing:
-    """Batches what is appended and brings it to the partitions' leaders (docs/spec/consumer-client.md#C; KIP-98,
-    KIP-360).
-
-    Idempotent, each record that is `Delivered` is in the log once, and those of a partition stand in the order in which
-    they were appended. Otherwise those of an answer that was lost may be there twice.
+    """Batches appended records and sends them to the partitions' leaders (docs/spec/consumer-client.md#C; KIP-98,
+    KIP-360). If it is idempotent, each record that is `Delivered` is in the log once, and records of a partition are in
+    the order in which they were appended. Otherwise records whose reply was lost may be stored twice.
     """
 
     def __init__(self, settings: ProducerSettings, first_turn: int = 0) -> None:
-        """`first_turn` is to differ between producers: where records without a key begin."""
+        """`first_turn`: first partition for records without a key, which should differ between producers."""
         self.wants_step = False
         self.transactions: Transactions | None = None
         self._settings = settings
@@ -91,13 +89,13 @@ class Producing:
         self._due_ms: int | None = None
         self._effects: list[MemberEffect] = []
 
-    # -- records in
+    # -- records
 
     def append(self, topic: str, partition: int | None, record: Pending, now_ms: int) -> int:
-        """Take a record for `partition`, or the one its key or its turn makes it; which that is. `NOT_KNOWN` or
-        `NO_ROOM`: not taken, nothing is known of the topic or the buffer is full; the next step does something about
-        it. If `wants_step` is set afterwards, it wants one soon. Raises `Refused` for a topic that cannot be written
-        to and a record larger than a request may be, ValueError for a partition that is not there.
+        """Take a record for `partition`, or for the one chosen by its key or in turn; return the partition. `NOT_KNOWN`
+        or `NO_ROOM`: the record was not taken, since the topic is unknown or the buffer is full; the next step acts on
+        that. If `wants_step` is set afterwards, call `step` soon. Raises `Refused` for a topic that cannot be written
+        to or a record larger than a request may be, ValueError for a partition that does not exist.
         """
         count = self._topics.partition_count(topic)
         if count is None:
@@ -125,22 +123,23 @@ class Producing:
         return partition
 
     def close_batches(self) -> int:
-        """Send what was appended with the next step. Return the number to ask `is_flushed` with."""
+        """Send all appended records with the next step. Return the number for `is_flushed`."""
         self.wants_step = True
         return self._buffer.close_batches()
 
     def is_flushed(self, number: int) -> bool:
-        """Tell whether all that was appended before that `close_batches` is delivered or given up."""
+        """Return true if all records appended before that `close_batches` are delivered or given up."""
         return self._buffer.is_flushed(number)
 
     def _want_step(self, one: TopicPartition) -> None:
-        """To send, or to be woken in time; a node that is sent as much as it may be is heard of soon enough."""
+        """Request a step, for sending or for setting the timer; not needed if the node has as many requests in flight
+        as allowed, since their replies cause one."""
         node = self._topics.leader(one)
         if node is None or self._in_flight.get(node, 0) < MOST_IN_FLIGHT:
             self.wants_step = True
 
     def abandon(self, error: MusterError) -> None:
-        """Give up whatever is not delivered yet; the next step says so."""
+        """Give up all undelivered records; the next step reports them."""
         for queue in tuple(self._buffer.busy.values()):
             for batch in tuple(queue.batches):
                 if not batch.is_over:
@@ -150,7 +149,7 @@ class Producing:
     # -- driving
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Take in an answer, or just the time (`TimePassed`); send what is ready."""
+        """Handle a reply or the passing of time (`TimePassed`); return requests for ready batches, and outcomes."""
         self._now_ms = max(now_ms, self._now_ms)
         self.wants_step = False
         if isinstance(event, Replied | CallFailed):
@@ -165,7 +164,7 @@ class Producing:
             self._expire(queue)
         self._plan()
         effects, self._effects = self._effects, []
-        # Calls first: who hears of a record may send the next at once, and its call must not overtake these.
+        # Requests first: a callback of a record may send the next one at once, whose request must not overtake these.
         effects.sort(key=lambda effect: isinstance(effect, Delivered | Undelivered))
         return effects
 
@@ -174,7 +173,7 @@ class Producing:
         return self._due_ms
 
     def _expire(self, queue: Queue) -> None:
-        """The first of a queue is the oldest, and not over."""
+        """Give up expired batches: the first of a queue is the oldest one without an outcome."""
         oldest_ms = self._now_ms - self._settings.delivery_timeout_ms
         while queue.batches and queue.batches[0].began_ms <= oldest_ms:
             batch = queue.batches[0]
@@ -199,11 +198,11 @@ class Producing:
         self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), error))
 
     def _end(self, queue: Queue, batch: ProducerBatch, effect: Delivered | Undelivered) -> None:
-        """The batch is over: nobody has to keep it."""
+        """End a batch, with its outcome."""
         self._effects.append(effect)
         self._buffer.end(queue, batch)
 
-    # -- asking
+    # -- requests
 
     def _plan(self) -> None:
         self._due_ms = None
@@ -235,8 +234,7 @@ class Producing:
         return any(sent.message is kind for sent in self._sent.values())
 
     def _pick(self) -> dict[NodeAddress, Picked]:
-        """For each node that may be sent to, a batch of each partition that has one ready, as many as a request may
-        have."""
+        """Return for each node that is free a batch of each partition with a ready one, as many as fit a request."""
         picked: dict[NodeAddress, Picked] = {}
         used: dict[NodeAddress, int] = {}
         for queue in self._buffer.busy.values():
@@ -296,10 +294,10 @@ class Producing:
         self._sent[self._calls_made] = _SentProduce(type(message), node, deadline_ms, picked)
         self._effects.append(SendRequest(self._calls_made, node, message))
 
-    # -- hearing
+    # -- replies
 
     def _hear(self, call: int, reply: Message | None) -> None:
-        """`reply` None: none will come."""
+        """Handle a reply; None if there will be none."""
         sent = self._sent.pop(call, None)
         if sent is None:
             return
@@ -318,7 +316,8 @@ class Producing:
                 self._hear_batch(queue, batch, answers(queue.topic_partition))
 
     def _hear_departed(self, call: int) -> None:
-        """End a batch of acks=0 that has left. What was lost before is sent again, as with any acks."""
+        """End a batch with acks=0 that was sent. If its connection was lost before, it is sent again, as with other
+        acks."""
         sent = self._sent.pop(call, None)
         if sent is not None and sent.node is not None:
             self._in_flight[sent.node] -= 1
@@ -365,7 +364,7 @@ class Producing:
 
     def _try_again(self, queue: Queue, batch: ProducerBatch, code: ErrorCode) -> None:
         if code in OUT_OF_SEQUENCE and batch.sequence >= 0:
-            # Behind another that was not answered yet it tells nothing, except that this call did not store it.
+            # After another unanswered batch, the error only shows that this request did not store the batch.
             if batch.went_first and batch.may_be_stored:
                 self._refuse(queue, batch, code)
             elif batch.went_first:

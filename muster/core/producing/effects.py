@@ -6,8 +6,8 @@ from muster.errors import MusterError
 
 
 class Delivered(MemberEffect, frozen=True):
-    """The records of `handles` are stored, one after the other from `base_offset` on; -1: nobody knows where. Their
-    time is `append_time_ms`, unless that is -1: then it is the one they were sent with."""
+    """The records of `handles` are stored at consecutive offsets from `base_offset`; -1: unknown. Their timestamp is
+    `append_time_ms` or, if that is -1, the one with which they were sent."""
 
     topic_partition: TopicPartition
     handles: tuple[object, ...]
@@ -16,7 +16,7 @@ class Delivered(MemberEffect, frozen=True):
 
 
 class Undelivered(MemberEffect, frozen=True):
-    """The records of `handles` were given up. Whether they may be stored nevertheless, `error` says."""
+    """The records of `handles` were given up. `error` says whether they may be stored nevertheless."""
 
     topic_partition: TopicPartition
     handles: tuple[object, ...]

@@ -1,4 +1,4 @@
-"""Code around the producer's core that both edges share: settings of the application, records in, outcomes out."""
+"""Code around the producer's core that both edges share: settings, records and outcomes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, cast
@@ -28,7 +28,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Handle(Protocol):
-    """The handle that an edge gives for a record that was sent."""
+    """An edge's handle for a sent record."""
 
     def deliver(self, offset: int, append_time_ms: int) -> None: ...
 
@@ -51,7 +51,7 @@ def producer_settings(
     transactional_id: str | None = None,
     transaction_timeout_ms: int = 60_000,
 ) -> ProducerSettings:
-    """Return the settings of a `Producer` as the core takes them. Raises ValueError for what cannot work."""
+    """Return the settings of a `Producer` for the core. Raises ValueError for invalid settings."""
     level = -1 if acks == "all" else acks
     if compression.upper() not in Compression.__members__:
         known = ", ".join(repr(one.name.lower()) for one in Compression)
@@ -76,8 +76,8 @@ def producer_settings(
 def pending(
     key: bytes | str | None, value: bytes | str | None, headers: Headers, timestamp_ms: int, handle: Handle
 ) -> Pending:
-    """A record as the core takes it; text is encoded as UTF-8. Raises ValueError for what is no record: later, when it
-    is encoded with others, there would be nobody to hear of it.
+    """Return a record for the core; text is encoded as UTF-8. Raises ValueError for an invalid record, since an error
+    when its batch is encoded could not reach the caller.
     """
     return Pending(
         _content("the key", key),
@@ -94,7 +94,7 @@ def _content(what: str, content: bytes | str | None) -> bytes | None:
     if isinstance(content, str):
         return content.encode()
     if isinstance(content, bytes | bytearray | memoryview):
-        return bytes(content)  # what may change is taken as it is now
+        return bytes(content)  # copies mutable content
     raise ValueError(f"{what} is a {type(content).__name__}: bytes, a text or None is wanted")
 
 
@@ -104,8 +104,8 @@ def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def hand_over(effect: MemberEffect, explained: Callable[[MusterError], MusterError]) -> Sequence[Handle]:
-    """Tell the records of a batch what became of it; those that failed. `explained` adds what the edge knows of the
-    reason.
+    """Pass the outcome of a batch to the futures of its records; return those that failed. `explained` adds the edge's
+    knowledge of the reason.
     """
     if isinstance(effect, Delivered):
         offset = effect.base_offset
@@ -124,7 +124,8 @@ def hand_over(effect: MemberEffect, explained: Callable[[MusterError], MusterErr
 
 
 def not_taken(why: int, topic: str, waited_s: float, trouble: str) -> MusterError:
-    """Return why a record found no place in so long: the core gave `why`, NOT_KNOWN or NO_ROOM."""
+    """Return the error for a record that was not taken in this time, for the core's reason `why`: NOT_KNOWN or
+    NO_ROOM."""
     if why == NOT_KNOWN:
         return not_answered(f"nothing is known of topic {topic!r} after {waited_s:g} s", trouble)
     return BufferFull(
@@ -134,5 +135,5 @@ def not_taken(why: int, topic: str, waited_s: float, trouble: str) -> MusterErro
 
 
 def not_answered(sentence: str, trouble: str) -> MusterError:
-    """Return what did not happen in time, and why, if nobody can be asked."""
+    """Return the error for an operation without a result in time, with the reason if no server can be reached."""
     return CannotConnect(trouble) if trouble else RequestTimedOut(sentence)

@@ -1,4 +1,4 @@
-"""The partition of a key: Kafka's murmur2, so that all clients choose the same."""
+"""The partition of a key, by Kafka's murmur2, so that all clients choose the same."""
 
 _MASK = 0xFFFFFFFF
 _MULTIPLIER = 0x5BD1E995
@@ -6,7 +6,7 @@ _SEED = 0x9747B28C
 
 
 def partition_of(key: bytes, partition_count: int) -> int:
-    """The partition of a key, as Kafka's default partitioner has it."""
+    """Return the partition of a key, as Kafka's default partitioner does."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 

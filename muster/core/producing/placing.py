@@ -7,19 +7,19 @@ from muster.core.producing.topics import ProducerTopics
 
 
 class Placing:
-    """By the key's hash as Kafka's clients place it; without a key, a partition keeps its turn until a batch's worth of
-    bytes went there, which makes full batches (KIP-480, KIP-794). Partitions without a leader are passed over while
-    others have one.
+    """Chooses the partition by the key's hash, as Kafka's clients do. Records without a key go to one partition until
+    it has got the bytes of a batch, which makes full batches (KIP-480, KIP-794). Partitions without a leader are
+    skipped while others have one.
     """
 
     def __init__(self, first_turn: int, batch_bytes: int) -> None:
-        """`first_turn` is to differ between producers, else all begin with the same partition."""
+        """`first_turn` should differ between producers, since all would begin with the same partition otherwise."""
         self._first_turn = first_turn
         self._batch_bytes = batch_bytes
         self._turns: dict[str, _Turn] = {}
 
     def place(self, topic: str, key: bytes | None, size: int, count: int, topics: ProducerTopics) -> int:
-        """Return where a record of so many bytes goes; it counts as gone there."""
+        """Return the partition of a record with so many bytes, and count them there."""
         if key is not None:
             return partition_of(key, count)
         turn = self._turns.get(topic)

@@ -19,12 +19,13 @@ from muster.core.producing.batch import NOBODY, ProducerBatch, ProducerId, seque
 
 _MOST_EPOCH = 32_767
 _KNOWN_MS = 60_000
-"""So long after an acknowledgement a broker certainly knows the producer: they forget after minutes, Kafka's a day."""
+"""Time after an acknowledgement for which a broker certainly knows the producer: brokers forget producers after
+minutes, Kafka's after a day."""
 
 
 class Queue:
-    """Batches in the order of their records: sent ones first, the open one last. One that is over stays until all
-    before it are.
+    """Batches in the order of their records: sent ones first, the open one last. A finished batch stays until all
+    before it are finished.
     """
 
     __slots__ = (
@@ -42,19 +43,19 @@ class Queue:
         self._next_sequence = 0
         self._acknowledged_end = 0
         self._known_until_ms = -1
-        self._gap = 0  # while renewing: nothing from here on is sent under its old number
+        self._gap = 0  # while renewing: batches from here on are not sent under their old sequences
         self._is_certain = True
         self._wants_id = False
 
     def open_batch(self) -> ProducerBatch | None:
-        """Return where a record may still be put."""
+        """Return the batch to which a record can be added."""
         if not self.batches:
             return None
         last = self.batches[-1]
         return None if last.is_closed or last.is_over else last
 
     def next_to_send(self, now_ms: int) -> ProducerBatch | None:
-        """The one whose turn it is, if it were ready."""
+        """Return the batch to send next, ready or not."""
         is_known = self.producer is NOBODY or now_ms < self._known_until_ms
         for place, batch in enumerate(islice(self.batches, self._window if is_known else 1)):
             if batch.is_over or batch.call is not None:
@@ -65,7 +66,8 @@ class Queue:
         return None
 
     def send(self, batch: ProducerBatch, call: int) -> None:
-        """`batch` is what `next_to_send` said. It is numbered if the queue has a producer id."""
+        """Note that `batch`, the one from `next_to_send`, is sent. It gets a sequence if the queue has a producer
+        id."""
         batch.call = call
         batch.attempts += 1
         batch.is_closed = True
@@ -76,12 +78,13 @@ class Queue:
             self._next_sequence = sequence_after(batch.sequence, len(batch.records))
 
     def answered(self, batch: ProducerBatch) -> None:
-        """Note that an answer came, of whatever kind, or that none will."""
+        """Note that a reply came, of any kind, or will not come."""
         batch.call = None
         self.in_flight -= 1
 
     def acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Note a stored batch, though it may have been given up before; and so is all that has a lower sequence."""
+        """Note a stored batch, which may have been given up before; all batches with lower sequences are stored,
+        too."""
         if batch.sequence >= 0:
             self._known_until_ms = now_ms + _KNOWN_MS
             end = sequence_after(batch.sequence, len(batch.records))
@@ -95,25 +98,27 @@ class Queue:
             self.batches.popleft()
 
     def give_up(self, batch: ProducerBatch) -> None:
-        """Note a failed batch: what follows it must be numbered anew, unless it comes out that it is stored."""
+        """Note a failed batch: later ones must be numbered again, unless the batch turns out to be stored."""
         if batch.sequence >= 0:
             self._begin_gap(batch, is_certain=not (batch.may_be_stored or batch.call is not None))
         self.finish(batch)
 
     def want_epoch(self, batch: ProducerBatch, *, wants_id: bool) -> None:
-        """From `batch` on, which is not stored; `wants_id`: and an id as well."""
+        """Request a new epoch for `batch`, which is not stored, and the later ones; `wants_id`: a new producer id as
+        well."""
         self._wants_id = self._wants_id or wants_id
         self._begin_gap(batch, is_certain=True)
 
     def _begin_gap(self, batch: ProducerBatch, *, is_certain: bool) -> None:
-        """`is_certain`: it is not stored under its number, and so nothing behind it."""
+        """Begin to renew from this batch on. `is_certain`: it is not stored under its sequence, and so no later one
+        is."""
         if not self.is_renewing or _is_before(batch.sequence, self._gap):
             self._gap = batch.sequence
         self._is_certain = self._is_certain and is_certain
         self.is_renewing = True
 
     def split(self, batch: ProducerBatch) -> tuple[ProducerBatch, ProducerBatch]:
-        """Put its halves in its place."""
+        """Replace the batch by its halves."""
         place = self.batches.index(batch)
         del self.batches[place]
         halves = batch.halves()
@@ -123,19 +128,21 @@ class Queue:
 
     @property
     def can_renew(self) -> bool:
-        """True if all before the gap has ended, and nothing is in flight."""
+        """True if all batches before the gap have ended, and none is in flight."""
         if not self.is_renewing or self.in_flight:
             return False
         return all(batch.is_over or not self._is_before_gap(batch) for batch in self.batches)
 
     def doubtful(self) -> list[ProducerBatch]:
-        """Return what must fail before the numbers can begin again: it may be in the log under its old one."""
+        """Return the batches that must fail before sequences can restart, since they may be in the log under their old
+        ones."""
         if self._is_certain or self._is_resolved():
             return []
         return [batch for batch in self.batches if batch.may_be_stored and not batch.is_over]
 
     def renew(self) -> bool:
-        """Go on, when `can_renew` and nothing is `doubtful`. Whether another producer id is wanted for it."""
+        """Restart the sequences, when `can_renew` and no batch is `doubtful`. Return true if this needs another
+        producer id."""
         wants_id = False
         if not self._is_resolved():
             wants_id = self._wants_id or self.producer.epoch >= _MOST_EPOCH
@@ -148,7 +155,7 @@ class Queue:
         return wants_id
 
     def adopt(self, producer: ProducerId) -> None:
-        """Begin anew under another epoch of a transactional producer, by which whatever was sent before is fenced."""
+        """Restart under a new epoch of a transactional producer, which fences everything sent before."""
         self.producer = producer
         self._next_sequence = self._acknowledged_end = 0
         self._known_until_ms = -1
@@ -158,9 +165,7 @@ class Queue:
         return batch.sequence >= 0 and _is_before(batch.sequence, self._gap)
 
     def _is_resolved(self) -> bool:
-        """Tell whether the one that was given up is known to be stored, by one acknowledged that came after it or is
-        it.
-        """
+        """Return true if the given-up batch is known to be stored, since it or a later one was acknowledged."""
         if self._is_certain:
             return False
         numbers = (batch.sequence for batch in self.batches if batch.sequence >= 0)
@@ -169,5 +174,5 @@ class Queue:
 
 
 def _is_before(one: int, other: int) -> bool:
-    """In a circle of 2^31 numbers, of which no two that are compared are far from each other."""
+    """Compare sequences, which wrap around at 2^31; two compared ones are never far apart."""
     return one != other and (other - one) & 0x7FFFFFFF < 1 << 30

@@ -6,11 +6,13 @@ from membership.checks import MOST_64, check_name, check_number
 from protocol.record_compression import Compression
 
 MOST_IN_FLIGHT = 5
-"""Requests a node, and batches of a partition whose end is not known: brokers remember so many (KIP-98)."""
+"""Largest numbers of requests in flight to a node, and of unanswered batches of a partition: brokers remember five
+(KIP-98)."""
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of Kafka's producer; `delivery_timeout_ms` counts from when a batch was begun."""
+    """Settings with the names and defaults of Kafka's producer; `delivery_timeout_ms` counts from the beginning of a
+    batch."""
 
     acks: int = -1
     is_idempotent: bool = True
@@ -28,7 +30,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     transaction_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what cannot work."""
+        """Raise ValueError for invalid settings."""
         if self.acks not in {-1, 0, 1}:
             raise ValueError(f"acks is {self.acks}, it must be -1 (on disk), 1 (appended) or 0 (not waited for)")
         if self.is_idempotent and self.acks != -1:
@@ -52,8 +54,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def window(self) -> int:
-        """Batches of a partition that may be on their way at once. Without sequences the order holds for one alone;
-        what is never answered is never sent again."""
+        """Largest number of batches of a partition in flight. Without sequences, only one keeps the order, unless
+        batches are never answered and so never resent."""
         return MOST_IN_FLIGHT if self.is_idempotent or self.acks == 0 else 1
 
     def backoff_ms(self, failures: int) -> int:

@@ -10,27 +10,28 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, Met
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_MS = 1_000
-"""So long a topic that nobody knows is asked for again: brokers hear of new ones one after the other."""
+"""Time for which an unknown topic is requested again, since brokers learn of new topics one after another."""
 
 
 class ProducerTopics:
-    """The topics that somebody wants to write to."""
+    """The topics that the application writes to."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self._counts: dict[str, int] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}
         self._brokers: list[NodeAddress] = []
-        """Brokers that have the records, where they are not the nodes that tell of topics."""
+        """Brokers with the records, if they are not the nodes that answer Metadata."""
         self._known_at_ms: dict[str, int] = {}
         self._errors: dict[str, MusterError] = {}
-        self._wanted: dict[str, int] = {}  # since when
+        self._wanted: dict[str, int] = {}  # with the time of the first request
         self._asked: list[str] = []
         self._failures = 0
         self._ask_at_ms = 0
 
     def partition_count(self, topic: str) -> int | None:
-        """None: not known. Raises `Refused`, once, for a topic that cannot be written to."""
+        """Return the number of partitions; None if unknown. Raises `Refused`, once, for a topic that cannot be written
+        to."""
         if topic in self._errors:
             raise self._errors.pop(topic)
         return self._counts.get(topic)
@@ -39,7 +40,7 @@ class ProducerTopics:
         return topic in self._wanted
 
     def refresh(self, topic: str, now_ms: int) -> None:
-        """Ask again for a topic that was not looked at for long: it may have more partitions."""
+        """Request a topic again after a while, since it may have more partitions."""
         if self._known_at_ms[topic] + self._settings.metadata_max_age_ms <= now_ms:
             self.want(topic, now_ms)
 
@@ -50,7 +51,8 @@ class ProducerTopics:
         return TopicPartition(topic, partition) in self._leaders
 
     def id_giver(self, failures: int) -> NodeAddress | None:
-        """Return whom to ask for a producer id, after so many failures: one that has records. None: any node."""
+        """Return the node to ask for a producer id, after this number of failures: one that has records. None: any
+        node."""
         return self._brokers[failures % len(self._brokers)] if self._brokers else None
 
     def want(self, topic: str, now_ms: int) -> None:
@@ -63,7 +65,7 @@ class ProducerTopics:
 
     @property
     def ask_at_ms(self) -> int | None:
-        """Return when to ask; None while nothing is wanted."""
+        """Return the time of the next request; None if none is needed."""
         return self._ask_at_ms if self._wanted else None
 
     def request(self) -> Metadata:
@@ -83,7 +85,7 @@ class ProducerTopics:
             self.ask_later(now_ms)
 
     def ask_later(self, now_ms: int) -> None:
-        """The answer did not come, or did not say all."""
+        """Retry later, since the reply did not come, or was incomplete."""
         self._ask_at_ms = now_ms + self._settings.backoff_ms(self._failures)
         self._failures += 1
 
@@ -96,7 +98,7 @@ class ProducerTopics:
         for one in topic.partitions:
             if one.leader_id in nodes:
                 self._leaders[TopicPartition(name, one.partition_index)] = nodes[one.leader_id]
-        self._wanted.pop(name, None)  # who misses a leader of these will want it again
+        self._wanted.pop(name, None)  # requested again when a leader is missing
 
     def _hear_error(self, name: str, code: ErrorCode, now_ms: int) -> None:
         since_ms = self._wanted.get(name, now_ms)
