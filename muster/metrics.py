@@ -54,8 +54,8 @@ def collector(*clients: MeasuredClient) -> "MetricsCollector":
 
 
 class MetricsCollector:
-    """Collects from any thread what clients with threads have measured; from its loop's, what one of `muster.aio`
-    has.
+    """Collects metrics: of clients with threads from any thread, of clients of `muster.aio` only from the loop's
+    thread.
     """
 
     def __init__(self, clients: tuple[MeasuredClient, ...]) -> None:
@@ -70,7 +70,7 @@ class MetricsCollector:
             self._clients[kind][client.client_id] = client
 
     def collect(self) -> "Iterator[Metric]":
-        """Return what the clients have measured so far, as metric families."""
+        """Return the clients' present metrics, as metric families."""
         for kind, clients in self._clients.items():
             families: Families = {}
             for client_id, client in clients.items():
@@ -81,7 +81,7 @@ class MetricsCollector:
 
     def _add_partitions(self, families: "Families", client_id: str, consumer: _MeasuredConsumer) -> None:
         for one in consumer.assignment:
-            with suppress(ValueError):  # a rebalance has taken it away
+            with suppress(ValueError):  # the partition was revoked
                 values = consumer.metrics(one)
                 self._add(families, "consumer", (client_id, one.topic, str(one.partition)), values)
 

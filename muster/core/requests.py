@@ -16,17 +16,17 @@ class _OpenRequest:
 
 
 class Requests:
-    """Requests, each with its number, until they are taken or forgotten. Driven as `Fetcher` is."""
+    """Numbered requests, until they are taken or forgotten. Driven like `Fetcher`."""
 
     next_deadline_ms = None
-    """Nothing is timed here: callers know how long to wait."""
+    """No timeouts here: callers have their own."""
 
     def __init__(self) -> None:
         self._open: dict[int, _OpenRequest] = {}
         self._asked = 0
 
     def ask(self, message: Message, node: NodeAddress | None) -> int:
-        """Ask a node, or any; the number to ask the rest with; `step` next."""
+        """Send a request to a node, or to any. Return its number; call `step` next."""
         self._asked += 1
         self._open[self._asked] = _OpenRequest(message, node)
         return self._asked
@@ -35,11 +35,12 @@ class Requests:
         return self._open[number].is_over
 
     def take(self, number: int) -> Message | None:
-        """Return the answer; None where there will be none. The number is forgotten."""
+        """Return the reply, None if there will be none, and forget the number."""
         return self._open.pop(number).reply
 
     def forget(self, number: int) -> list[MemberEffect]:
-        """Drop a request that nobody waits for. Unanswered, it might hold up what is asked next: hang up."""
+        """Drop a request whose caller no longer waits. If it is unanswered, close the connection, since the request
+        might delay later ones."""
         request = self._open.pop(number)
         return [HangUp(request.node)] if request.is_sent and not request.is_over else []
 
@@ -50,7 +51,7 @@ class Requests:
             if isinstance(event, Replied):
                 request.reply = event.reply
             elif request.node is None:
-                effects.append(HangUp(None))  # the next is asked of somebody else
+                effects.append(HangUp(None))  # so that the next request goes to another node
         for number, request in self._open.items():
             if not request.is_sent:
                 request.is_sent = True

@@ -1,1 +1,1 @@
-"""EDGE: connections between cores and servers. `driver` decides, `thread` and `loop` move the bytes."""
+"""EDGE: connections between cores and servers. `driver` has the logic, `thread` and `loop` the sockets."""

@@ -1,4 +1,4 @@
-"""The servers to ask first, and their dialect: "host:port[,host:port]", or "kafka://host:port[,host:port]"."""
+"""The bootstrap servers, and their dialect: "host:port[,host:port]", or "kafka://host:port[,host:port]"."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -17,8 +17,8 @@ _BESIDE: Final = (
 
 
 class Bootstrap(NamedTuple):
-    """Nodes to begin with, what they and all that they tell of speak, and how one reaches them. `broker_security` is
-    for brokers that speak Kafka's protocol where the bootstrap does not.
+    """The bootstrap servers, the dialect of the cluster's nodes, and the security of connections. `broker_security` is
+    for brokers with Kafka's protocol behind a native bootstrap.
     """
 
     addresses: tuple[NodeAddress, ...]
@@ -27,17 +27,17 @@ class Bootstrap(NamedTuple):
     broker_security: Security = PLAINTEXT
 
     def security_of(self, node: NodeAddress) -> Security:
-        """Return how to reach a node, of the bootstrap or told of."""
+        """Return the security of connections to a node."""
         return self.security if dialect_of(node, self.dialect) is self.dialect else self.broker_security
 
     def open_session(self, node: NodeAddress, client_id: str, nonce: Callable[[], str]) -> ClientSession:
-        """A connection's session; `nonce` gives what `Login` wants, another each time."""
+        """Return the session of a new connection; `nonce` returns a new nonce for each login."""
         security = self.security_of(node)
         logins = (lambda: security.login(nonce())) if security.wants_login else no_login
         return open_session(dialect_of(node, self.dialect), client_id, logins=logins)
 
     def cannot_connect(self, node: NodeAddress, error: BaseException) -> str:
-        """Same as the function of that name, for one node."""
+        """Same as the function `cannot_connect`, for one node."""
         what = error if isinstance(error, OSError) else str(error)
         return cannot_connect({node: what}, dialect_of(node, self.dialect))
 
@@ -48,9 +48,9 @@ def parse_bootstrap(
     security: SecurityLike | None = None,
     broker_security: SecurityLike | None = None,
 ) -> Bootstrap:
-    """The addresses named, in order; the dialect is `dialect`, or what stands before "://", or native. Brokers beside
-    the bootstrap are reached as it is, unless `broker_security` says otherwise. Raises ValueError with a sentence for
-    what is no address, for two dialects that differ, and for a security that cannot be.
+    """Parse the addresses, in order. The dialect is `dialect`, or the scheme before "://", or native. Brokers behind
+    the bootstrap have its security, unless `broker_security` is given. Raises ValueError with a sentence for an invalid
+    address, two different dialects, or an invalid security.
     """
     if not isinstance(bootstrap, str):
         raise ValueError(f"bootstrap is {bootstrap!r}: a text is wanted, HOST:PORT[,HOST:PORT]")
@@ -73,7 +73,7 @@ def _securities(security: SecurityLike | None, broker_security: SecurityLike | N
     theirs = read_security(broker_security, "broker_security")
     for one in (ours, theirs):
         if one is not None:
-            one.context()  # files that are not there are said at once
+            one.context()  # reports missing files at once
     return ours, theirs or ours
 
 
@@ -95,7 +95,7 @@ def _parse(text: str, dialect: ClientDialect) -> NodeAddress:
 
 
 def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: ClientDialect) -> str:
-    """The sentence for people: each address tried and why it failed, and once what to look at."""
+    """Return the error message: each address with its failure, and advice."""
     tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
     return f"cannot connect to {tried}. {_BESIDE if any(node.speaks for node in failures) else dialect.advice}"
 

@@ -1,7 +1,7 @@
-"""A driver without a thread: cores are run by the caller, while it waits for their answers.
+"""A driver without a thread: callers run the cores while they wait for replies.
 
-For clients that only send requests (the command line, a range of a Spark task): there is no background activity and
-nothing to stop, and a caller gets a reply without another thread.
+It is for clients that only send requests (the command line, a range of a Spark task): they need no background activity,
+and a reply reaches its caller without a switch of threads.
 """
 
 import contextlib
@@ -13,14 +13,14 @@ from muster.net.sockets import SocketConnection, SocketDriver
 
 
 class CallerCondition(ClientCondition):
-    """A condition whose `wait` serves the sockets. Whoever waits keeps the lock: callers wait for each other."""
+    """A condition whose `wait` serves the sockets. A waiting caller keeps the lock, so callers wait for each other."""
 
     def __init__(self, driver: "CallerDriver") -> None:
         super().__init__()
         self._driver = driver
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Serve what happens first, or is due; at most so long."""
+        """Serve the sockets until something happens or is due, for at most the timeout."""
         self._driver.serve(timeout)
         return True
 
@@ -33,13 +33,13 @@ class CallerDriver(SocketDriver):
         super().__init__(bootstrap, client_id, connect_timeout_ms)
 
     def serve(self, timeout_s: float | None) -> None:
-        """Wait for the sockets once, and hear what there is. Under the lock."""
+        """Wait for the sockets once, and handle what they received. Called with the lock."""
         try:
             waits = [one for one in (timeout_s, self._until_due_s()) if one is not None]
             for key, events in self._sockets.select(min(waits, default=None)):
                 self._serve(key.data, events)
             self._pass_time()
-        except BaseException:  # a Ctrl-C too: what was read may be lost, and connections with it
+        except BaseException:  # including a Ctrl-C: received bytes may be lost, so connections must be closed
             self._disconnect()
             raise
 
@@ -52,14 +52,14 @@ class CallerDriver(SocketDriver):
                 self._selector = None
 
     def _start(self) -> None:
-        """Notice what servers have closed since somebody waited last, as brokers do with idle connections."""
+        """Detect connections that servers have closed since the last wait, as brokers do with idle ones."""
         if self._connections:
             self.serve(0.0)
 
     def _send_out(self, connection: SocketConnection) -> None:
-        """Send at once what the socket takes: whoever asks is about to wait for the answer."""
+        """Send at once as much as the socket takes, since the caller is about to wait for the reply."""
         if connection.is_open and connection.out:
-            with contextlib.suppress(OSError):  # a full socket; of any other error the selector tells
+            with contextlib.suppress(OSError):  # a full socket; the selector reports any other error
                 del connection.out[: connection.socket.send(connection.out)]
         super()._send_out(connection)
 

@@ -6,44 +6,45 @@ from muster.net.tunnel import Tunnel
 
 
 class ConnectionState:
-    """A connection from before it is made until it is closed. Drivers add what moves the bytes."""
+    """State of a connection, from before it is opened until it is closed. Drivers add the socket."""
 
     def __init__(self, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None) -> None:
         self.way = way
         self.exchange = exchange
         self.tunnel = tunnel
         self.out = bytearray()
-        """Bytes that the socket has not taken yet."""
+        """Send buffer: bytes that the socket has not taken yet."""
         self.is_open = False
         """True once the socket is connected."""
         self.up_by_ms: int | None = None
-        """The time by which it must be up; None once it is."""
+        """Time by which it must be up; None once it is."""
 
     @property
     def is_up(self) -> bool:
-        """True if it is connected, and TLS is agreed on."""
+        """True if it is connected, and the TLS handshake is done."""
         return self.is_open and (self.tunnel is None or self.tunnel.is_up)
 
     @property
     def unsent(self) -> int:
-        """Return an upper bound of the given bytes that have not left: TLS makes them more, and never less."""
+        """Return an upper bound for the number of given bytes that are not sent: TLS only adds bytes."""
         return len(self.out) + (self.tunnel.unsent if self.tunnel else 0)
 
     @property
     def closed(self) -> str:
-        """Return what it means that the server has closed it, as a sentence."""
+        """Return an error message for a connection that the server has closed."""
         tunnel = self.tunnel
         return self.exchange.closed(is_tls=tunnel is not None, is_up=tunnel is not None and tunnel.is_up)
 
     def give(self, data: bytes) -> None:
-        """Have it sent."""
+        """Add bytes to send."""
         if self.tunnel is not None:
             self.tunnel.send(data)
             data = self.tunnel.take_data()
         self.out += data
 
     def take(self, data: bytes) -> bytes:
-        """Return what the server said by these bytes; what TLS answers is given. Raises ssl.SSLError."""
+        """Return the plaintext of received bytes; TLS's own replies are added to the send buffer. Raises
+        ssl.SSLError."""
         if self.tunnel is None:
             return data
         try:
@@ -52,12 +53,12 @@ class ConnectionState:
             self.out += self.tunnel.take_data()
 
     def check_over(self) -> None:
-        """Raises ssl.SSLError or ConnectionResetError once TLS has ended."""
+        """Raise ssl.SSLError or ConnectionResetError if TLS has ended."""
         if self.tunnel is not None and self.tunnel.is_over:
             raise self.tunnel.failure or ConnectionResetError(self.closed)
 
     def say_goodbye(self) -> None:
-        """Have TLS say that nothing more comes."""
+        """Add TLS's close_notify to the send buffer."""
         if self.tunnel is not None:
             self.tunnel.close()
             self.out += self.tunnel.take_data()

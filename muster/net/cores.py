@@ -1,4 +1,4 @@
-"""Cores, as a thread or an event loop drives them: each with connections of its own."""
+"""Cores that a thread or an event loop drives, each with connections of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class DrivenCore(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Driven:
-    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
-    not hold up a heartbeat.
+    """A core, and the receiver of its effects other than requests. Each core has connections of its own, so that a
+    waiting fetch does not delay a heartbeat.
     """
 
     core: DrivenCore

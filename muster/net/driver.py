@@ -1,4 +1,4 @@
-"""Drives a client's cores: connections of calls, replies, failures, and the cores' deadlines.
+"""Drives a client's cores: connections, requests, replies, failures, and deadlines.
 
 The thread and the event loop behind clients are subclasses: they open and close connections, move their bytes, and wake
 at `next_due_ms`.
@@ -37,19 +37,19 @@ C = TypeVar("C", bound=ConnectionState)
 
 
 class Driver(Generic[C]):
-    """Runs cores. Whatever happens, `changed` is notified."""
+    """Runs cores. Every event notifies `changed`."""
 
     changed: Any
 
     def __init__(self, bootstrap: Bootstrap, client_id: str, connect_timeout_ms: int = CONNECT_MS) -> None:
         self.has_ever_connected = False
-        """True if anybody has answered: a port of something else lets one connect, and hangs up."""
+        """True once a server has answered: another program's port may accept connections, and close them."""
         self.last_failure = ""
         self.failures: dict[NodeAddress, Exception] = {}
-        """The newest of each node."""
+        """The last failure of each node."""
         self.refusals = Refusals(self.jitter)
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
-        """Called for a client that is not in the middle of a call that could raise it."""
+        """Called for a refused login if no call of the client can raise it."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called once an unexpected error has ended the client."""
         self._where = bootstrap
@@ -59,37 +59,37 @@ class Driver(Generic[C]):
         self._driven: list[Driven] = []
         self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
-        """Events for cores, which hear them when they are not in the middle of something else."""
+        """Events for cores, delivered when no step is under way."""
         self._held: list[tuple[int, Driven, SendRequest, NodeAddress]] = []
-        """Calls to nodes that may be connected to again at that time."""
+        """Requests to nodes, with the times from which they may be connected to again."""
 
     @abstractmethod
     def time(self) -> float:
-        """Seconds of a clock that goes on, whatever happens to the wall's."""
+        """Seconds of a monotonic clock."""
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Milliseconds of the clock that cores are told."""
+        """Milliseconds of the cores' clock."""
 
     @abstractmethod
     def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
-        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
+        """Run an action of a core with the time, and carry out its effects. Raises ClientFailed."""
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
-        """Tell a core what happened. Raises ClientFailed."""
+        """Step a core with an event. Raises ClientFailed."""
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
     @abstractmethod
     def _open(self, way: ConnectionKey) -> C:
-        """A connection that is being made. Raises OSError, ValueError, ProtocolViolation."""
+        """Begin to open a connection. Raises OSError, ValueError, ProtocolViolation."""
 
     @abstractmethod
     def _send_out(self, connection: C) -> None:
-        """Have what was given to it leave."""
+        """Send the connection's buffer."""
 
     @abstractmethod
     def _end(self, connection: C) -> None:
-        """Close it."""
+        """Close the connection."""
 
     @staticmethod
     def jitter() -> float:
@@ -98,12 +98,12 @@ class Driver(Generic[C]):
 
     @property
     def trouble(self) -> str:
-        """The reason why nobody can be asked at present, as a sentence; nothing while somebody answers."""
+        """The reason why no server can be reached at present, as a sentence; empty while one answers."""
         is_answered = any(one.exchange.has_answered for one in self._connections.values())
         return "" if is_answered else self.last_failure
 
     def add(self, driven: Driven) -> None:
-        """Have it driven from now on. Takes no lock: making a client must not count as its first use."""
+        """Drive a core from now on. Takes no lock, since creating a client must not count as its first use."""
         self._driven.append(driven)
 
     # -- effects
@@ -122,7 +122,7 @@ class Driver(Generic[C]):
                 else:
                     driven.tell(effect)
                 done += 1
-        except BaseException:  # a Ctrl-C: the core must not wait for answers to what was not asked
+        except BaseException:  # a Ctrl-C: the core must not wait for replies to unsent requests
             unsaid = (one for one in effects[done:] if isinstance(one, SendRequest))
             self._due.extend((driven, CallFailed(one.call)) for one in unsaid)
             raise
@@ -148,13 +148,13 @@ class Driver(Generic[C]):
         self._send_out(connection)
 
     def _connection(self, way: ConnectionKey) -> C | None:
-        """The one there is, or one that is begun; None while the node cannot be reached."""
+        """Return the existing connection, or open one; None while the node cannot be reached."""
         connection = self._connections.get(way)
         if connection is None and not self.refusals.bars(way.address, self.now_ms()):
             try:
                 connection = self._connections[way] = self._open(way)
                 connection.up_by_ms = self.now_ms() + self._connect_timeout_ms
-            # ValueError: what a node was said to be called is no name. ProtocolViolation: no token to log in by
+            # ValueError: a node's name is invalid. ProtocolViolation: there is no token for the login
             except (OSError, ValueError, ProtocolViolation) as error:
                 self._note_failure(way.address, error)
         return connection
@@ -163,13 +163,13 @@ class Driver(Generic[C]):
         return Exchange(self._where.open_session(address, self._client_id, nonce))
 
     def _tunnel(self, address: NodeAddress) -> Tunnel | None:
-        """Return the tunnel to a node that is reached over TLS. Raises OSError, ValueError."""
+        """Return the tunnel to a node with TLS. Raises OSError, ValueError."""
         context = self._where.security_of(address).context()
         return Tunnel(context, address.host) if context is not None else None
 
     @property
     def bootstrap_address(self) -> NodeAddress:
-        """The node that is asked next where any will do."""
+        """The node for the next request to any node."""
         return self._where.addresses[self._asked % len(self._where.addresses)]
 
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
@@ -191,16 +191,16 @@ class Driver(Generic[C]):
         return self._connections.get(connection.way) is connection
 
     def _close(self, connection: C) -> None:
-        """Fail what it was asked."""
+        """Close a connection, and fail its requests."""
         if self._is_current(connection):
             del self._connections[connection.way]
             self._due.extend((connection.way.driven, failed) for failed in connection.exchange.lost())
         self._end(connection)
 
-    # -- hearing
+    # -- received bytes
 
     def _take_in(self, connection: C, data: bytes) -> None:
-        """Bytes from the socket. Raises OSError, ProtocolViolation."""
+        """Handle bytes from the socket. Raises OSError, ProtocolViolation."""
         said = connection.take(data)
         if said:
             self._hear(connection, said)
@@ -223,7 +223,7 @@ class Driver(Generic[C]):
         self._due.extend((connection.way.driven, gone) for gone in connection.exchange.departed(unsent))
 
     def _lose(self, connection: C, error: Exception) -> None:
-        """The connection ended, or was never made."""
+        """Handle a connection that ended, or could not be opened."""
         self._note_failure(connection.way.address, error, had_answered=connection.exchange.has_answered)
         self._close(connection)
 
@@ -243,7 +243,7 @@ class Driver(Generic[C]):
             LOG.warning(self.last_failure)
 
     def is_last_address(self, _address: NodeAddress) -> bool:
-        """Tell whether a name has no other address to try at once."""
+        """Return true if a name has no other address to try at once."""
         return True
 
     def _fail(self, error: Exception) -> None:
@@ -268,7 +268,7 @@ class Driver(Generic[C]):
                 self._step(driven, TimePassed())
 
     def _lose_slow_ones(self) -> None:
-        """Give up connections that take too long to be made."""
+        """Close connections that take too long to open."""
         for connection in tuple(self._connections.values()):
             if connection.is_up:
                 connection.up_by_ms = None
@@ -295,7 +295,7 @@ class Driver(Generic[C]):
 
     @property
     def _owes(self) -> bool:
-        """True if something that is never answered has not left yet."""
+        """True if a request without a reply was not sent completely yet."""
         return any(one.exchange.owes for one in self._connections.values())
 
 

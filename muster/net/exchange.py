@@ -1,4 +1,4 @@
-"""The requests of one connection, without I/O: calls in, the outcome of each out. Both edges use it."""
+"""The requests of one connection, without I/O: requests in, their outcomes out. Both edges use it."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from protocol.messages.data import Produce
 
 
 def heard(session: ClientSession, data: bytes) -> list[NativeAnswer | Push]:
-    """Same as `ClientSession.receive_data`; of a server that speaks TLS it says so."""
+    """Same as `ClientSession.receive_data`, with an error of its own for a server with TLS."""
     try:
         return session.receive_data(data)
     except ProtocolViolation as violation:
@@ -20,24 +20,25 @@ def heard(session: ClientSession, data: bytes) -> list[NativeAnswer | Push]:
 
 
 class Exchange:
-    """A session, and the calls that are not over there."""
+    """A session, and its pending requests."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._waiting: dict[int, SendRequest] = {}  # by the connection's numbers
         self._given = 0
         self._silent: deque[tuple[int, int]] = deque()
-        """Requests that are never answered: the number, and how many bytes have left when it has."""
+        """Requests that are never answered: the number, and the count of sent bytes at which it is sent."""
         self.has_told = False
-        """True if anything was said that is never answered: only the server's end of the connection tells of it."""
+        """True if a request was sent that is never answered; only the server's close of the connection shows that it
+        arrived."""
         self._unsaid: list[int] = []
-        """Such requests that the session keeps until it is ready."""
+        """Such requests that wait in the session until it is ready."""
         self._unheard: list[MemberEvent] = []
         self._words = self._answers = 0
 
     def say(self, call: SendRequest, now_ms: int = 0) -> bytes:
-        """Return what to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no
-        bytes can say is refused as well: call `hear` next, with nothing.
+        """Return the bytes to send now, at `now_ms` of the connection's clock. The session may refuse a request, for
+        instance if it cannot be encoded: call `hear` next, with no bytes.
         """
         try:
             number, data = self._session.encode_request(call.message, now_ms)
@@ -52,7 +53,7 @@ class Exchange:
         return self._give(data)
 
     def hear(self, data: bytes) -> list[MemberEvent]:
-        """Return what the server says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
+        """Return the events for the core; then send `take_data`. Raises ProtocolViolation."""
         events, self._unheard = self._unheard, []
         self._words += bool(data)
         for said in heard(self._session, data):
@@ -67,7 +68,7 @@ class Exchange:
         return events
 
     def closed(self, *, is_tls: bool, is_up: bool) -> str:
-        """Same as the function of that name."""
+        """Same as the function `closed` of the handshake's errors."""
         return closed(words=self._words, answers=self._answers, is_tls=is_tls, is_up=is_up)
 
     def take_data(self) -> bytes:
@@ -75,9 +76,7 @@ class Exchange:
         return self._give(self._session.take_data())
 
     def departed(self, unsent: int) -> list[Departed]:
-        """End requests that are never answered, once they have left: all but the last `unsent` bytes of what was given
-        has.
-        """
+        """End requests that are never answered, once they are sent: all given bytes except the last `unsent` are."""
         gone: list[Departed] = []
         while self._silent and self._silent[0][1] <= self._given - unsent:
             call = self._waiting.pop(self._silent.popleft()[0], None)
@@ -86,7 +85,7 @@ class Exchange:
         return gone
 
     def lost(self) -> list[CallFailed]:
-        """The connection is gone: nothing of this will be answered, or leave."""
+        """Fail all pending requests, since the connection is lost."""
         failed = [CallFailed(call.call, not self.has_answered) for call in self._waiting.values()]
         self._waiting.clear()
         self._silent.clear()
@@ -99,17 +98,17 @@ class Exchange:
 
     @property
     def has_answered(self) -> bool:
-        """True if the server has answered more than a greeting, or pushed anything."""
+        """True if the server has answered more than the handshake, or sent a notification."""
         return self._answers > 0
 
     @property
     def is_let_in(self) -> bool:
-        """True if the server has nothing more to ask of who we are."""
+        """True once the handshake, and a login if there is one, are done."""
         return self._session.is_ready
 
     @property
     def owes(self) -> bool:
-        """True if something that is never answered is still here: then it is too soon to close."""
+        """True if a request without a reply is not sent yet, so that the connection must stay open."""
         return bool(self._silent or self._unsaid)
 
     def _give(self, data: bytes) -> bytes:

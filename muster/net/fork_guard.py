@@ -1,4 +1,4 @@
-"""A client used in a forked child raises, instead of waiting for locks and a thread that only its parent has."""
+"""Makes a client raise in a forked child, where it would wait for locks and a thread of its parent."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 class ForkGuard:
-    """Remembers the process that first used a client. Takes no lock: the child may have copies of held ones."""
+    """Stores the process that first used a client. Takes no lock, since the child may have copies of held ones."""
 
     __slots__ = ("used_in",)
 
@@ -26,7 +26,7 @@ class ForkGuard:
         self.used_in: int | None = None
 
     def check(self) -> None:
-        """Raises MusterError in a child of the process that used the client first."""
+        """Raise MusterError in a child of the process that used the client first."""
         if self.used_in != _forks:
             if self.used_in is not None:
                 raise MusterError("this client was made before the process forked: make one in each process")

@@ -19,10 +19,11 @@ class Lane(enum.Enum):
     """One connection to a node."""
 
     ANY = "any"
-    """The only one, of a server that answers out of order."""
+    """The only connection, to a server that replies out of order."""
     GROUP = "group"
     BESIDE = "beside"
-    """Only used while the coordinator holds something back in `GROUP`: else a member's requests keep their order."""
+    """Used only while the coordinator delays a reply in `GROUP`, so that a member's requests keep their order
+    otherwise."""
     FETCH = "fetch"
 
 
@@ -31,7 +32,7 @@ _OF_GROUPS: Final = (JoinGroup, SyncGroup, Heartbeat, OffsetCommit, OffsetFetch,
 
 
 def lane_of(message: Message, dialect: ClientDialect, unanswered: Iterable[Message]) -> Lane:
-    """`unanswered` is what waits in `GROUP` for its answer."""
+    """Return the lane of a request; `unanswered` are the pending requests in `GROUP`."""
     if not dialect.answers_in_order:
         return Lane.ANY
     if isinstance(message, Fetch):

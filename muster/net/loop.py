@@ -1,5 +1,5 @@
-"""The driver of a client's cores in an event loop: connections as asyncio's transports, time by its timers. No thread,
-and no permanent task: heartbeats are sent whenever the application awaits something.
+"""The driver of a client's cores in an event loop: connections are asyncio's transports, deadlines its timers. There is
+no thread and no permanent task: heartbeats are sent while the application awaits.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from protocol.errors import ProtocolViolation
 
 
 class LoopDriver(Driver["LoopConnection"]):
-    """Runs cores in the event loop that first needed it."""
+    """Runs cores in the event loop of the first use."""
 
     def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
         self.changed = Changed()
         super().__init__(bootstrap, client_id)
         self._ending: set[LoopConnection] = set()
-        """Closed, but the loop has not let go of them yet."""
+        """Closed connections whose transports are not finished yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopped = False
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Raises RuntimeError outside of an event loop, MusterError in another than before."""
+        """The event loop. Raises RuntimeError outside an event loop, MusterError in another one than before."""
         running = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = running
@@ -50,16 +50,14 @@ class LoopDriver(Driver["LoopConnection"]):
         return int(self.loop.time() * 1000)
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
-        """Carry out what a core asks for, unless it is too late, after `stop`. Raises ClientFailed."""
+        """Run an action of a core, except after `stop`. Raises ClientFailed."""
         self.refusals.raise_failure()
         if not self._is_stopped:
             self._carry_out(driven, action(self.now_ms()))
             self._set_timer()
 
     async def stop(self) -> None:
-        """Close the connections. What nobody waits for an answer to is let go of once it is sent, if that takes no
-        longer than a moment.
-        """
+        """Close the connections, after requests without replies are sent, for which this waits a short time."""
         if self._loop is None:
             return
         try:
@@ -98,7 +96,7 @@ class LoopDriver(Driver["LoopConnection"]):
     # -- time
 
     def _look(self) -> None:
-        """Do what is due."""
+        """Handle due deadlines."""
         if not self._is_stopped:
             self._pass_time()
             self._set_timer()
@@ -109,7 +107,7 @@ class LoopDriver(Driver["LoopConnection"]):
             self._look()
 
     def _set_timer(self) -> None:
-        """One that rings too early finds nothing to do, and is set anew."""
+        """Set the timer. One that fires too early finds nothing due, and is set again."""
         due_ms = self._next_due_ms
         if due_ms is None:
             return
@@ -135,7 +133,7 @@ class LoopDriver(Driver["LoopConnection"]):
         self.sent(connection)
 
     def sent(self, connection: "LoopConnection") -> None:
-        """Something of what was written has left."""
+        """Note that written bytes were sent."""
         if self._is_current(connection):
             with self._ending_if_it_fails():
                 self._note_departed(connection, connection.unsent)
@@ -148,7 +146,7 @@ class LoopDriver(Driver["LoopConnection"]):
             try:
                 self._take_in(connection, data)
             except (OSError, ProtocolViolation) as error:
-                self._send_out(connection)  # the server is told why
+                self._send_out(connection)  # sends the server the reason
                 self._lose(connection, error)
             self._look()
 
@@ -164,7 +162,7 @@ class LoopDriver(Driver["LoopConnection"]):
 
 
 class LoopConnection(ConnectionState, asyncio.Protocol):
-    """A connection, from before it is made until the loop lets go of it."""
+    """A connection, from before it is opened until its transport is finished."""
 
     def __init__(self, driver: LoopDriver, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None) -> None:
         super().__init__(way, exchange, tunnel)
@@ -186,9 +184,9 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
             self.out.clear()
 
     def close(self, *, lingers: bool = False) -> bool:
-        """Send what was written, then close. Tell whether `LoopDriver.ended` is still to come. If it `lingers`, that is
-        when the server closes it too: with anything unread in it, it would be cut off, and what was sent may be lost
-        (RFC 1122, 4.2.2.13).
+        """Send written bytes, then close. Return true if `LoopDriver.ended` will be called later. If it `lingers`, that
+        is when the server closes it, too: closing with unread bytes would reset the connection, and sent bytes might be
+        lost (RFC 1122, 4.2.2.13).
         """
         is_first = not self._is_closed
         if self._transport is not None:
@@ -214,7 +212,7 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
         address = self.way.address
         try:
             await loop.create_connection(lambda: self, address.host, address.port)
-        except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
+        except (OSError, ValueError) as error:  # ValueError: a node's name is invalid
             self._connecting = None
             self._driver.lost(self, _plain(error) if isinstance(error, OSError) else error)
         finally:
@@ -230,7 +228,7 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
             self._transport.abort()
             return
         self.is_open = True
-        self._transport.set_write_buffer_limits(high=0)  # to be told as soon as all is written
+        self._transport.set_write_buffer_limits(high=0)  # so that the callback comes as soon as everything is written
         self.give(b"")
         self.write_out()
         self._driver.opened(self)
@@ -249,6 +247,6 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
 
 
 def _plain(error: OSError) -> OSError:
-    """The event loop's own sentence says the address again."""
+    """Return the error without the event loop's text, which repeats the address."""
     number = error.errno or 0
     return OSError(number, os.strerror(number)) if number > 0 else error

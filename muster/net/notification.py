@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 
 class Changed:
-    """A condition for tasks, as `threading.Condition` is for threads. Nothing happens between a look and the wait that
-    follows it.
+    """A condition for tasks, as `threading.Condition` is for threads. Nothing happens between a check and the wait
+    after it.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Changed:
         self._waiters.clear()
 
     async def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the next `notify_all`, or so long."""
+        """Wait until the next `notify_all`, or for the timeout."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -29,7 +29,7 @@ class Changed:
             self._waiters.discard(waiter)
 
     async def wait_for(self, holds: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Wait until it holds, or so long; tell whether it does."""
+        """Wait until the predicate holds, or for the timeout; return whether it does."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not holds():

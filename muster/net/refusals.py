@@ -1,5 +1,5 @@
-"""Servers that refuse the login, or whose certificate is not trusted: the application's error, and the time of the
-next attempt.
+"""Servers that refuse the login, or whose certificate is not trusted: errors for the application, and times of the next
+attempts.
 """
 
 import ssl
@@ -11,13 +11,14 @@ from muster.errors import AuthenticationFailed, CannotConnect, ClientFailed, Mus
 from muster.net.dialects.handshake_errors import LoginFailed
 
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 1_000
-"""Pauses between attempts to connect to one node: each twice the one before (Kafka: reconnect.backoff.ms, .max.ms)."""
+"""Shortest and longest pause between attempts to connect to one node; each is twice the one before (Kafka:
+reconnect.backoff.ms, .max.ms)."""
 _PAUSE_MS: Final = 1_000
-"""Passwords are not tried out: a server that refused one is left alone for so long."""
+"""Pause after a refused login, so that the server does not take the client for one that guesses passwords."""
 
 
 def authentication_failed(address: NodeAddress, error: BaseException) -> AuthenticationFailed | None:
-    """Return what failed, if it was that one of us two is not who it should be; None for any other reason."""
+    """Return the error if authentication of either side failed; None for any other failure."""
     if isinstance(error, LoginFailed):
         return AuthenticationFailed(f"{address}: {error}")
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -37,7 +38,7 @@ def _of_tls(error: ssl.SSLError) -> str:
 
 
 class Refusals:
-    """The newest refusal, for the next call to raise; the pause of each server."""
+    """The last refusal, which the next call raises, and the pause of each server."""
 
     __slots__ = (
         "_reconnect_at_ms",
@@ -52,7 +53,7 @@ class Refusals:
     )
 
     def __init__(self, jitter: Callable[[], float] = lambda: 0.5) -> None:
-        """`jitter` gives numbers in [0, 1), as `random.random` does."""
+        """`jitter` returns numbers in [0, 1), as `random.random` does."""
         self._jitter = jitter
         self._failed_attempts: dict[tuple[str, int], int] = {}
         self._reconnect_at_ms: dict[tuple[str, int], int] = {}
@@ -62,7 +63,7 @@ class Refusals:
         self._failure: Exception | None = None
         self._unreached: set[NodeAddress] = set()
         self._troubles: dict[NodeAddress, str] = {}
-        """Failures of brokers beside musterd, the newest last: musterd answers meanwhile."""
+        """Failures of brokers beside musterd, the newest last, kept since musterd itself answers meanwhile."""
 
     def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
         self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
@@ -70,7 +71,7 @@ class Refusals:
         self._sentence = str(failed)
 
     def welcomed(self, address: NodeAddress) -> None:
-        """Note that the server lets us in now."""
+        """Note that the server accepts the login now."""
         self._unreached.discard(address)
         self._failed_attempts.pop((address.host, address.port), None)
         if self._until_ms.pop((address.host, address.port), None) is not None and self._last is not None:
@@ -79,8 +80,8 @@ class Refusals:
                 self._last = None
 
     def unreached(self, address: NodeAddress) -> bool:
-        """There is nobody. Whether somebody must be told: of a broker beside musterd, once until it answers; where
-        musterd can be reached, nothing else says why no records come.
+        """Note that a server cannot be reached; return true if that must be reported: for a broker beside musterd, once
+        until it answers, since nothing else would explain missing records while musterd answers.
         """
         is_news = bool(address.speaks) and address not in self._unreached
         if is_news:
@@ -88,38 +89,38 @@ class Refusals:
         return is_news
 
     def failed(self, address: NodeAddress, sentence: str) -> None:
-        """A connection to it is no more."""
+        """Note that a connection to the server was lost."""
         if address.speaks:
             self._troubles.pop(address, None)
             self._troubles[address] = sentence
 
     def attempt_failed(self, address: NodeAddress, now_ms: int) -> None:
-        """A connection to it ended before it answered: the next attempt at this node, and at no other, waits."""
+        """Note that a connection ended before the node answered: the next attempt to connect to this node waits."""
         key = address.host, address.port
         attempts = self._failed_attempts[key] = self._failed_attempts.get(key, 0) + 1
         pause_ms = min(_RECONNECT_MS << min(attempts - 1, 10), _RECONNECT_MAX_MS) * (0.8 + 0.4 * self._jitter())
         self._reconnect_at_ms[key] = now_ms + int(pause_ms)
 
     def reconnect_at_ms(self, address: NodeAddress) -> int:
-        """The time from which on the next attempt at this node may be made."""
+        """Return the time from which this node may be connected to again."""
         return self._reconnect_at_ms.get((address.host, address.port), 0)
 
     def answered(self, address: NodeAddress) -> None:
-        """Note that the server has answered more than a greeting."""
+        """Note that the server has answered more than the handshake."""
         self._failed_attempts.pop((address.host, address.port), None)
         self._troubles.pop(address, None)
 
     def bars(self, address: NodeAddress, now_ms: int) -> bool:
-        """Tell whether it is too soon to knock again."""
+        """Return true if it is too early for the next login."""
         return now_ms < self._until_ms.get((address.host, address.port), now_ms)
 
     @property
     def is_told(self) -> bool:
-        """True if there is nothing to raise."""
+        """True if there is no error to raise."""
         return self._last is None and self._failure is None
 
     def fail(self, error: Exception) -> None:
-        """An unexpected error ended the client's own work."""
+        """Note the unexpected error that ended the client's background work."""
         self._failure = self._failure or error
 
     @property
@@ -127,19 +128,20 @@ class Refusals:
         return self._failure is not None
 
     def raise_failure(self) -> None:
-        """Raises ClientFailed after `fail`, every time."""
+        """Raise ClientFailed after `fail`, every time."""
         error = self._failure
         if error is not None:
             why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise ClientFailed(f"this client failed and is closed ({why}): make another one") from error
 
     def error(self, trouble: str) -> MusterError:
-        """Return why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
+        """Return the error for servers that cannot be reached: the last refusal if `trouble` is its text, else
+        CannotConnect."""
         return AuthenticationFailed(trouble) if trouble == self._sentence else CannotConnect(trouble)
 
     def explained(self, error: MusterError, trouble: str) -> MusterError:
-        """Return what did not come in time, with the reason if one is known: `trouble`, where nobody can be asked, or
-        what the last connection to a broker beside musterd ended with.
+        """Return the error of a timeout with its reason, if that is known: `trouble`, if no server can be reached, or
+        the last failure of a broker beside musterd.
         """
         if not isinstance(error, RequestTimedOut):
             return error
@@ -152,7 +154,7 @@ class Refusals:
         return CannotConnect(sentence) if trouble else RequestTimedOut(sentence)
 
     def raise_last(self) -> None:
-        """Raises AuthenticationFailed, once for each time; ClientFailed."""
+        """Raise AuthenticationFailed, once for each refusal; ClientFailed."""
         self.raise_failure()
         last, self._last = self._last, None
         if last is not None:

@@ -1,6 +1,6 @@
 """Security of connections to servers: TLS, and logins by SASL.
 
-The names are those of librdkafka's settings, and so of every client that is built on it.
+The names are those of librdkafka's settings, and so of all clients that are built on it.
 """
 
 import ssl
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from protocol.errors import ErrorCode
 from protocol.kafka.login import OAUTHBEARER, LoginRefused, SaslClient, check_login
 
-if TYPE_CHECKING:  # few clients ask an identity provider, and all would start later by its HTTP
+if TYPE_CHECKING:  # few clients use an identity provider, and the import would delay the start of all
     from muster.net.token_endpoint import TokenRequest
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -138,12 +138,12 @@ class Security:
 
     @property
     def wants_login(self) -> bool:
-        """Tell whether it logs in by SASL."""
+        """True if it logs in by SASL."""
         return self.protocol.startswith("SASL")
 
     def login(self, nonce: str) -> SaslClient | None:
-        """A new one, if servers are to be told who we are. `nonce` as for `SaslClient`. Raises LoginRefused
-        if there is no token, with a retriable error if one is on its way."""
+        """Return a new login; None without SASL. `nonce` as for `SaslClient`. Raises LoginRefused if there is no token,
+        with a retriable error if one has been requested."""
         if not self.wants_login:
             return None
         if self.token_url is None:
@@ -170,7 +170,7 @@ class Security:
         return TokenRequest(url, self.client_id or "", self.client_secret or "", self.scope, self.https_ca_location)
 
     def await_token(self, timeout_s: float) -> None:
-        """Wait until there is something to log in by. A client that does not wait tries again instead."""
+        """Wait until there is a token. A client that does not wait retries instead."""
         if self._token_request is not None:
             from muster.net.token_endpoint import await_token
 
@@ -190,7 +190,7 @@ class Security:
         if self.certificate_location is not None:
             where = self.key_location or self.certificate_location
             with _reading(f"{self.certificate_location} with the key in {where}", "a certificate and its key"):
-                # Without a password OpenSSL would ask for one at the terminal.
+                # Without a password OpenSSL would prompt for one at the terminal.
                 context.load_cert_chain(self.certificate_location, self.key_location, self.key_password or _no_password)
         return context
 
@@ -201,7 +201,7 @@ SecurityLike = Security | Mapping[str, str]
 
 
 def read_security(given: SecurityLike | None, what: str = "security") -> Security | None:
-    """Return what a client was given. Raises ValueError."""
+    """Return the security that a client was given. Raises ValueError."""
     if given is None or isinstance(given, Security):
         return given
     if isinstance(given, Mapping):
@@ -210,8 +210,8 @@ def read_security(given: SecurityLike | None, what: str = "security") -> Securit
 
 
 def securities(config: Mapping[str, str]) -> tuple[Security | None, Security | None]:
-    """Read the security of the bootstrap, and that of brokers beside it: their names begin with "broker.". None of what
-    nothing is said about. Raises ValueError.
+    """Read the security of the bootstrap, and that of brokers beside it, whose names begin with "broker."; None without
+    settings. Raises ValueError.
     """
     ours = {name: value for name, value in config.items() if not name.startswith(_OF_BROKERS)}
     theirs = {name.removeprefix(_OF_BROKERS): value for name, value in config.items() if name.startswith(_OF_BROKERS)}
@@ -219,14 +219,14 @@ def securities(config: Mapping[str, str]) -> tuple[Security | None, Security | N
 
 
 def of_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what the variables say, as a mapping for `securities`: MUSTER_SECURITY_PROTOCOL is "security.protocol",
-    MUSTER_BROKER_SASL_PASSWORD "broker.sasl.password".
+    """Return the settings of the variables, as a mapping for `securities`: MUSTER_SECURITY_PROTOCOL is
+    "security.protocol", MUSTER_BROKER_SASL_PASSWORD "broker.sasl.password".
     """
     return {name: environment[one] for one, name in _VARIABLES.items() if environment.get(one)}
 
 
 def variable(name: str) -> str:
-    """The one that says what `name` is."""
+    """Return the variable of a setting."""
     return "MUSTER_" + name.upper().replace(".", "_")
 
 
@@ -236,7 +236,7 @@ VARIABLES: Final = tuple(_VARIABLES)
 
 
 def _checks_hostname(value: str) -> bool:
-    """Librdkafka's words; the Java client turns it off by an empty text."""
+    """Parse the setting: librdkafka's values; the Java client disables it by an empty text."""
     said = str(value).lower()
     if said not in {"https", "none", ""}:
         raise ValueError(f"{_HOSTNAME} is {value!r}: https or none is wanted")
@@ -253,10 +253,10 @@ def _read_token(url: str) -> str:
 
 @contextmanager
 def _reading(where: str, what: str) -> Iterator[None]:
-    """Turns what is wrong with a file into a ValueError."""
+    """Turn errors of a file into ValueErrors."""
     try:
         yield
-    except OSError as error:  # ssl's own errors are some
+    except OSError as error:  # includes ssl's own errors
         raise ValueError(f"{where}: cannot be read as {what}: {error.strerror or error}") from None
 
 

@@ -23,7 +23,7 @@ _READ_BYTES = 1024 * 1024
 
 
 class SocketConnection(ConnectionState):
-    """A connection of a selector, or one that is being made."""
+    """A connection of a selector, open or being opened."""
 
     def __init__(
         self, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None, connecting: socket.socket
@@ -35,18 +35,18 @@ class SocketConnection(ConnectionState):
         try:
             return super().take(data)
         except ssl.SSLError:
-            self._send_last()  # the server is told why
+            self._send_last()  # sends the server the reason
             raise
 
     def close(self) -> None:
-        """Close it; the server hears of it if there is room for that."""
+        """Close the connection; the server gets a close_notify if the socket has space for it."""
         self.say_goodbye()
         self._send_last()
         self.socket.close()
 
     def linger(self, deadline: float) -> None:
-        """Say that nothing more comes, and wait until the server says so too, by `time.monotonic`: a connection that is
-        closed with anything unread in it is cut off, and what was sent may be lost (RFC 1122, 4.2.2.13).
+        """Shut down sending, and wait until the server closes its side, until `deadline` by `time.monotonic`: closing a
+        socket with unread bytes resets the connection, and sent bytes may be lost (RFC 1122, 4.2.2.13).
         """
         with contextlib.suppress(OSError):
             self.say_goodbye()
@@ -65,16 +65,16 @@ class SocketConnection(ConnectionState):
 
 
 class SocketDriver(Driver[SocketConnection]):
-    """Runs cores over sockets. Everything of theirs is guarded by `changed`."""
+    """Runs cores over sockets; `changed` guards all of their state."""
 
     changed: ClientCondition
 
     def __init__(self, bootstrap: Bootstrap, client_id: str, connect_timeout_ms: int = CONNECT_MS) -> None:
         super().__init__(bootstrap, client_id, connect_timeout_ms)
         self._attempts: dict[NodeAddress, int] = {}
-        """To connect, in vain since the last that was not: a name may stand for several addresses."""
+        """Failed attempts to connect since the last success, since a name may have several addresses."""
         self._has_other_addresses: set[NodeAddress] = set()
-        """Names of which another address is tried at once, without a pause."""
+        """Names whose next address is tried at once, without a pause."""
         self._selector: selectors.BaseSelector | None = None
 
     def time(self) -> float:
@@ -101,10 +101,10 @@ class SocketDriver(Driver[SocketConnection]):
 
     @abstractmethod
     def _start(self) -> None:
-        """Get ready for a core's effects."""
+        """Prepare for a core's effects."""
 
     def _wake(self) -> None:
-        """Have whoever waits for the sockets look again."""
+        """Wake the thread that waits for the sockets."""
 
     # -- opening and closing
 
@@ -143,16 +143,16 @@ class SocketDriver(Driver[SocketConnection]):
         return address not in self._has_other_addresses
 
     def _send_out(self, connection: SocketConnection) -> None:
-        """Send as soon as the socket has room."""
+        """Send as soon as the socket has space."""
         is_waiting = bool(connection.out) or not connection.is_open
         wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_waiting else 0)
         try:
             self._sockets.modify(connection.socket, wants, connection)
-        except KeyError:  # a Ctrl-C in the middle of this had the selector forget it: a connection is made anew
+        except KeyError:  # a Ctrl-C in between has removed it from the selector: the connection is opened again
             self._close(connection)
 
     def _end(self, connection: SocketConnection) -> None:
-        with contextlib.suppress(KeyError, ValueError):  # ValueError: it is closed already
+        with contextlib.suppress(KeyError, ValueError):  # ValueError: the socket is closed already
             self._sockets.unregister(connection.socket)
         connection.close()
 
@@ -186,6 +186,6 @@ class SocketDriver(Driver[SocketConnection]):
         self._take_in(connection, data)
 
     def _until_due_s(self) -> float | None:
-        """Return how long nothing is due; None: for ever."""
+        """Return the time until something is due; None if nothing is."""
         due_ms = self._next_due_ms
         return None if due_ms is None else max(0.0, (due_ms - self.now_ms()) / 1000)

@@ -1,5 +1,5 @@
-"""The thread behind a client: only it uses the sockets and steps cores when time passes, so that heartbeats continue
-whatever the application does.
+"""The background thread of a client: only it uses the sockets and handles deadlines of cores, so that heartbeats
+continue whatever the application does.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from muster.net.fork_guard import ClientCondition
 from muster.net.sockets import SocketDriver
 
 _LONGEST_S = 3_600.0
-"""A selector takes no wait of months."""
+"""Longest wait of the selector, which does not accept months."""
 
 
 class ThreadDriver(SocketDriver):
-    """Runs cores in a thread, which starts when one of them is first told anything."""
+    """Runs cores in a thread, which starts at the first event for one of them."""
 
     def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
         self.changed = ClientCondition()
@@ -28,7 +28,7 @@ class ThreadDriver(SocketDriver):
         self._is_stopping = False
 
     def condition(self) -> ClientCondition:
-        """Another with the same lock, for a caller that is not to be woken whenever anything happens."""
+        """Return another condition with the same lock, for a caller that must not be woken by every event."""
         return ClientCondition(self.changed)
 
     def stop(self) -> None:
@@ -39,7 +39,7 @@ class ThreadDriver(SocketDriver):
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=5.0)
 
-    # -- under the lock, in whichever thread
+    # -- under the lock, in any thread
 
     def _start(self) -> None:
         if self._thread is not None:
@@ -48,7 +48,7 @@ class ThreadDriver(SocketDriver):
         wakened.setblocking(False)
         self._waker.setblocking(False)
         self._sockets.register(wakened, selectors.EVENT_READ, None)
-        # A daemon: a program that forgets to close must still be able to end.
+        # A daemon thread, so that a program can end without closing the client.
         self._thread = threading.Thread(target=self._run, args=(self._sockets, wakened), name="muster", daemon=True)
         self._thread.start()
 
@@ -87,7 +87,7 @@ class ThreadDriver(SocketDriver):
                         wakened.recv(4096)
 
     def _send_off(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
-        """Send requests that are never answered, if that takes no longer than a moment."""
+        """Send requests that are never answered, for a short time at most."""
         selector.unregister(wakened)
         deadline = time.monotonic() + SEND_OFF_S
         while time.monotonic() < deadline:

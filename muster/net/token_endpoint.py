@@ -21,9 +21,9 @@ _TIMEOUT_S: Final = 10.0
 _PAUSE_S: Final = 1.0
 """Pause after a failure."""
 _RENEWED_AT: Final = 0.8
-"""Part of a token's life after which the next one is asked for, if it was used."""
+"""Part of a token's lifetime after which the next one is requested, if it was used."""
 _LIFETIME_S: Final = 60.0
-"""Lifetime of a token that has none (`expires_in` is optional)."""
+"""Lifetime of a token without `expires_in`, which is optional."""
 _MOST_BYTES: Final = 1 << 17
 _SERVER_ERROR: Final = 500
 _TRY_AGAIN: Final = (408, 429)
@@ -31,7 +31,8 @@ _TRY_AGAIN: Final = (408, 429)
 
 
 class TokenRequest(NamedTuple):
-    """Endpoint, and what it is told. `ca_location`: the certificates it is believed by, else those of the system."""
+    """Endpoint, and the parameters of the request. `ca_location`: trusted certificates, by default those of the
+    system."""
 
     url: str
     client_id: str
@@ -41,17 +42,17 @@ class TokenRequest(NamedTuple):
 
 
 def token_of(request: TokenRequest) -> str:
-    """Return a token that has not ended. Raises LoginRefused, with a retriable error if one may come."""
+    """Return a token that has not expired. Raises LoginRefused, with a retriable error if a token may come later."""
     return _endpoint(request, os.getpid()).token()
 
 
 def await_token(request: TokenRequest, timeout_s: float) -> None:
-    """Wait until there is a token, or none will come."""
+    """Wait until there is a token, or it is certain that none will come."""
     _endpoint(request, os.getpid()).wait(timeout_s)
 
 
 class _Refused(Exception):
-    """The provider does not give a token, or is not who it should be."""
+    """The provider refuses a token, or its certificate is not trusted."""
 
 
 class _Endpoint:
@@ -103,7 +104,7 @@ class _Endpoint:
                 code = ErrorCode.SASL_AUTHENTICATION_FAILED if _is_final(error) else ErrorCode.NETWORK_EXCEPTION
                 self._failure = LoginRefused(code, f"{self._request.url}: there is no token: {_sentence(error)}")
                 self._is_asking, self._next_s = False, time.monotonic() + _PAUSE_S
-                self._is_used = time.monotonic() < self._ends_s  # else the next login asks
+                self._is_used = time.monotonic() < self._ends_s  # otherwise the next login requests one
                 self._ask_later(_PAUSE_S)
                 self._changed.notify_all()
             return
@@ -121,7 +122,7 @@ class _Endpoint:
         timer.start()
 
     def _renew(self) -> None:
-        """Ask for the next token before this one ends. One that nobody has used since is let end."""
+        """Request the next token before this one expires. An unused token is left to expire."""
         with self._changed:
             if self._is_used and time.monotonic() >= self._next_s:
                 self._begin()
@@ -129,19 +130,19 @@ class _Endpoint:
 
 @lru_cache(maxsize=64)
 def _endpoint(request: TokenRequest, _process: int) -> _Endpoint:
-    """Return the endpoint's state, one for all clients of a process: a fork leaves threads behind."""
+    """Return the endpoint's state, shared by all clients of a process, since a fork does not copy threads."""
     return _Endpoint(request)
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Takes a redirection for a failure: the secret is for nobody else."""
+    """Treats a redirection as a failure, since the secret must not be sent elsewhere."""
 
     def redirect_request(self, *_given: Any) -> None:
         return None
 
 
 def _fetch(request: TokenRequest) -> tuple[str, float]:
-    """Ask for a token; return it and its lifetime."""
+    """Request a token; return it and its lifetime."""
     context = ssl.create_default_context(cafile=request.ca_location)
     login = b64encode(f"{request.client_id}:{request.client_secret}".encode()).decode()
     asked = {"grant_type": "client_credentials"} | ({} if request.scope is None else {"scope": request.scope})
@@ -174,7 +175,7 @@ def _refuse(why: str) -> NoReturn:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether somebody must change something."""
+    """Return true if a retry would fail until something is changed."""
     if isinstance(error, HTTPError):
         return error.code < _SERVER_ERROR and error.code not in _TRY_AGAIN
     reason = getattr(error, "reason", error)

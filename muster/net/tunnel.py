@@ -7,17 +7,17 @@ _READ_BYTES = 256 * 1024
 
 
 class Tunnel:
-    """Plain bytes in, and out what is to be sent; received bytes in, and out what the server said. Nothing that was
-    received is kept back in here, so that whoever waits for the socket misses nothing.
+    """Encrypts bytes to send and decrypts received bytes. No received plaintext is kept in here, so that waiting for
+    the socket misses nothing.
     """
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
-        """Raises ValueError for a host that is no name."""
+        """Raises ValueError for an invalid host name."""
         self._received = ssl.MemoryBIO()
         self._to_send = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
         self._early = bytearray()
-        """Bytes to send once the handshake is done."""
+        """Plaintext to send once the handshake is done."""
         self.is_up = False
         """True once the handshake is done."""
         self.is_over = False
@@ -30,11 +30,11 @@ class Tunnel:
 
     @property
     def unsent(self) -> int:
-        """Return how many bytes wait in here."""
+        """Return the number of bytes that wait to be sent."""
         return len(self._early) + self._to_send.pending
 
     def send(self, data: bytes) -> None:
-        """Raises OSError."""
+        """Encrypt bytes to send. Raises OSError."""
         if not data or self._is_closed:
             return
         if self.is_up:
@@ -43,9 +43,9 @@ class Tunnel:
             self._early += data
 
     def receive(self, data: bytes) -> bytes:
-        """Return what the server said by these bytes, maybe nothing: `take_data` is to be sent in any case, also if
-        this raises. Raises ssl.SSLError; what was said before the broken bytes is given first, then `is_over`,
-        `failure` is what is wrong, and the next call raises it.
+        """Return the plaintext of received bytes, maybe empty. Always send `take_data` afterwards, even if this raises.
+        Raises ssl.SSLError; plaintext before invalid bytes is returned first, with `is_over` and `failure` set, and the
+        next call raises the failure.
         """
         if self.failure is not None:
             raise self.failure
@@ -75,12 +75,12 @@ class Tunnel:
         return b"".join(heard)
 
     def close(self) -> None:
-        """Say that we say no more; `take_data` is to be sent once more."""
+        """Send close_notify; `take_data` must be sent once more."""
         if self.is_up and not self._is_closed:
-            with contextlib.suppress(ssl.SSLError):  # the server has not said so itself yet
+            with contextlib.suppress(ssl.SSLError):  # the server has not sent its own close_notify yet
                 self._tls.unwrap()
         self._is_closed = True
 
     def take_data(self) -> bytes:
-        """Return what is to be sent now."""
+        """Return the encrypted bytes to send now."""
         return self._to_send.read()

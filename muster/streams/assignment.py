@@ -7,7 +7,7 @@ from typing import NamedTuple
 from membership.errors import CannotShareOut
 
 Shares = dict[str, dict[str, dict[int, int]]]
-"""By member and topic: partition to thread. Every member has an entry."""
+"""Threads of partitions, by member and topic. Every member has an entry."""
 
 
 class MemberThreads(NamedTuple):
@@ -24,8 +24,8 @@ class _Thread(NamedTuple):
 
 
 def share_by_range(partition_counts: Mapping[str, int], members: Sequence[MemberThreads]) -> Shares:
-    """Per topic, contiguous: with T threads for P partitions, thread i begins at n*i + min(i, r) and gets n, one more
-    if i < r, where n = P div T and r = P mod T. Threads beyond the partitions get nothing.
+    """Assign contiguous partitions of each topic: with T threads for P partitions, thread i begins at n*i + min(i, r)
+    and gets n, one more if i < r, where n = P div T and r = P mod T. Threads beyond the partitions get none.
     """
     shares: Shares = {one.member_id: {} for one in members}
     for topic in _topics(partition_counts, members):
@@ -39,7 +39,7 @@ def share_by_range(partition_counts: Mapping[str, int], members: Sequence[Member
 
 
 def share_in_circle(partition_counts: Mapping[str, int], members: Sequence[MemberThreads]) -> Shares:
-    """All partitions of all topics, in the order of the hashes of their names, dealt to the threads in turn. Raises
+    """Assign all partitions of all topics, in the order of the hashes of their names, to the threads in turn. Raises
     CannotShareOut unless all topics have the same threads.
     """
     shares: Shares = {one.member_id: {} for one in members}
@@ -64,7 +64,7 @@ def _topics(partition_counts: Mapping[str, int], members: Sequence[MemberThreads
 
 
 def _threads(topic: str, members: Sequence[MemberThreads]) -> list[_Thread]:
-    """Return those that read it, in the order of members and of numbers: thread 2 comes before thread 10."""
+    """Return the threads that read the topic, in the order of members and thread numbers: thread 2 before thread 10."""
     ordered = sorted(
         members, key=lambda one: (one.group_instance_id is None, one.group_instance_id or one.member_id, one.member_id)
     )
@@ -72,7 +72,7 @@ def _threads(topic: str, members: Sequence[MemberThreads]) -> list[_Thread]:
 
 
 def _hash(text: str) -> int:
-    """Hash as Java does its strings: Kafka's members dealt by that."""
+    """Return Java's hash of a string, which Kafka's old consumers used."""
     value = 0
     for character in text:
         value = (31 * value + ord(character)) & 0xFFFFFFFF

@@ -23,7 +23,7 @@ class _Try(NamedTuple):
 
 
 class StreamCommits:
-    """Counts the operations of its connector, and knows those of them that are commits of this kind."""
+    """Numbers the operations of its connector, and tracks the commits among them."""
 
     def __init__(self, holdings: Holdings, settings: StreamsSettings) -> None:
         self._holdings = holdings
@@ -34,26 +34,26 @@ class StreamCommits:
         self._due_ms: int | None = None
 
     def operation(self) -> int:
-        """A number that no other operation has."""
+        """Return a unique number for an operation."""
         self._made += 1
         return self._made
 
     def restart(self, now_ms: int) -> None:
-        """The next automatic commit comes an interval after this."""
+        """Restart the interval of automatic commits."""
         if self._settings.auto_commit_enable:
             self._due_ms = now_ms + self._settings.auto_commit_interval_ms
 
     def rest(self) -> None:
-        """No automatic commit for now."""
+        """Stop automatic commits for now."""
         self._due_ms = None
 
     def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[MemberEffect]:
-        """Commit what is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
+        """Commit the consumed offsets, in at most `tries` attempts. `CommitEnded` follows if there is a number."""
         return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
 
     def hear(self, done: CommitDone, now_ms: int) -> list[MemberEffect]:
-        """Tried again while that may help, but for timer commits, since the next one says more. Of a topic that is gone
-        nothing can be stored, and of the others it was.
+        """Handle the end of a commit. It is retried after retriable errors, except automatic ones, since the next one
+        has newer offsets. Offsets of deleted topics cannot be stored; those of the others were.
         """
         tried = self._under_way.pop(done.operation, None)
         if tried is None:
@@ -67,7 +67,7 @@ class StreamCommits:
         return _ended(tried.number, code, {one: at.offset for one, at in done.offsets.items()}, done.reason)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for it any more."""
+        """Forget an operation whose caller no longer waits."""
         self._under_way = {operation: tried for operation, tried in self._under_way.items() if tried.number != number}
         self._again = [(at_ms, tried) for at_ms, tried in self._again if tried.number != number]
 

@@ -1,4 +1,4 @@
-"""The queues-and-streams connector (docs/spec/consumer-client.md#D1): N streams a topic, each for one thread."""
+"""The queues-and-streams connector (docs/spec/consumer-client.md#D1): N streams for each topic, each for one thread."""
 
 import logging
 import random
@@ -50,15 +50,15 @@ from muster.streams.stream import MessageStream
 _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
 _LISTENER_ENDS_WITHIN_S = 1.0
-"""The time for the listener's thread to end, also where a shutdown without a coordinator has used up its own."""
+"""Time for the listener's thread to end, even if a shutdown without a coordinator has used up its own time."""
 
 Name = str | None
-"""The name of a topic; None for what all that match share."""
+"""The name of a topic; None for the streams that all matching topics share."""
 
 
 @dataclass(slots=True, frozen=True)
 class Parts:
-    """The parts of a connector once the streams are made: three cores, and what they work on."""
+    """The parts of a connector once the streams are made: three cores and their data."""
 
     membership: Membership
     pump: Pump
@@ -70,15 +70,17 @@ class Parts:
 
 
 class RebalanceListener(Protocol):
-    """Told of rebalances, in a thread of its own; `owned` is {topic: {partition: thread}}. What it raises holds up
-    nothing: it is told to `on_error`, or raised where the streams were made.
+    """Called at rebalances, in a thread of its own; `owned` is {topic: {partition: thread}}. An exception does not stop
+    the rebalance: it is passed to `on_error`, or raised by the call that makes the streams.
     """
 
     def before_releasing(self, owned: Owned) -> None:
-        """Nothing is handed out any more, what is consumed is committed; now others will get these."""
+        """Called before these partitions are released: no more messages are returned, and consumed ones are
+        committed."""
 
     def before_starting(self, owned: Owned, everyone: Shares | None) -> None:
-        """These are this connector's, and nothing was fetched yet. `everyone` is by member; only a leader knows it."""
+        """Called when this connector owns these partitions, before they are fetched. `everyone` has the partitions by
+        member; only a leader knows it."""
 
 
 class StreamsConnector:
@@ -105,8 +107,9 @@ class StreamsConnector:
         broker_security: SecurityLike | None = None,
         **settings: Any,
     ) -> None:
-        """`on_error` hears of what nobody waits for, in the listener's thread; without it, it is logged. Making one
-        connects to nothing. Raises ValueError for what cannot work; the registry speaks the native protocol alone.
+        """`on_error` is called, in the listener's thread, with errors that no call raises; without it they are logged.
+        The constructor opens no connection. Raises ValueError for invalid settings; the registry needs the native
+        protocol.
         """
         where = parse_bootstrap(bootstrap, None, security, broker_security)
         if where.dialect is not ClientDialect.NATIVE:
@@ -131,20 +134,19 @@ class StreamsConnector:
         self._commits: dict[int, CommitEnded | None] = {}
         self._commits_asked = 0
 
-    # -- the surface
+    # -- public methods
 
     def set_rebalance_listener(self, listener: RebalanceListener) -> None:
-        """Before the streams are made. Raises StreamsExist; TypeError for what is no listener."""
+        """Set the listener, before the streams are made. Raises StreamsExist; TypeError for an invalid listener."""
         check_listener(listener)
         with self._changed:
             self._must_be_new()
             self._listener = listener
 
     def create_message_streams(self, counts: Mapping[str, int]) -> dict[str, list[MessageStream]]:
-        """So many streams of each topic, once the group has shared out for the first time. Only once a connector.
-
-        Raises StreamsExist; RebalanceFailed, GroupRefused, CannotConnect, AuthenticationFailed; what the listener
-        raised; ValueError.
+        """Make this number of streams for each topic, and return them after the group's first assignment; once for each
+        connector. Raises StreamsExist; RebalanceFailed, GroupRefused, CannotConnect, AuthenticationFailed; exceptions
+        of the listener; ValueError.
         """
         check_counts(counts)
         kind = StreamsProtocol(self._settings.partition_assignment_strategy, dict(counts))
@@ -156,8 +158,8 @@ class StreamsConnector:
     def create_message_streams_by_filter(
         self, pattern: str, count: int = 1, *, is_excluding: bool = False, exclude_internal_topics: bool = True
     ) -> list[MessageStream]:
-        """So many streams, which share all topics whose whole name matches, or does not if `is_excluding`; those to
-        come too. Raises as `create_message_streams`.
+        """Make streams that share all topics whose whole name matches, or does not if `is_excluding`, including future
+        topics. Raises as `create_message_streams`.
         """
         check_counts({pattern: count})
         wanted = excluding(pattern) if is_excluding else re.compile(pattern).pattern
@@ -169,8 +171,9 @@ class StreamsConnector:
         return streams[None]
 
     def commit_offsets(self, *, retry: bool = True, timeout_s: float = 60.0) -> dict[TopicPartition, int]:
-        """Store what is consumed of all that is owned, in up to `offsets_commit_max_retries` tries, or one. What the
-        calling thread was handed last counts as consumed. Raises CommitRefused, RequestTimedOut.
+        """Commit the consumed offsets of all owned partitions, in up to `offsets_commit_max_retries` attempts, or one
+        without `retry`. The last message of the calling thread counts as consumed. Raises CommitRefused,
+        RequestTimedOut.
         """
         with self._changed:
             if self._parts is None or self._is_shut:
@@ -193,8 +196,9 @@ class StreamsConnector:
         )
 
     def shutdown(self, timeout_s: float = 30.0) -> None:
-        """Stop fetching, end the streams, commit if that is automatic, release, leave the group. What the calling
-        thread was handed last counts as consumed; other threads are given a moment to finish. Once is enough.
+        """Stop fetching, end the streams, commit if commits are automatic, release the partitions, leave the group. The
+        last message of the calling thread counts as consumed; other threads get a short time to finish theirs. May be
+        called more than once.
         """
         with self._changed:
             if not self._is_shut:
@@ -230,7 +234,7 @@ class StreamsConnector:
 
     @property
     def member_id(self) -> str:
-        """Empty before the coordinator gave one."""
+        """Member id; empty before the coordinator has assigned one."""
         with self._changed:
             return "" if self._parts is None else self._parts.membership.member_id
 
@@ -240,13 +244,13 @@ class StreamsConnector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Shut down; with an error, what was in hand is not done: it comes again."""
+        """Shut down; after an error, the message in hand does not count as consumed, and is read again."""
         if error is None:
             self.shutdown()
         else:
             self._shut_down()
 
-    # -- making
+    # -- creation
 
     def _must_be_new(self) -> None:
         if self._is_shut:
@@ -292,7 +296,7 @@ class StreamsConnector:
         return stream
 
     def _begin(self) -> None:
-        """Under the lock, until the first rebalance is over."""
+        """Begin, and wait until the first rebalance is over; called with the lock."""
         self._feed_steps(Begin())
         unreached_at = time.monotonic() + self._settings.request_timeout_ms / 1000
         while self._started is None:
@@ -303,7 +307,7 @@ class StreamsConnector:
         if self._started.error is not None:
             raise self._started.error
 
-    # -- carrying out, under the lock, in whichever thread
+    # -- effects, under the lock, in any thread
 
     def _carry_out(self, effect: MemberEffect) -> None:
         match effect:
@@ -320,7 +324,7 @@ class StreamsConnector:
             case Report():
                 self._report(effect.error)
             case CommitEnded():
-                if effect.number in self._commits:  # else nobody waits any more
+                if effect.number in self._commits:  # otherwise its caller no longer waits
                     self._commits[effect.number] = effect
             case StreamsEnded():
                 self._has_ended = True
@@ -340,7 +344,7 @@ class StreamsConnector:
             self._driver.feed(self._parts.fetching, TimePassed())
 
     def _has_taken(self, *, made_room: bool) -> None:
-        """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
+        """Note that a stream took a message: its queue may have space, and a rebalance may wait for that."""
         assert self._parts is not None
         if not self._is_shut:
             self._driver.refusals.raise_failure()

@@ -11,7 +11,7 @@ from muster.streams.assignment import Shares
 from protocol.errors import ErrorCode
 
 Owned = Mapping[str, Mapping[int, int]]
-"""By topic: partition to thread."""
+"""Threads of partitions, by topic."""
 
 
 class Begin(MemberEvent, frozen=True):
@@ -25,53 +25,53 @@ class ListenerDone(MemberEvent, frozen=True):
 
 
 class CommitWanted(MemberEvent, frozen=True):
-    """The application wants what is consumed committed, in at most so many tries."""
+    """The application requests a commit of the consumed offsets, in at most `tries` attempts."""
 
     number: int
     tries: int
 
 
 class Shut(MemberEvent, frozen=True):
-    """The application is leaving."""
+    """The application shuts the connector down."""
 
 
 class GrantsLost(MemberEffect, frozen=True):
-    """The registry no longer names this member for these."""
+    """The registry no longer has this member as the owner of these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class TellMember(MemberEffect, frozen=True):
-    """Let the membership hear this."""
+    """Pass an event to the membership."""
 
     event: MemberEvent
 
 
 class FetchWanted(MemberEffect, frozen=True):
-    """Let the pump go on: there is something new to fetch."""
+    """Step the pump, since there is something new to fetch."""
 
 
 class TellReleasing(MemberEffect, frozen=True):
-    """Call the listener's `before_releasing`, and say `ListenerDone`."""
+    """Call the listener's `before_releasing`, then send `ListenerDone`."""
 
     owned: Owned
 
 
 class TellStarting(MemberEffect, frozen=True):
-    """Call the listener's `before_starting`, and say `ListenerDone`."""
+    """Call the listener's `before_starting`, then send `ListenerDone`."""
 
     owned: Owned
     everyone: Shares | None
 
 
 class Started(MemberEffect, frozen=True):
-    """The first rebalance is over: what was waited for is there, or will not be."""
+    """The first rebalance is over, with success or an error."""
 
     error: Exception | None = None
 
 
 class Report(MemberEffect, frozen=True):
-    """The application should hear of this; nothing waits for it."""
+    """An error for the application that no call waits for."""
 
     error: Exception
 
@@ -86,4 +86,4 @@ class CommitEnded(MemberEffect, frozen=True):
 
 
 class StreamsEnded(MemberEffect, frozen=True):
-    """The group is left; nothing follows."""
+    """The connector has left the group; no effect follows."""

@@ -22,10 +22,8 @@ STRATEGIES = {"range": share_by_range, "roundrobin": share_in_circle}
 
 
 class StreamsProtocol:
-    """The protocol of type `streams`. `threads` is the newest share, `everyone` that of all members where this one
-    leads.
-
-    `counts` are the threads of each topic; with a `pattern`, every topic that matches has `count`.
+    """The protocol of type `streams`. `threads` is the newest assignment; `everyone` is that of all members, if this
+    one is the leader. `counts` are the numbers of threads by topic; with a `pattern`, every matching topic has `count`.
     """
 
     protocol_type = PROTOCOL_TYPE
@@ -49,7 +47,7 @@ class StreamsProtocol:
         return encode_streams_subscription(StreamsSubscription(topics, self._pattern))
 
     def threads_of(self, topic: str) -> int:
-        """Return how many this member has for it."""
+        """Return this member's number of threads for the topic."""
         return self._count if self._counts is None else self._counts.get(topic, 0)
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
@@ -72,7 +70,7 @@ class StreamsProtocol:
         return tuple(self.threads)
 
     def unknown_threads(self) -> list[str]:
-        """Return what the leader gave to threads that this member does not have."""
+        """Return the partitions that the leader assigned to threads that this member does not have."""
         return [
             f"{one} for thread {thread} of {self.threads_of(one.topic)}"
             for one, thread in sorted(self.threads.items())
@@ -84,4 +82,4 @@ def _read(metadata: bytes) -> Mapping[str, int]:
     try:
         return decode_streams_subscription(metadata).topics
     except ProtocolViolation:
-        return {}  # it gets nothing; the others are not made to suffer for it
+        return {}  # it gets no partitions; the other members are not affected

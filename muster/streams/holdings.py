@@ -13,7 +13,8 @@ from muster.streams.queue import Gate, PartitionInfo, StreamQueue
 
 
 class Holdings:
-    """`queues` are those of each topic, by thread; those under no topic are shared by all that match a pattern."""
+    """Owned partitions and their queues. `queues` has those of each topic, by thread; with a pattern, all matching
+    topics share those under None."""
 
     def __init__(
         self, group_id: str, gate: Gate, pump: Pump, queues: Mapping[str | None, tuple[StreamQueue, ...]]
@@ -30,23 +31,23 @@ class Holdings:
     # -- the steps of a rebalance, in the order of docs/spec/consumer-client.md#E3
 
     def stop(self) -> None:
-        """S2: nobody can put any more."""
+        """S2: stop the queues, so that no more messages are added."""
         self._pump.stop()
 
     def clear(self) -> None:
-        """S3: nothing of the old epoch is handed out any more."""
+        """S3: drop queued messages, so that none of the old epoch is returned."""
         self._gate.epoch += 1
         for queue in self._all():
             queue.clear()
 
     def end(self) -> None:
-        """S3 for the last time: the streams end."""
+        """S3 for the last time: end the streams."""
         self._gate.epoch += 1
         for queue in self._all():
             queue.end()
 
     def forget(self) -> None:
-        """S6, done: nothing is owned."""
+        """S6: forget all owned partitions, which are released."""
         self._registry = {}
         self.is_published = False
 
@@ -57,7 +58,7 @@ class Holdings:
         member_id: str,
         generation_id: int,
     ) -> None:
-        """S9 and S11: what was granted, each from the offset of its grant, into the queue of its thread."""
+        """S9 and S11: attach granted partitions to the queues of their threads, each from the offset of its grant."""
         self._registry = {
             one: (
                 PartitionInfo(one, thread, grants[one].epoch, grants[one].committed, grants[one].committed),
@@ -69,17 +70,17 @@ class Holdings:
         self.is_published = True
 
     def start(self) -> None:
-        """S13."""
+        """S13: let messages be returned."""
         self._pump.start(self._registry, Grants(self._group_id, self.member_id, self.epochs()))
 
-    # -- what is asked
+    # -- queries
 
     def epochs(self) -> dict[TopicPartition, int]:
         """Return the epochs of the grants held."""
         return {one: info.epoch for one, (info, _) in self._registry.items()}
 
     def consumed(self) -> dict[TopicPartition, OffsetToCommit]:
-        """Return what can be committed of what is owned."""
+        """Return the offsets to commit of owned partitions."""
         self._pump.settle()
         return {
             one: OffsetToCommit(info.consumed, owner_epoch=info.epoch)
@@ -95,7 +96,7 @@ class Holdings:
 
     @property
     def has_in_hand(self) -> bool:
-        """True if the application has yet to do with a message of what is owned."""
+        """True if the application is still processing a message of an owned partition."""
         return any(
             (held := queue.in_hand) is not None and self._registry.get(held.partition, (None, None))[0] is held
             for queue in self._all()

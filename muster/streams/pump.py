@@ -29,7 +29,7 @@ class Pump:
         self._is_running = False
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Step the fetcher; also say `GrantsLost`."""
+        """Step the fetcher; may also return `GrantsLost`."""
         self._hold_back()
         effects = self._fetcher.step(event, now_ms)
         if self._move():
@@ -44,14 +44,15 @@ class Pump:
         return self._fetcher.next_deadline_ms
 
     def start(self, registry: Registry, grants: Grants) -> None:
-        """Read these from where they are consumed to, or by the reset rule. Let time pass in a `step` next."""
+        """Read these partitions from their consumed offsets, or by the reset policy. Call `step` with `TimePassed`
+        next."""
         self._registry, self._is_running = registry, True
         self._fetcher.grants = grants
         self._fetcher.assign(registry)
         self._fetcher.begin({one: info.consumed for one, (info, _) in registry.items()})
 
     def stop(self) -> None:
-        """Nothing is put any more; what was consumed is still known."""
+        """Stop adding messages; consumed offsets are kept."""
         self.settle()
         self._is_running = False
         self._fetcher.assign(())
@@ -61,9 +62,9 @@ class Pump:
         return self._fetcher.close(now_ms)
 
     def settle(self) -> None:
-        """Move what is consumed on to the position where all that was queued is consumed: past what is not for the
-        application, and to where a reset led (docs/spec/consumer-client.md#D3), so that whoever reads next begins there
-        as well.
+        """Move consumed offsets to the positions of partitions whose queued messages are all consumed: past records
+        that are not for the application, and to the target of a reset (docs/spec/consumer-client.md#D3), so that the
+        next owner begins there, too.
         """
         if not self._is_running:
             return
@@ -79,7 +80,7 @@ class Pump:
                 position.is_paused = queue.is_full or info.is_failed
 
     def _move(self) -> bool:
-        """Tell whether anything was moved."""
+        """Move records into the queues; return true if there were any."""
         has_moved = False
         while (taken := self._fetcher.take_one()) is not None:
             has_moved = True

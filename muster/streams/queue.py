@@ -1,6 +1,6 @@
-"""The queues between the fetcher and the application, one a stream (docs/spec/consumer-client.md#D2 to #D4).
+"""The queues between the fetcher and the application, one for each stream (docs/spec/consumer-client.md#D2 to #D4).
 
-Nothing here waits or locks. The caller holds the connector's lock, which is the lock of all its streams.
+Nothing here waits or locks. The caller holds the connector's lock, which all its streams share.
 """
 
 import enum
@@ -15,8 +15,8 @@ from muster.errors import MusterError, OffsetGap
 
 @dataclass(slots=True, eq=False)
 class PartitionInfo:
-    """A partition owned by one grant. `consumed` is the next offset the application has not done with, `fetched` the
-    next one that is not queued; None until known. Granted again, it is another object.
+    """A partition owned by one grant; another grant makes another object. `consumed` is the next offset that the
+    application has not processed, `fetched` the next one that is not queued; None until known.
     """
 
     partition: TopicPartition
@@ -25,15 +25,16 @@ class PartitionInfo:
     consumed: int | None = None
     fetched: int | None = None
     waiting: int = 0
-    """Chunks that were queued and are not used up."""
+    """Number of queued chunks that are not used up."""
     is_failed: bool = False
-    """True if something lies in the queue that cannot be read: until the application has heard, nothing follows."""
+    """True if the queue has a record that cannot be read; nothing follows it until the application has got the
+    error."""
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """The records that one fetch brought of a partition: messages from `offset` up to `next_offset`, and what could not
-    be read.
+    """The records of a partition in one fetch: messages from `offset` up to `next_offset`, and the error of one that
+    cannot be read.
     """
 
     info: PartitionInfo
@@ -43,14 +44,13 @@ class Chunk:
     records: list[ConsumerRecord]
     error: MusterError | None = None
     is_elsewhere: bool = False
-    """True if it does not go on where the chunk before it ended: the offset was out of range."""
+    """True if it does not continue at the end of the previous chunk, since the offset was out of range."""
 
 
 class Gate:
-    """Tell whether anything may be handed out at all: chunks of the present `epoch` may, while the lease runs
-    (docs/spec/consumer-client.md#E4.V4, #E4.V10).
-
-    `lease_from_ms` says since when; it runs out where the coordinator may first give to others what this member has.
+    """Decides whether messages may be returned: those of the present `epoch` may, during the lease
+    (docs/spec/consumer-client.md#E4.V4, #E4.V10). `lease_from_ms` returns its start; it ends when the coordinator may
+    give this member's partitions to others.
     """
 
     def __init__(self, lease_from_ms: Callable[[], int | None], session_timeout_ms: int) -> None:
@@ -72,7 +72,7 @@ class NoMessage(enum.Enum):
 
 
 class StreamQueue:
-    """The queue of one stream and the chunk it is at. `report` hears of gaps."""
+    """The queue of one stream, and its present chunk. `report` is called with gaps."""
 
     def __init__(
         self, gate: Gate, most_chunks: int, *, consumed_on_return: bool, report: Callable[[MusterError], None]
@@ -87,7 +87,7 @@ class StreamQueue:
         self._in_hand: tuple[PartitionInfo, int] | None = None
         self.is_ended = False
         self.wake: Callable[[], None] = _nothing
-        """Called when there is something new."""
+        """Called when something was added."""
 
     # -- the fetcher's side
 
@@ -101,12 +101,12 @@ class StreamQueue:
             self.wake()
 
     def clear(self) -> None:
-        """Drop what is queued, and the chunk at hand."""
+        """Drop all chunks, including the present one."""
         self._chunks.clear()
         self._chunk = None
 
     def end(self) -> None:
-        """The marker after which nothing comes."""
+        """Add the end marker, after which nothing follows."""
         self.clear()
         self.is_ended = True
         self.wake()
@@ -115,17 +115,18 @@ class StreamQueue:
 
     @property
     def in_hand(self) -> PartitionInfo | None:
-        """Return whose message the application has not yet done with."""
+        """Return the partition whose message the application is processing."""
         return None if self._in_hand is None else self._in_hand[0]
 
     def finish(self) -> None:
-        """The application is done with the message handed out last."""
+        """Note that the application has processed the last message."""
         if self._in_hand is not None:
             (info, next_offset), self._in_hand = self._in_hand, None
             info.consumed = max(info.consumed or 0, next_offset)
 
     def take(self, now_ms: int) -> ConsumerRecord | MusterError | NoMessage:
-        """The next message, or what cannot be read in its place, or why there is nothing. The one before is done."""
+        """Return the next message, or the error in its place, or the reason why there is none. The previous message
+        counts as processed."""
         self.finish()
         while not self.is_ended:
             chunk = self._chunk
@@ -171,4 +172,4 @@ class StreamQueue:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing: no thread waits."""

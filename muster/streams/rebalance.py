@@ -1,4 +1,4 @@
-"""The state of a rebalance: the event that it waits for, its tries, its errors (docs/spec/consumer-client.md#E3)."""
+"""The state of a rebalance: the event that it waits for, its attempts, its errors (docs/spec/consumer-client.md#E3)."""
 
 import enum
 
@@ -36,7 +36,7 @@ class RebalancePhase(enum.Enum):
 
 
 class Cycle:
-    """One connector's. What it wants done is in `_effects`."""
+    """The rebalances of one connector. `_effects` has the effects of the present step."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Cycle:
         self._refusal = ""
 
     def _join(self) -> None:
-        """S1: have the membership begin."""
+        """S1: make the membership join."""
         self._enter(RebalancePhase.JOINING)
         if not self._membership.needs_poll:
             self._tell_member(RejoinAsked(self._refusal or "a rebalance failed"))
         self._tell_member(Polled())
 
     def _fail(self, error: Exception) -> None:
-        """At the start it is the end; later it is tried again after a while."""
+        """Handle a failed rebalance: at the start it ends the connector; later it is retried after a pause."""
         self._cycles = 0
         self._is_dead = self._is_starting
         self._enter(RebalancePhase.RESTING, None if self._is_dead else _REST * self._settings.rebalance_backoff_ms)

@@ -16,12 +16,12 @@ _AS_OFTEN_AS_MAY_BE = 1 << 30
 
 
 class LettingGo(Cycle):
-    """Each method does one step and goes on to the next, or says by the phase what it waits for."""
+    """Each method does one step and continues with the next, or sets the phase that names the event it waits for."""
 
     def _let_go(self, *, is_lost: bool) -> None:
-        """S2, S3."""
+        """S2 and S3: stop, and clear the queues."""
         if self._is_closing and self.phase is not RebalancePhase.LEAVING:
-            return  # it is being let go already
+            return  # the partitions are being released already
         if self.phase is RebalancePhase.LEAVING or not self._holdings.is_published:
             self._tell_member(Released())
             return
@@ -32,7 +32,7 @@ class LettingGo(Cycle):
         self._finish()
 
     def _finish(self) -> None:
-        """Wait until the application is done with what it has in hand: then it can be committed."""
+        """Wait until the application has processed the messages in hand, so that they can be committed."""
         if self._settings.auto_commit_enable and not self._is_lost and self._holdings.has_in_hand:
             self._enter(RebalancePhase.FINISHING, min(self._settings.hand_over_wait_ms, self._half_ms))
         else:
@@ -43,7 +43,7 @@ class LettingGo(Cycle):
         return self._settings.rebalance_timeout_ms // 2
 
     def _commit(self) -> None:
-        """S4: with the old generation, which counts while the group prepares its rebalance."""
+        """S4: commit with the old generation, which is valid while the group prepares its rebalance."""
         offsets = self._holdings.consumed() if self._settings.auto_commit_enable and not self._is_lost else {}
         if not offsets:
             self._tell_releasing()
@@ -68,7 +68,7 @@ class LettingGo(Cycle):
         self._tell_releasing()
 
     def _tell_releasing(self) -> None:
-        """S5."""
+        """S5: call the listener's `before_releasing`."""
         if self._has_listener and not self._is_closing:
             self._enter(RebalancePhase.TELLING_RELEASE)
             self._effects.append(TellReleasing(self._holdings.owned()))
@@ -76,7 +76,8 @@ class LettingGo(Cycle):
             self._release()
 
     def _release(self) -> None:
-        """S6: as who was granted it, for whom it still may be though the group has gone on."""
+        """S6: release, with the member id and generation of the grants, which may still be in force although the group
+        has moved on."""
         epochs = self._holdings.epochs()
         if not epochs:
             self._released()
@@ -106,4 +107,4 @@ class LettingGo(Cycle):
         self._enter(RebalancePhase.LEAVING)
         self._tell_member(Closing())
         if is_let_go:
-            self._tell_member(Released())  # the rebalance under way had asked for it
+            self._tell_member(Released())  # the present rebalance has requested it

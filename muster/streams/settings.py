@@ -16,14 +16,14 @@ _RESETS = {
     "latest": OffsetReset.LATEST,
 }
 _NEVER_MS = 1 << 40
-"""A connector polls its membership by itself: no application can forget to."""
+"""Poll interval without a limit, since the connector polls its membership itself."""
 
 
 class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`consumed_on`: a message counts as consumed when the next one is asked for ("next"), so that a crash repeats the
-    one in hand and loses none, or when it is handed out ("return"). `hand_over_wait_ms`: how long a rebalance waits at
-    most for the messages in hand, so that it repeats none. `consumer_timeout_ms` below 0: a stream waits for ever.
-    Raises ValueError for what cannot work.
+    """`consumed_on`: a message counts as consumed when the next one is requested ("next"), so that a crash repeats the
+    one in hand and loses none, or when it is returned ("return"). `hand_over_wait_ms`: longest time for which a
+    rebalance waits for the messages in hand, so that none is repeated. `consumer_timeout_ms` below 0: a stream waits
+    for ever. Raises ValueError for invalid settings.
     """
 
     queued_max_message_chunks: int = 2
@@ -59,7 +59,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be 0 or more")
 
     def member(self, group_id: str) -> MemberSettings:
-        """The membership beneath. Raises ValueError."""
+        """Return the settings of the membership. Raises ValueError."""
         beat_ms = self.session_timeout_ms // 3 if self.heartbeat_interval_ms is None else self.heartbeat_interval_ms
         return MemberSettings(
             group_id=group_id,
@@ -89,7 +89,7 @@ def _one_of(name: str, value: str, known: Collection[str]) -> None:
 
 
 def check_counts(counts: Mapping[str, int]) -> None:
-    """Raises TypeError, or ValueError: each topic needs a name and one stream or more."""
+    """Raise TypeError or ValueError unless each topic has a name and at least one stream."""
     if not isinstance(counts, Mapping):
         raise TypeError(f"counts is {counts!r}: {{topic: number of streams}} is wanted")
     if not counts:
@@ -100,13 +100,13 @@ def check_counts(counts: Mapping[str, int]) -> None:
 
 
 def check_listener(listener: object) -> None:
-    """Raises TypeError, before a rebalance would."""
+    """Raise TypeError for an invalid listener, before a rebalance would."""
     for name in ("before_releasing", "before_starting"):
         if not callable(getattr(listener, name, None)):
             raise TypeError(f"the listener {listener!r} has no method {name}")
 
 
 def excluding(pattern: str) -> str:
-    """A pattern for every topic whose whole name does not match this one."""
+    """Return a pattern for all topics whose whole name does not match this one."""
     re.compile(pattern)
     return rf"(?!(?:{pattern})\Z).*"

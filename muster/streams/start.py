@@ -11,14 +11,15 @@ from muster.streams.revoke import LettingGo
 from protocol.errors import ErrorCode
 
 _TRIES = 3
-"""Number of lost answers in a row that a claim outlives: giving up means another join, which ends what was granted."""
+"""Number of attempts of a claim whose replies are lost in a row: giving up means another join, which ends the
+grants."""
 
 
 class TakingOn(LettingGo):
-    """Each method does one step and goes on to the next, or says by the phase what it waits for."""
+    """Each method does one step and continues with the next, or sets the phase that names the event it waits for."""
 
     def _assigned(self, effect: Assigned) -> None:
-        """S7, done; S8. What is read here the claim reads once more, in the moment of the grant."""
+        """End of S7, and S8: fetch offsets, which the claim returns once more as of the grant."""
         unknown = self._kind.unknown_threads()
         if self._is_closing:
             return
@@ -50,7 +51,7 @@ class TakingOn(LettingGo):
             self._join_again(f"the committed offsets were refused: {done.error_code.name}")
 
     def _claim(self) -> None:
-        """S10."""
+        """S10: claim the partitions."""
         self._enter(RebalancePhase.CLAIMING)
         self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
@@ -59,7 +60,7 @@ class TakingOn(LettingGo):
     def _claimed(self, done: ClaimDone) -> None:
         code = done.error_code
         if code == ErrorCode.NONE:
-            # S11: nobody fetches or hands out before it is known whose it is.
+            # S11: nothing is fetched or returned before the grant is certain.
             self._holdings.publish(self._kind.threads, done.grants, done.member_id, done.generation_id)
             self._tell_starting()
         elif code == ErrorCode.OWNED:
@@ -70,13 +71,13 @@ class TakingOn(LettingGo):
             else:
                 self._join_again(f"partitions are still owned: {held}")
         elif code == ErrorCode.REBALANCE_IN_PROGRESS or code in NO_MEMBER:
-            self._cycles = 0  # another trigger, which its own number of tries belongs to
+            self._cycles = 0  # another trigger has its own number of attempts
             self._join()
         else:
             self._join_again(f"the claim was refused: {code.name}")
 
     def _join_again(self, why: str) -> None:
-        """Back to S7, as often as it may be tried for one trigger."""
+        """Return to S7, up to the number of attempts for one trigger."""
         self._cycles += 1
         self._refusal = why
         if self._cycles < self._settings.rebalance_max_retries:
@@ -86,7 +87,7 @@ class TakingOn(LettingGo):
             self._fail(RebalanceFailed(sentence))
 
     def _tell_starting(self) -> None:
-        """S12."""
+        """S12: call the listener's `before_starting`."""
         if self._has_listener:
             self._enter(RebalancePhase.TELLING_START)
             self._effects.append(TellStarting(self._holdings.owned(), self._kind.everyone))
@@ -94,7 +95,8 @@ class TakingOn(LettingGo):
             self._start()
 
     def _start(self) -> None:
-        """S13. Who has fallen out meanwhile owns nothing any more: it fetches nothing, and the trigger follows."""
+        """S13: start fetching. A member that lost its place meanwhile owns nothing: it fetches nothing, and the trigger
+        follows."""
         self._enter(RebalancePhase.RUNNING)
         self._cycles = 0
         if self._membership.generation_id == self._generation_id and self._membership.state is State.STEADY:

@@ -1,4 +1,4 @@
-"""A rebalance in its exact order (docs/spec/consumer-client.md#E3), without I/O:
+"""The steps of a rebalance, in the order of docs/spec/consumer-client.md#E3, without I/O:
 
     step(event, now_ms) -> effects
 
@@ -42,11 +42,12 @@ _SEES_TRIGGERS = frozenset(
         RebalancePhase.PAUSING,
     }
 )
-"""Phases in which nothing must end first: what is read or claimed is void when the group begins anew."""
+"""Phases that a new trigger may interrupt at once: offsets that are being read, or claims, are void when the group
+rebalances again."""
 
 
 class Steps(TakingOn):
-    """The steps of one connector's rebalances; `has_listener` says whether there is somebody to tell."""
+    """The steps of one connector's rebalances; `has_listener`: there is a listener to call."""
 
     def __init__(
         self,
@@ -60,14 +61,14 @@ class Steps(TakingOn):
         super().__init__(membership, kind, holdings, settings, has_listener=has_listener)
         self._inbox: deque[MemberEffect] = deque()
 
-    # -- what the edge calls
+    # -- called by the edge
 
     def note(self, effect: MemberEffect) -> None:
-        """Said by the membership or the pump."""
+        """Store an effect of the membership or the pump for the next step."""
         self._inbox.append(effect)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Return what follows from an event, from what was noted, and from the time."""
+        """Return the effects of an event, of the stored effects, and of the time."""
         self._now_ms = max(now_ms, self._now_ms)
         match event:
             case Begin():
@@ -93,7 +94,7 @@ class Steps(TakingOn):
         due = (self._until_ms, self._commits.next_deadline_ms)
         return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
-    # -- hearing
+    # -- membership
 
     def _hear(self, effect: MemberEffect) -> None:
         match effect:
@@ -133,8 +134,8 @@ class Steps(TakingOn):
 
     @property
     def _has_something_to_do(self) -> bool:
-        """Without anything else happening. A trigger that comes while something is let go or started is served after
-        that (V7).
+        """True if the next step can run without another event. A trigger that comes during a release or a start is
+        served afterwards (V7).
         """
         if self.phase is RebalancePhase.FINISHING:
             return not self._holdings.has_in_hand
@@ -152,7 +153,7 @@ class Steps(TakingOn):
             case RebalancePhase.FINISHING:
                 self._commit()
             case RebalancePhase.JOINING if self._is_starting and self._membership.has_nothing_to_read:
-                self._started(None)  # streams that wait for a topic to match
+                self._started(None)  # the streams wait for a matching topic
             case _:
                 if self.phase is not RebalancePhase.JOINING:
                     self._cycles = 0
@@ -161,14 +162,14 @@ class Steps(TakingOn):
                     and self._membership.state is State.UNJOINED
                     and not self._membership.held
                 ):
-                    self._let_go(is_lost=True)  # of nothing, in the same order: the membership does not ask for it
+                    self._let_go(is_lost=True)  # of no partitions, but with the same steps
                 else:
                     self._join()
 
-    # -- what goes wrong
+    # -- errors
 
     def _listener_done(self, error: Exception | None) -> None:
-        """Go on whatever a listener raised: that is told at the end."""
+        """Continue whatever a listener raised; the exception is reported at the end."""
         self._raised = self._raised or error
         if self.phase is RebalancePhase.TELLING_RELEASE:
             self._release()
@@ -176,7 +177,8 @@ class Steps(TakingOn):
             self._start()
 
     def _refused(self, fatal: Fatal) -> None:
-        """By the coordinator. What is owned is not handed out any more; it is let go when the group is joined."""
+        """Handle the coordinator's refusal: messages of owned partitions are no longer returned; the partitions are
+        released at the next join."""
         if self._is_closing:
             return
         self._holdings.stop()
@@ -185,7 +187,7 @@ class Steps(TakingOn):
         kind = Fenced if fatal.error_code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused
         self._fail(kind(fatal.error_code, fatal.reason))
 
-    # -- the end
+    # -- shutdown
 
     def _shut(self) -> None:
         """Stop, end the streams; then commit, release and leave, from wherever the rebalance is
@@ -204,7 +206,7 @@ class Steps(TakingOn):
         elif self.phase is RebalancePhase.TELLING_RELEASE:
             self._release()
         elif self.phase in {RebalancePhase.FINISHING, RebalancePhase.COMMITTING, RebalancePhase.RELEASING}:
-            return  # what is under way leads on
+            return  # the present step continues with that
         elif self._holdings.is_published:
             self._finish()
         else:

@@ -1,4 +1,4 @@
-"""The messages of one stream, which applications iterate for ever (docs/spec/consumer-client.md#D4)."""
+"""The messages of one stream, an iterator without end (docs/spec/consumer-client.md#D4)."""
 
 import threading
 import time
@@ -17,17 +17,16 @@ _LEASE_LOOK_S = 0.05
 
 
 class HasTaken(Protocol):
-    """Called when a stream has gone on."""
+    """Called when a stream took a message."""
 
     def __call__(self, *, made_room: bool) -> None: ...
 
 
 class MessageStream:
-    """Iterate it from one thread: each of its messages comes to nobody else, those of one partition in their order.
-
-    The iterator waits for ever, or raises ConsumerTimeout after `consumer_timeout_ms` and can be asked again; it ends
-    when the connector is shut down. What cannot be read is raised in the place of the message; asked again, the stream
-    goes on with other partitions and raises it again, but for CannotDeserialize, which skips the message.
+    """Iterate it from one thread: no other stream returns its messages, and those of one partition come in order. The
+    iterator waits for ever, or raises ConsumerTimeout after `consumer_timeout_ms`, after which it can be continued; it
+    ends when the connector is shut down. A message that cannot be read is raised as an error; if continued, the stream
+    returns messages of other partitions and raises the error again, except CannotDeserialize, which skips the message.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class MessageStream:
                 self._condition.wait(wait_s)
 
     def finish_here(self) -> None:
-        """The message in hand counts as done if this is the thread that has it. Called under the lock."""
+        """Count the message in hand as processed, if the calling thread has it. Called with the lock."""
         if self._thread == threading.get_ident():
             self._queue.finish()
 
@@ -99,5 +98,5 @@ def _made(deserializer: Deserializer | None, record: ConsumerRecord, part: str, 
 
 
 def now_ms() -> int:
-    """Milliseconds of the clock that cores are told."""
+    """Milliseconds of the cores' clock."""
     return time.monotonic_ns() // 1_000_000

@@ -103,7 +103,7 @@ class ProducerTopics:
     def _hear_error(self, name: str, code: ErrorCode, now_ms: int) -> None:
         since_ms = self._wanted.get(name, now_ms)
         if name in self._counts:
-            self._wanted.pop(name, None)  # it was there: whoever has something for it will want it again
+            self._wanted.pop(name, None)  # the topic existed: it is requested again when a record needs it
             return
         if code.retriable and (code != _UNKNOWN or now_ms - since_ms < _UNKNOWN_MS):
             return

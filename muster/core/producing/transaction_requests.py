@@ -1,4 +1,4 @@
-"""Requests of transactions: how they are built, and the errors in their answers (KIP-98)."""
+"""Requests of transactions: their construction, and the errors in their replies (KIP-98)."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -18,12 +18,12 @@ from protocol.messages.offsets import (
 from protocol.messages.transactions import AddPartitionsToTxnReply, TransactionTopic
 
 NO_ANSWER: Final = ErrorCode.NETWORK_EXCEPTION
-"""Error of a request whose answer will not come."""
+"""Error of a request that will not be answered."""
 
 
 class OffsetsOfGroup(NamedTuple):
-    """Offsets to be committed with the transaction, and the member of the group that commits them: without one, nobody
-    is to be in the group."""
+    """Offsets to commit with the transaction, and the member of the group that commits them; without one the group must
+    have no members."""
 
     group_id: str
     offsets: Mapping[TopicPartition, OffsetToCommit]
@@ -40,7 +40,7 @@ class CoordinatorRequest(NamedTuple):
 
 
 def topics_of(partitions: tuple[TopicPartition, ...]) -> tuple[TransactionTopic, ...]:
-    """Return the partitions as a request names them."""
+    """Return the partitions by topic, for a request."""
     by_topic: dict[str, list[int]] = {}
     for one in partitions:
         by_topic.setdefault(one.topic, []).append(one.partition)
@@ -66,7 +66,7 @@ def commit_of(group: OffsetsOfGroup, transactional_id: str, producer: ProducerId
 
 
 def error_of(reply: Message | None) -> tuple[ErrorCode, str]:
-    """Return the first error in a reply, and its sentence."""
+    """Return the first error in a reply, and its message."""
     match reply:
         case None:
             return NO_ANSWER, ""
@@ -82,7 +82,7 @@ def error_of(reply: Message | None) -> tuple[ErrorCode, str]:
             codes = [part.error_code for topic in reply.topics for part in topic.partitions]
         case _:
             codes = [getattr(reply, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)]
-    # One that lasts tells more than one that goes away.
+    # A permanent error says more than a retriable one.
     bad = sorted((code for code in codes if code is not ErrorCode.NONE), key=lambda code: code.retriable)
     told = [code for code in bad if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
     return (told or bad or [ErrorCode.NONE])[0], ""

@@ -13,8 +13,8 @@ from protocol.messages.topics import Metadata
 
 
 class TransactionalProducing(Producing):
-    """Sends a record once its transaction knows of its partition. One that is given up makes the transaction fail; its
-    sequences begin anew with the next epoch, never in the middle of a transaction.
+    """Sends a record once its partition was added to the transaction. A record that is given up makes the transaction
+    fail; sequences restart only with the next epoch, never within a transaction.
     """
 
     def __init__(self, settings: ProducerSettings, first_turn: int = 0) -> None:
@@ -26,11 +26,11 @@ class TransactionalProducing(Producing):
 
     @property
     def is_writing(self) -> bool:
-        """True while a record is under way."""
+        """True while a record is in flight."""
         return any(sent.picked for sent in self._sent.values())
 
     def append(self, topic: str, partition: int | None, record: Pending, now_ms: int) -> int:
-        """See `Producing`. Raises MusterError too, outside of a transaction and in one that has failed."""
+        """See `Producing`. Also raises MusterError, outside a transaction and in a failed one."""
         self._transactions.check_open()
         return super().append(topic, partition, record, now_ms)
 

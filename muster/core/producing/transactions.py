@@ -40,7 +40,7 @@ from protocol.messages.transactions import (
 _OF_TRANSACTIONS: Final = 1
 """Type of the keys that are transactional ids, in a FindCoordinator."""
 _CONCURRENT_MS: Final = 20
-"""Pause while the markers of the transaction before are written (Kafka's client has the same)."""
+"""Pause while the markers of the previous transaction are written, as in Kafka's client."""
 _MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _FENCED: Final = frozenset(
     {
@@ -57,7 +57,7 @@ _LASTING: Final = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-"""Refusals that no other transaction of this producer would escape."""
+"""Errors that every other transaction of this producer would get, too."""
 
 
 class TransactionPhase(enum.Enum):
@@ -70,8 +70,8 @@ class TransactionPhase(enum.Enum):
 
 
 class Transactions:
-    """The producer's id, its open transaction, and the requests that both need. `next_request` gives one at a time,
-    `hear` takes its answer."""
+    """The producer's id, its open transaction, and the requests that both need. `next_request` returns one at a time,
+    `hear` takes its reply."""
 
     def __init__(self, transactional_id: str, timeout_ms: int, backoff_ms: Callable[[int], int]) -> None:
         self.transactional_id = transactional_id
@@ -80,9 +80,9 @@ class Transactions:
         self.failure: MusterError | None = None
         """Reason for which the open transaction cannot be committed."""
         self.fatal: MusterError | None = None
-        """Reason for which no transaction of this producer can ever be committed again."""
+        """Reason for which this producer can commit no more transactions."""
         self.retry_at_ms = 0
-        """Time before which nothing is asked."""
+        """Time before which no request is sent."""
         self._timeout_ms = timeout_ms
         self._backoff_ms = backoff_ms
         self._failures = 0
@@ -99,23 +99,23 @@ class Transactions:
         """True if the coordinator may know of the transaction."""
         self._verdict: bool | None = None
 
-    # -- what the application wants
+    # -- called by the application
 
     def begin(self) -> None:
-        """Ask for an id, or a new epoch, if one is needed; `ready` opens the transaction then. Raises MusterError."""
+        """Begin a transaction: request an id or a new epoch if needed; then `ready` opens it. Raises MusterError."""
         self.raise_fatal()
         if self.phase not in {TransactionPhase.IDLE, TransactionPhase.BEGINNING}:
             raise MusterError(f"{self.phase.value}: commit it or abort it, then begin another")
         self.phase = TransactionPhase.BEGINNING
 
     def ready(self) -> bool:
-        """Open the transaction if it can be by now."""
+        """Open the transaction if that is possible now; return whether it is open."""
         if self.phase is TransactionPhase.BEGINNING and self.producer is not None and not self._needs_epoch:
             self.phase = TransactionPhase.OPEN
         return self.phase is TransactionPhase.OPEN
 
     def check_open(self) -> None:
-        """Raises MusterError unless records and offsets may be added to the transaction."""
+        """Raise MusterError unless records and offsets may be added to the transaction."""
         self.raise_fatal()
         if self.failure is not None:
             raise self.failure
@@ -123,7 +123,7 @@ class Transactions:
             raise MusterError(f"{self.phase.value}: a producer with a transactional_id writes between begin and commit")
 
     def admits(self, one: TopicPartition) -> bool:
-        """Return true if the coordinator knows that the transaction writes to the partition; else it is told."""
+        """Return true if the coordinator has the partition in the transaction; else request that."""
         if one in self._added:
             return True
         if self.phase is TransactionPhase.OPEN and self.failure is None:
@@ -131,12 +131,12 @@ class Transactions:
         return False
 
     def add_offsets(self, offsets: OffsetsOfGroup) -> None:
-        """Commit these with the transaction, after all before them. Raises MusterError."""
+        """Add offsets to the transaction, after earlier ones. Raises MusterError."""
         self.check_open()
         self._offsets.append(offsets)
 
     def has_ended(self) -> bool:
-        """Return true once an end that was asked for is answered, if one was."""
+        """Return true if no requested end of the transaction is pending."""
         return self.phase is not TransactionPhase.ENDING
 
     @property
@@ -153,7 +153,7 @@ class Transactions:
             self._needs_epoch = True
 
     def end(self, *, commit: bool) -> None:
-        """End the transaction; IDLE follows. No record of it may be under way. Raises MusterError."""
+        """End the transaction; IDLE follows. None of its records may be in flight. Raises MusterError."""
         self.raise_fatal()
         if self._verdict is not None and self._verdict is not commit:
             raise MusterError(f"the transaction is ending with {'commit' if self._verdict else 'abort'}: call it again")
@@ -170,14 +170,14 @@ class Transactions:
             self._ended()
 
     def raise_fatal(self) -> None:
-        """Raises why nothing goes on, if so."""
+        """Raise the fatal error, if there is one."""
         if self.fatal is not None:
             raise self.fatal
 
     # -- requests
 
     def next_request(self, now_ms: int) -> CoordinatorRequest | None:
-        """Return what to ask now, if anything."""
+        """Return the request to send now; None if there is none."""
         if self._asked is not None or self.fatal is not None or now_ms < self.retry_at_ms:
             return None
         self._asked = self._wanted()
@@ -185,7 +185,7 @@ class Transactions:
 
     @property
     def wants_request(self) -> bool:
-        """True if there is something to ask once the pause is over."""
+        """True if there is a request to send after the pause."""
         return self._asked is None and self.fatal is None and self._wanted() is not None
 
     def _to_coordinator(self, message: Message) -> CoordinatorRequest:
@@ -226,11 +226,11 @@ class Transactions:
         message = commit_of(first, self.transactional_id, self.producer)
         return CoordinatorRequest(message, self._group_coordinators[first.group_id])
 
-    # -- answers
+    # -- replies
 
     def hear(self, reply: Message | None, now_ms: int) -> NodeAddress | None:
-        """Take the answer to what was asked last; None: none will come. Return the node whose connection is in doubt,
-        if one is."""
+        """Handle the reply to the last request; None if there will be none. Return the node whose connection may be
+        broken, if there is one."""
         asked, self._asked = self._asked, None
         assert asked is not None
         error, sentence = error_of(reply)
@@ -251,7 +251,7 @@ class Transactions:
         return None
 
     def _forget(self, asked: CoordinatorRequest) -> None:
-        """Look the coordinator up anew."""
+        """Look the coordinator up again."""
         if isinstance(asked.message, TxnOffsetCommit):
             self._group_coordinators.pop(asked.message.group_id, None)
         else:
@@ -285,7 +285,7 @@ class Transactions:
 
     def _refused(self, message: Message, error: ErrorCode, sentence: str) -> None:
         what = f"{type(message).__name__} was answered {error.name}{f': {sentence}' if sentence else ''}"
-        # An epoch that a group's coordinator knows no more may be that of a transaction which has ended meanwhile.
+        # An epoch unknown to a group's coordinator may be that of a transaction that has ended meanwhile.
         if error in _FENCED and not isinstance(message, TxnOffsetCommit):
             self.fatal = ProducerFenced(
                 error,
@@ -295,7 +295,7 @@ class Transactions:
         elif error in _LASTING or isinstance(message, InitProducerId | FindCoordinator):
             self.fatal = Refused(error, f"no transaction can begin or end: {what}")
         elif isinstance(message, EndTxn) and not message.committed:
-            self._needs_epoch = True  # the coordinator knows no open transaction: there is nothing to abort
+            self._needs_epoch = True  # the coordinator has no open transaction, so there is nothing to abort
             self._ended()
         elif isinstance(message, EndTxn):
             self.phase, self._verdict = TransactionPhase.OPEN, None

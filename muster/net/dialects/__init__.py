@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
-"""The most that a server may send: fetches of 50 MiB and rosters of large groups fit."""
+"""Largest frame from a server: fetches of 50 MiB and the member lists of large groups fit."""
 
 
 class ClientDialect(enum.Enum):
-    """The protocol that a server speaks. So do the nodes that it tells of, unless it says otherwise of one
+    """The protocol of a server, and of the nodes in its Metadata, except those with a dialect of their own
     (`dialect_of`).
     """
 
@@ -48,12 +48,13 @@ class ClientDialect(enum.Enum):
 
     @property
     def answers_in_order(self) -> bool:
-        """A request that the server holds back then holds up every later one of its connection."""
+        """True if replies come in the order of requests, so that a delayed reply delays all later ones of its
+        connection."""
         return self is ClientDialect.KAFKA
 
     @property
     def advice(self) -> str:
-        """Return what to look at when nobody can be reached."""
+        """Return advice for the case that no server can be reached."""
         if self is ClientDialect.NATIVE:
             return (
                 "Is musterd running there, with its native listener at that address? (Of a Kafka listener it is "
@@ -69,41 +70,40 @@ class ClientSession(Protocol):
     """The client's side of one connection."""
 
     def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
-        """The request's number, and what to send now: nothing of it, while the server's versions are not known, or we
-        are not to the server. A Produce with `acks` 0 is never answered, unless the session itself refuses it. By
-        `now_ms`, of a clock that goes on, a login that ends is known.
+        """Return the request's number, and the bytes to send now; the request waits while the server's versions are
+        unknown or a login is under way. A Produce with `acks` 0 is never answered, unless the session itself refuses
+        it. `now_ms`, of a monotonic clock, shows when a login ends.
         """
 
     def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
-        """Return what the server said, and the session itself of requests that cannot be said to this server: those are
-        answered `ErrorReply`, without the server having seen them, and no data is needed to hear of them.
-
-        Raises ProtocolViolation for bytes that no server of this dialect sends, `HandshakeRefused` where it lets
-        nobody in, `LoginFailed` where not us.
+        """Return the server's replies and notifications, and the session's own replies to requests that cannot be
+        encoded for this server: `ErrorReply`, which need no received data. Raises ProtocolViolation for bytes that no
+        server of this dialect sends, `HandshakeRefused` if the server refuses the handshake, `LoginFailed` if it
+        refuses the login.
         """
 
     def take_data(self) -> bytes:
-        """Return what else is to be sent; after `receive_data`, requests that waited for the greeting's answer."""
+        """Return other bytes to send; after `receive_data` for instance requests that waited for the handshake."""
 
     @property
     def is_ready(self) -> bool:
-        """True if nothing waits for the greeting's answer, or for that to a login."""
+        """True if no request waits for the handshake or a login."""
 
 
 def dialect_of(node: NodeAddress, bootstrap: ClientDialect) -> ClientDialect:
-    """Return the dialect of a node, where the bootstrap speaks that: brokers beside musterd speak Kafka's protocol."""
+    """Return the dialect of a node, given the bootstrap's, since brokers behind musterd have Kafka's protocol."""
     return ClientDialect.KAFKA if node.speaks == ClientDialect.KAFKA.value else bootstrap
 
 
 def open_session(
     dialect: ClientDialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
 ) -> ClientSession:
-    """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed."""
+    """`max_frame_bytes` bounds the server's frames. `logins` makes a login whenever one is needed."""
     match dialect:
         case ClientDialect.NATIVE:
             return NativeClientSession(client_id, max_frame_bytes, logins)
         case ClientDialect.KAFKA:
-            # Here, because a client of one dialect starts sooner without the other.
+            # Imported here, since a client starts faster without the other dialect.
             from muster.net.dialects.kafka import KafkaClientSession
 
             return KafkaClientSession(client_id, max_frame_bytes, logins)

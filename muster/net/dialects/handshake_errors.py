@@ -10,15 +10,15 @@ from protocol.messages.node import ErrorReply
 
 _TLS_ALERT: Final = b"\x15\x03"
 Logins = Callable[[], SaslClient | None]
-"""A new login each time, or none where nobody asks who we are."""
+"""Returns a new login each time; None for servers without logins."""
 
 
 def no_login() -> None:
-    """Give no login, for servers that want none."""
+    """Return no login, for servers without logins."""
 
 
 class HandshakeRefused(ProtocolViolation):
-    """The server answered the greeting with an error: nothing else can be asked on this connection."""
+    """The server answered the handshake with an error, so the connection is unusable."""
 
     def __init__(self, error_code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
@@ -26,19 +26,19 @@ class HandshakeRefused(ProtocolViolation):
 
 
 class LoginFailed(HandshakeRefused):
-    """The server does not let us in by our name and password, or does not know them itself: trying again is in vain
-    until somebody changes something.
+    """The server refuses the login, or does not prove that it knows the password: a retry fails until something is
+    changed.
     """
 
 
 def login_refused(refused: LoginRefused) -> HandshakeRefused:
-    """Return what a connection ends with: not LoginFailed where the server only asks for another attempt."""
+    """Return the error of the connection, which is not LoginFailed if the server only asks for a retry."""
     kind = HandshakeRefused if refused.error_code.retriable else LoginFailed
     return kind(refused.error_code, str(refused))
 
 
 def new_login(logins: Logins) -> SaslClient | None:
-    """Begin a login, if there is to be one. Raises LoginFailed where there is nothing to show."""
+    """Begin a login, if there is one. Raises LoginFailed if there is no token."""
     try:
         return logins()
     except LoginRefused as refused:
@@ -46,17 +46,15 @@ def new_login(logins: Logins) -> SaslClient | None:
 
 
 def spoken_in_tls(data: bytes) -> ProtocolViolation | None:
-    """Recognise bytes that are none of the dialect's: an alert of TLS is what a listener with TLS says to whoever has
-    not heard of that.
-    """
+    """Return an error for a TLS alert, which a listener with TLS sends to a client without it; None for other bytes."""
     if data[:2] != _TLS_ALERT:
         return None
     return ProtocolViolation("that listener speaks TLS: the security protocol SSL is wanted, or SASL_SSL")
 
 
 def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
-    """Return what it may mean that the server has closed a connection, as a sentence: on which it said `words` of the
-    dialect, with `answers` among them. `is_up`: whether TLS was agreed on.
+    """Return an error message for a connection that the server has closed after sending `words` frames, `answers` of
+    them replies. `is_up`: whether the TLS handshake was done.
     """
     if is_tls and not is_up:
         return "the server closed the connection before TLS was agreed on: maybe it does not speak TLS there"
@@ -69,5 +67,5 @@ def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
 
 
 def unsayable(message: Message, reason: Exception) -> ErrorReply:
-    """The answer to a request that could not be encoded: the server never saw it."""
+    """Return the reply to a request that could not be encoded, and was not sent."""
     return ErrorReply(ErrorCode.INVALID_REQUEST, f"{type(message).__name__} cannot be sent: {reason}")

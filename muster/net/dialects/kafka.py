@@ -34,7 +34,7 @@ from protocol.native.client import NativeAnswer, Push
 _ITSELF: Final = BY_MESSAGE[ApiVersions]
 _SOFTWARE: Final = ("muster-python", "0.1.0")
 _OF_US: Final = -1
-"""The number of what the session asks itself."""
+"""Number of the session's own requests."""
 
 
 class _SentRequest(NamedTuple):
@@ -44,7 +44,8 @@ class _SentRequest(NamedTuple):
 
 
 class KafkaClientSession:
-    """Requests are numbered as they are made, and those that the server sees are answered in that order."""
+    """The client's side of one connection. Requests are numbered in order, and those that are sent are answered in that
+    order."""
 
     __slots__ = (
         "_client",
@@ -70,7 +71,7 @@ class KafkaClientSession:
         self._offered: dict[int, ApiVersion] | None = None
         self._out = b""
         self._sent: dict[int, _SentRequest] = {}
-        """By the wire's own number, which the greetings have too."""
+        """Sent requests by correlation id; the session's own have one, too."""
         self._waiting: list[tuple[int, Message]] = []
         self._refused: list[NativeAnswer | Push] = []
         self._next_number = 0
@@ -148,7 +149,7 @@ class KafkaClientSession:
             return
         self._login = None
         if login.session_lifetime_ms:
-            # Counted from what was the time before it was asked for: that is too early, and never too late.
+            # Counted from the time of an earlier request, which is too early, but never too late.
             self._renew_at_ms = self._now_ms + login.session_lifetime_ms * 4 // 5
         self._go_on(offered)
 
@@ -183,5 +184,5 @@ class KafkaClientSession:
 
 
 def _sentence(reply: Message) -> str:
-    """Return what the server says for people, if its reply has a place for that."""
+    """Return the server's error message, if the reply has a field for that."""
     return getattr(reply, "error_message", None) or ""

@@ -35,7 +35,8 @@ _ASKS: Final = "its native listener wants a login: the security protocol SASL_PL
 
 
 class NativeClientSession:
-    """Says `Hello` and what it is given, without waiting. Answers may come in any order, and pushes between them."""
+    """The client's side of one connection. `Hello` and requests are sent without waiting. Replies may come in any
+    order, and notifications in between."""
 
     __slots__ = (
         "_client",
@@ -56,9 +57,9 @@ class NativeClientSession:
         self._login: SaslClient | None = None
         """The login under way."""
         self._step = _NONE
-        """The number of its last request."""
+        """Number of the login's last request."""
         self._held = b""
-        """Requests that wait for it."""
+        """Requests that wait for the login."""
         self._renew_at_ms: int | None = None
         self._now_ms = 0
         self._hello, self._out = self._client.encode_request(Hello(client_id))
@@ -117,7 +118,7 @@ class NativeClientSession:
             login.begin()
             self._continue_login(
                 login, SaslHandshakeReply()
-            )  # natively there is no handshake: a Login names its mechanism
+            )  # the native protocol has no handshake: a Login names its mechanism
 
     def _hear_login(self, said: NativeAnswer) -> None:
         login, reply = self._login, said.reply
@@ -131,7 +132,7 @@ class NativeClientSession:
         if login.is_done:
             self._login = None
             if login.session_lifetime_ms:
-                # Counted from what was the time before it was asked for: that is too early, and never too late.
+                # Counted from the time of an earlier request, which is too early, but never too late.
                 self._renew_at_ms = self._now_ms + login.session_lifetime_ms * 4 // 5
             self._out, self._held = self._out + self._held, b""
 

@@ -16,7 +16,7 @@ _UNKNOWN_EPOCH = -1
 
 
 def in_full(message: Message, version: int, reply: Message) -> Message:
-    """The reply to `message`, which went out in `version`, as the newest version would have it."""
+    """Return the reply to `message`, which was sent in `version`, in the form of the newest version."""
     if isinstance(reply, OffsetFetchReply) and isinstance(message, OffsetFetch):
         return _of_the_only_group(message, reply) if version < 8 else reply
     if isinstance(reply, FindCoordinatorReply) and isinstance(message, FindCoordinator):
@@ -34,7 +34,7 @@ def _of_the_only_group(message: OffsetFetch, reply: OffsetFetchReply) -> OffsetF
 
 
 def _of_the_only_key(message: FindCoordinator, reply: FindCoordinatorReply) -> FindCoordinatorReply:
-    """Its message is the word NONE where nothing is wrong."""
+    """Convert the single form, whose message is NONE on success."""
     found = (
         replace(one, key=message.coordinator_keys[0], error_message=one.error_message if one.error_code else None)
         for one in reply.coordinators
@@ -50,7 +50,7 @@ def _of_the_only_member(message: LeaveGroup, reply: LeaveGroupReply) -> LeaveGro
 
 
 def _without_epochs(reply: MetadataReply) -> MetadataReply:
-    """Leave epochs out: there are none before version 7, and up to 8 brokers were not sure of them (KAFKA-9212)."""
+    """Remove leader epochs: before version 7 there are none, and up to version 8 they may be outdated (KAFKA-9212)."""
     topics = (
         replace(topic, partitions=tuple(replace(part, leader_epoch=_UNKNOWN_EPOCH) for part in topic.partitions))
         for topic in reply.topics

@@ -18,21 +18,21 @@ from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch, Tx
 from protocol.messages.topics import CreateTopics, Metadata
 
 NEWEST_BY_NAME: Final[dict[type[Message], int]] = {Produce: 12, Fetch: 12, OffsetCommit: 9, OffsetFetch: 9}
-"""From the next version on topics go by id alone, which our client does not know."""
+"""From the next version on topics are named only by id, which this client does not know."""
 _OF_ADDED: Final[dict[type[Message], int]] = {Produce: 11, TxnOffsetCommit: 4}
-"""In a transaction: from the next version on these add partitions themselves, and each transaction has an epoch of its
-own (KIP-890). Our client adds them, and keeps its epoch."""
+"""Limits in a transaction: from the next version on these requests add partitions themselves, and each transaction has
+an epoch of its own (KIP-890). This client adds partitions explicitly, and keeps its epoch."""
 _TIMESTAMPS: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""Special timestamps, and the version of ListOffsets since which each is known."""
+"""Special timestamps, and the first version of ListOffsets with each."""
 _KEY_TYPES: Final = {0: 0, 1: 1, 2: 6}
 
 
 class CannotBeSaid(Exception):
-    """A sentence that names the request and its versions, ours and theirs."""
+    """Raised if no version fits; the text names the request and the versions of both sides."""
 
 
 def choose(message: Message, offered: Mapping[int, ApiVersion]) -> int:
-    """The version; `offered` is what the server knows, by API. Raises CannotBeSaid."""
+    """Return the version; `offered` are the server's versions by API. Raises CannotBeSaid."""
     kind = type(message)
     name = kind.__name__
     api = BY_MESSAGE.get(kind)
@@ -76,7 +76,7 @@ def _oldest(message: Message) -> int:
             is_plain = len(members) == 1 and members[0].group_instance_id is None
             return 0 if is_plain else 3
         case OffsetFetch(groups=groups):
-            return 2 if len(groups) == 1 else 8  # 2: below it the group's own error has no place
+            return 2 if len(groups) == 1 else 8  # below 2 there is no field for the group's error
         case FindCoordinator(coordinator_keys=keys, key_type=kind):
             return max(0 if len(keys) == 1 else 4, _KEY_TYPES.get(kind, 0))
         case InitProducerId(producer_id=known):
@@ -84,7 +84,7 @@ def _oldest(message: Message) -> int:
         case TxnOffsetCommit(member_id=member_id):
             return 3 if member_id else 0
         case Produce():
-            return 3  # below it records are of formats that we do not write
+            return 3  # below it records have formats that this client does not write
         case Fetch():
             return 7 if message.session_id else 0
         case ListOffsets():
@@ -114,7 +114,7 @@ def _oldest_to_ask_of_the_cluster(message: Message) -> int:
 
 
 def _oldest_metadata(message: Metadata) -> int:
-    """Versions before 4 make every topic that is named."""
+    """Return the oldest usable version: before 4 every named topic is created."""
     if any(one.name is None for one in message.topics or ()):
         return 12
     return 0 if message.allow_auto_topic_creation else 4
