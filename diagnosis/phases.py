@@ -57,7 +57,7 @@ def _seen_rebalancing(evidence: Evidence) -> Iterator[GroupProblem]:
         return
     sentence = (
         f"{group.group_state} for {people.duration(evidence.held_up_ms)} at least; "
-        "this server does not tell which of its members has not answered"
+        "this server does not report which of its members has not answered"
     )
     since_ms = evidence.now_ms - evidence.held_up_ms
     yield cost(GroupProblem(kind, group.group_id, sentence, since_ms=since_ms), evidence.progress)

@@ -30,7 +30,7 @@ def refuse_regex(m: MemberState, event: SubscribedToRegex) -> None:
     """Fail, since only a coordinator that assigns partitions can match a regular expression."""
     m.fail(
         ErrorCode.UNSUPPORTED_VERSION,
-        f"nobody matches {event.regex!r} in group {m.settings.group_id}: the coordinator does not balance it; "
+        f"{event.regex!r} cannot be matched in group {m.settings.group_id}: the coordinator does not balance it; "
         "subscribe to topics, or to a pattern that is matched here",
     )
 

@@ -137,7 +137,7 @@ def write_page(results: dict[str, DataFrame], snapshot: DataFrame, late_after_s:
             "Orphans",
             "Offsets of partitions that do not exist, or of records that are deleted.",
             lost,
-            "Every offset stands for a place in a log.",
+            "Every offset points to a position in a log.",
         ),
         Section(
             "Topics that nobody reads",

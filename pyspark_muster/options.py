@@ -147,7 +147,7 @@ def _check_together(options: Options) -> None:
         raise OptionError("the option 'soleMember' needs 'topics': whose partitions a pattern means changes with time")
     if options.group_protocol == "consumer" and options.assignors != DEFAULT_ASSIGNORS:
         raise OptionError(
-            "the option 'assignors' is of groups whose members share out: leave it out with groupProtocol 'consumer'"
+            "the option 'assignors' is for groups whose members assign: omit it with groupProtocol 'consumer'"
         )
     if options.sole_member and options.group_protocol != "classic":
         raise OptionError(

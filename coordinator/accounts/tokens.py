@@ -74,7 +74,7 @@ def problem_of(name: str, role: str, token_hash: bytes, lifetime_ms: int) -> str
     if role not in Role.__members__.values():
         return f"a token's role is one of {', '.join(Role)}, not {role[:40]!r}"
     if len(token_hash) != HASH_BYTES:
-        return f"a token is told by its SHA-256, {HASH_BYTES} bytes, not {len(token_hash)}"
+        return f"a token is identified by its SHA-256, {HASH_BYTES} bytes, not {len(token_hash)}"
     if not 0 < lifetime_ms <= MAX_LIFETIME_MS:
         return f"a token lasts for 1 to {MAX_LIFETIME_MS} ms, not {lifetime_ms}"
     return None

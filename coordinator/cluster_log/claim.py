@@ -112,7 +112,7 @@ class ClaimAttempt:
 
     def _write_again(self, now: BootMoment) -> None:
         if self._is_late(now):
-            self._fail("nobody answered within a session")
+            self._fail("no broker answered within a session")
         else:
             self._requests.write_again(alone=True)
 

@@ -12,7 +12,7 @@ from protocol.messages.node import ApiVersionsReply
 
 _NO_LISTENER = (
     "none of the cluster's brokers has a listener here: no port of upstream.listener.ports is left, or none can be "
-    "reached at the address that the cluster tells; the log says which"
+    "reached at its advertised address; the log says which"
 )
 
 

@@ -240,7 +240,7 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute(
         "/v1/groups/{group}/offsets",
         Pages.offsets,
-        "Committed offsets: when, by whom, and what was before.",
+        "Committed offsets, with time, sender and previous offset.",
         schemas.COMMITS,
         PAGES,
         (404,),

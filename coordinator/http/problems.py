@@ -33,7 +33,7 @@ PROBLEM_ROUTES: Final = (
     HttpRoute(
         "/v1/problems",
         ProblemPages.problems,
-        "Open problems: what, who, since when, and what helps.",
+        "Open problems: sentence, culprit, beginning, and the command that helps.",
         schemas.PROBLEMS,
         (
             Parameter("group", "The group to examine; default: all."),

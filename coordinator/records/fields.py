@@ -108,7 +108,7 @@ class FieldReader:
     def string(self) -> str:
         text = self.nullable()
         if text is None:
-            raise LogCorrupt("null where a string must stand")
+            raise LogCorrupt("null in place of a string")
         return text
 
     def data(self) -> bytes:

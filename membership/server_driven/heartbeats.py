@@ -155,7 +155,7 @@ def _fatal(m: ServerDrivenState, code: ErrorCode) -> str:
             "group_instance_id"
         )
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return f"group {group} is gone, or of a kind that this member cannot join"
+        return f"group {group} does not exist, or is of a kind that this member cannot join"
     if code == ErrorCode.INVALID_REGULAR_EXPRESSION:
         return f"cannot join group {group}: {m.regex!r} is no regular expression of RE2"
     if code == ErrorCode.UNSUPPORTED_VERSION and m.regex:

@@ -69,7 +69,7 @@ class BalancedLoop:
         done = rebalance_once(self._consumer, self._share, self._saved)
         self._on_round(done)
         if done.trouble is not None and not done.is_last:
-            _LOG.warning("no partitions can be shared out: %s (%d)", done.trouble.msg, done.trouble.code)
+            _LOG.warning("the shares cannot be computed: %s (%d)", done.trouble.msg, done.trouble.code)
         if not done.is_last:
             self._look_at_the_others()
         return done
@@ -83,7 +83,7 @@ class BalancedLoop:
             self.shortfall = found
             if found.missing_nodes:
                 unread = ", ".join(found.unread) or "none that can be read"
-                _LOG.warning("no member is node %s of %d; nobody reads: %s", _listed(found), source_count, unread)
+                _LOG.warning("no member is node %s of %d; not read: %s", _listed(found), source_count, unread)
             else:
                 _LOG.info("all %d nodes have a member", source_count)
 

@@ -33,7 +33,9 @@ def _of_tls(error: ssl.SSLError) -> str:
     if "wrong version number" in reason or "record layer failure" in reason:
         return f"it does not speak TLS there ({reason}): the security protocol of that listener is another one"
     if "alert" in reason:
-        return f"it does not take our certificate, or wants one, or what we can do is too little for it: {reason}"
+        return (
+            f"it refuses our certificate, or requires one, or supports none of our TLS versions and ciphers: {reason}"
+        )
     return f"TLS failed: {reason}"
 
 

@@ -83,7 +83,7 @@ class Security:
             if not self.check_hostname:
                 raise ValueError(f"without TLS no name of a host is checked: the security protocol is {self.protocol}")
         if self.key_location and not self.certificate_location:
-            raise ValueError("there is a key and no certificate that it belongs to: certificate_location is wanted")
+            raise ValueError("there is a key without its certificate: set certificate_location")
         if self.key_password and not self.certificate_location:
             raise ValueError("there is a key's password and no key: certificate_location and key_location are wanted")
         if self.wants_login:

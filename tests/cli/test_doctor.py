@@ -105,4 +105,4 @@ def test_a_group_that_rebalances_at_a_kafka_is_looked_at_twice(
 
     assert looks == [10.0]
     assert lines[0] == f"slow: {Kind.JOIN_HELD_UP.value}"
-    assert lines[1].startswith("  PreparingRebalance for 11 s at least; this server does not tell which")
+    assert lines[1].startswith("  PreparingRebalance for 11 s at least; this server does not report which")

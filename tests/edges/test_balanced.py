@@ -153,7 +153,7 @@ def test_members_share_out_by_themselves_and_the_others_warn_while_a_node_is_mis
             assert within(5, lambda: not loop.shortfall)
             assert set(first.registered_partitions()) == hash_mod(keys, 2, 0)
     said = [record.message for record in caplog.records]
-    assert said[0].startswith("no member is node 1 of 2; nobody reads: ")
+    assert said[0].startswith("no member is node 1 of 2; not read: ")
     assert "all 2 nodes have a member" in said
 
 

@@ -67,7 +67,7 @@ def test_so_does_whoever_has_a_certificate(kafka: Kafka) -> None:
     assert len(round_trip(where, "shown", "shown", security)) == 20
     with (
         ClusterClient(where, security=Security(protocol="SSL", ca_location=str(kafka.folder.ca))) as connection,
-        pytest.raises(AuthenticationFailed, match=r"our certificate, or wants one"),
+        pytest.raises(AuthenticationFailed, match=r"our certificate, or requires one"),
     ):
         connection.ask(CreateTopics(()))
 

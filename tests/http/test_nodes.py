@@ -288,7 +288,7 @@ async def test_a_shard_that_its_owner_does_not_serve_yet_is_told_of(site: Site) 
 async def test_a_node_without_an_http_listener_is_told_of(site: Site) -> None:
     views = (site.nodes[0].view, NodeView(2, {"kafka": ("k", 1)}), site.nodes[2].view)
     site.place(1, 2, 3, views=views)
-    why = "it tells no HTTP address (--http, --advertised http=HOST:PORT)"
+    why = "it has no HTTP address (--http, --advertised http=HOST:PORT)"
     assert (await site.nodes[0].get("/v1/groups"))["unavailable"] == silent(why)
 
 
@@ -297,7 +297,7 @@ async def test_an_address_that_is_another_nodes_is_told_of(site: Site) -> None:
     site.place(1, 2, 3, views=(site.nodes[0].view, mistaken, site.nodes[2].view))
     (node,) = (await site.nodes[0].get("/v1/groups"))["unavailable"]["nodes"]
     assert node["node_id"] == 2
-    assert node["why"].endswith("this is node 1, not '2': tell each node's own address by --advertised http=HOST:PORT")
+    assert node["why"].endswith("this is node 1, not '2': set each node's own address by --advertised http=HOST:PORT")
 
 
 async def test_a_group_that_two_nodes_tell_of_is_listed_once(site: Site) -> None:

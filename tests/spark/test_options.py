@@ -72,7 +72,7 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
         ({"newCheckpoint": "begin"}, "'newCheckpoint' is 'begin': it must be 'group' or 'startingOffsets'"),
         ({"assignors": "fair"}, "'assignors' is 'fair': .*fair"),
         ({"groupProtocol": "streams"}, "'groupProtocol' is 'streams': it must be 'classic' or 'consumer' or 'auto'"),
-        ({"groupProtocol": "consumer", "assignors": "range"}, "'assignors' is of groups whose members share out"),
+        ({"groupProtocol": "consumer", "assignors": "range"}, "'assignors' is for groups whose members assign"),
         ({"groupProtocol": "auto", "soleMember": "true"}, "'groupProtocol' is 'auto': 'soleMember' needs 'classic'"),
         ({"minRecordsPerBatch": "9", "maxRecordsPerBatch": "8"}, "'minRecordsPerBatch' is 9: it must not be more"),
         ({"outageTimeoutMs": "-1"}, "'outageTimeoutMs' is '-1'"),

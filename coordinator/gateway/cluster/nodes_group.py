@@ -191,7 +191,7 @@ class NodesGroup:
         self.problem = ""
         table = self.table = self._protocol.table
         if table is None:
-            self.problem = "the leader of the nodes' group told no table of owners that this version understands"
+            self.problem = "the leader of the nodes' group sent no table of owners that this version can read"
             return
         self._note_rival(table, now_ms)
         nodes = tuple(one.node for one in table.nodes)

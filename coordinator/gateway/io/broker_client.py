@@ -278,7 +278,7 @@ class BrokerClient:
         if not self._reply_count and not self._is_tls:
             return f"{closed}; does it want TLS (upstream.security.protocol)?"
         if not self._reply_count:
-            return f"{closed}; does it want another certificate of ours (upstream.ssl.certificate.location)?"
+            return f"{closed}; does it require another client certificate (upstream.ssl.certificate.location)?"
         if self._reply_count == 1 and not self._is_authenticated:
             return f"{closed}; does it want a login (upstream.security.protocol, upstream.sasl.username)?"
         return closed

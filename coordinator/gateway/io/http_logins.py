@@ -38,7 +38,7 @@ _LONGEST_SESSION_MS: Final = 12 * 3_600_000
 _OF_THE_NODE: Final = (DescribeNode, Measure)
 """Requests about the node, sent without a login; pages show only those of its groups that the caller's own lists
 contain."""
-_GONE: Final = "the connection to the broker that knows the user is gone; try again"
+_GONE: Final = "the connection to the broker where the user logged in is lost; try again"
 
 
 class _Lost(Exception):

@@ -87,7 +87,7 @@ def _describe_tls_failure(error: ssl.SSLError) -> str:
     if reason in _NOT_TLS_REASONS:
         return f"it does not speak TLS there ({_PROTOCOL_KEY})"
     if "CERTIFICATE_REQUIRED" in reason:
-        return "it wants to see a certificate of ours (upstream.ssl.certificate.location)"
+        return "it requires a client certificate (upstream.ssl.certificate.location)"
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return (
             f"it refuses our certificate, or that there is none: {in_words(error)} (upstream.ssl.certificate.location)"

@@ -221,7 +221,7 @@ _SESSION: Final = HttpRoute("/console/session", object, "Who is logged in.", rec
 HISTORY: Final = HttpRoute(
     "/console/history",
     object,
-    "Lag and consumption of a group, sampled while somebody looks.",
+    "Lag and consumption of a group, sampled while its page is open.",
     _SAMPLES,
     _GROUP,
     (404,),

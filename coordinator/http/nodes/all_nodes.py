@@ -18,7 +18,7 @@ from protocol.messages import Message
 HTTP: Final = "http"
 ANSWER_WITHIN_S: Final = 3.0
 """Time that a list waits for a node: shorter than the session after which other nodes take over its shards."""
-_NO_LISTENER: Final = "it tells no HTTP address (--http, --advertised http=HOST:PORT)"
+_NO_LISTENER: Final = "it has no HTTP address (--http, --advertised http=HOST:PORT)"
 
 
 class NodesPlan(NamedTuple):

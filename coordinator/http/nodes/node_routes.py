@@ -54,7 +54,7 @@ def node_routes(
         if request.match_info["node"] != str(node_id):
             raise Problem(
                 421,
-                f"this is node {node_id}, not {request.match_info['node'][:20]!r}: tell each node's own address by "
+                f"this is node {node_id}, not {request.match_info['node'][:20]!r}: set each node's own address by "
                 "--advertised http=HOST:PORT",
             )
 

@@ -89,7 +89,7 @@ def _why_nothing(m: BalancedMemberState) -> tuple[int, str]:
     if not m.keys:
         return Code.NONE_REGISTERED, "no partition is registered"
     if not m.is_joined or all(key in m.busy for key in m.keys):
-        return Code.ALL_FROZEN, "all partitions are held off: they are being registered anew or given up"
+        return Code.ALL_FROZEN, "all partitions are paused: they are being registered again or released"
     if all(held.use in IN_USE for held in m.keys.values()):
         return Code.ALL_IN_USE, "all partitions are in use: confirm what was handed out"
     return Code.ALL_WAITING, "all partitions that are not in use rest after their last fetch"
@@ -305,7 +305,7 @@ def _confirmed(
     if answer.code:
         return failure(answer.code, answer.reason)
     if said is None:
-        return failure(Code.EMPTY_REPLY, f"the coordinator said nothing of {held.key}")
+        return failure(Code.EMPTY_REPLY, f"the reply lacks {held.key}")
     if said.error_code != ErrorCode.NONE:
         return failure(code_of(said.error_code), f"{held.key} was not confirmed: {said.error_code.name}")
     held.heard(-1, said.end, m.now_ms)

@@ -156,7 +156,7 @@ def _keep_granted(m: BalancedMemberState, reply: StartMemberReply) -> None:
     granted = {one.key: one for one in reply.granted}
     lost = [key for key in m.keys if key not in granted]
     if lost:
-        m.note("partitions lost", keys=sorted(lost), why="not granted anew when joining again")
+        m.note("partitions lost", keys=sorted(lost), why="not granted again after rejoining")
     for key in lost:
         m.drop(key)
     for key, one in granted.items():

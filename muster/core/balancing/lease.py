@@ -17,4 +17,4 @@ def check(m: BalancedMemberState) -> None:
         return
     m.lease_ends_ms = None
     m.released |= {key: ReleasedKey(key, held.reg_epoch) for key, held in m.keys.items()}
-    m.drop_all("the coordinator was not heard for as long as the session lasts")
+    m.drop_all("the coordinator did not answer for the session timeout")

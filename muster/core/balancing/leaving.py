@@ -80,9 +80,7 @@ def describe(m: BalancedMemberState, event: DescribeAsked) -> None:
         if isinstance(answer.reply, DescribeBalancedReply):
             found = next((one for one in answer.reply.groups if one.group_id == m.group_id), None)
         if answer.code or found is None:
-            m.end(
-                operation, failure(answer.code or Code.EMPTY_REPLY, answer.reason or "nothing was said of this group")
-            )
+            m.end(operation, failure(answer.code or Code.EMPTY_REPLY, answer.reason or "the reply lacks this group"))
         elif found.error_code != ErrorCode.NONE:
             m.end(operation, failure(int(found.error_code), found.error_code.name))
         else:

@@ -105,7 +105,7 @@ def _connect(m: BalancedMemberState, event: ConnectAsked) -> None:
     elif not m.has_meta or key not in m.meta:
         result = failure(
             Code.NOT_FOUND,
-            f"{key} is no key that partition_meta has told of; call that first",
+            f"{key} is not in partition_meta; call that first",
         )
     elif not m.meta[key]:
         result = failure(
@@ -159,7 +159,7 @@ def ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]"
         if isinstance(answer.reply, RegisterPartitionsReply) and not code:
             said = next((one for one in answer.reply.items if one.key == key), None)
             if said is None:
-                code, reason = Code.EMPTY_REPLY, f"the coordinator said nothing of {key}"
+                code, reason = Code.EMPTY_REPLY, f"the reply lacks {key}"
             else:
                 item, code = said, 0 if said.error_code == ErrorCode.NONE else code_of(said.error_code)
                 reason = said.error_message or said.error_code.name

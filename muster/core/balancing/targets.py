@@ -26,7 +26,7 @@ def checked_targets(targets: Mapping[str, Iterable[str] | None] | None) -> Targe
 def check_mode(mode: str, source_count: int) -> None:
     """Raise ValueError for a server-balanced group with a source count."""
     if mode == SERVER_MODE and source_count >= 0:
-        raise ValueError(f"source_count is {source_count}: it must be negative, since the coordinator shares out")
+        raise ValueError(f"source_count is {source_count}: it must be negative if the coordinator assigns")
 
 
 def check_node(source_count: int, node_id: int) -> None:

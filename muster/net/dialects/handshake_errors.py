@@ -59,8 +59,8 @@ def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
     if is_tls and not is_up:
         return "the server closed the connection before TLS was agreed on: maybe it does not speak TLS there"
     if not words:
-        wish = "wants a certificate of ours" if is_tls else "speaks TLS there"
-        return f"the server closed the connection without a word: maybe it {wish}"
+        wish = "requires a client certificate" if is_tls else "speaks TLS there"
+        return f"the server closed the connection without a reply: maybe it {wish}"
     if not answers:
         return "the server closed the connection after its greeting: maybe it wants a login (SASL)"
     return "the server closed the connection"

@@ -126,7 +126,7 @@ class KafkaClientSession:
             self._greet(min(known.max_version, sent.version - 1) if known else 0)
             return
         if reply.error_code != ErrorCode.NONE:
-            raise HandshakeRefused(reply.error_code, f"it does not tell its versions: {reply.error_code.name}")
+            raise HandshakeRefused(reply.error_code, f"it does not report its versions: {reply.error_code.name}")
         self._offered = offered
         self._begin_login(offered)
 

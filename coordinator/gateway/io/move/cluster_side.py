@@ -55,7 +55,7 @@ class ClusterSide:
             if error is ErrorCode.NONE:
                 return
             if not error.retriable or time.monotonic() > until_s:
-                raise RequestFailed(f"who is in the group {group} is not told: {error.name}")
+                raise RequestFailed(f"the members of group {group} are unknown: {error.name}")
             await asyncio.sleep(_PAUSE_S)
 
     async def _members_of(self, group: str) -> ErrorCode:

@@ -151,7 +151,7 @@ async def to_local(config: Config, link: ClusterLink, say: Say, *, executes: boo
         _tell(shards, folder, say)
         cluster_id = (await link.metadata()).cluster_id
         if not cluster_id:
-            raise MoveRefused("the cluster does not tell its id")
+            raise MoveRefused("the cluster does not report its id")
         unfinished = await asyncio.to_thread(write_folder, folder, shards, cluster_id, config.node_id)
         await side.confirm(moves)
         await side.check_unused(config.upstream_nodes_group)
