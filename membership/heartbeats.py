@@ -70,11 +70,11 @@ def hear_heartbeat(m: MemberState, event: HeartbeatAnswered) -> None:
             fall_out(m, code, event.reason)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
-        _beat_again(m)
+        _retry_heartbeat(m)
     elif code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         m.fail(code, with_words(f"group {m.settings.group_id} no longer admits this member", event.reason))
     else:
-        _beat_again(m)
+        _retry_heartbeat(m)
 
 
 def _note_lease(m: MemberState, event: HeartbeatAnswered) -> None:
@@ -95,7 +95,7 @@ def fall_out(m: MemberState, code: ErrorCode, words: str = "") -> None:
         m.unjoin()  # the held partitions are lost; the application learns it at its next poll
 
 
-def _beat_again(m: MemberState) -> None:
+def _retry_heartbeat(m: MemberState) -> None:
     m.arm(Timer.HEARTBEAT, min(m.backoff_ms(m.heartbeat_failures), m.settings.heartbeat_interval_ms))
     m.heartbeat_failures += 1
 

@@ -177,7 +177,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             member = self._member
             if member is None or self._failure is not None:
                 return
-            self._failure = self._hear(message) if message is not None else None
+            self._failure = self._on_message(message) if message is not None else None
             if self._failure is not None or self._planner.has_open_batch or self._has_nothing:
                 return
             try:
@@ -192,7 +192,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except Exception as error:  # noqa: BLE001  (raised by the next call of Spark's)
                 self._failure = error
 
-    def _hear(self, message: Finished) -> StatefulQuery | None:
+    def _on_message(self, message: Finished) -> StatefulQuery | None:
         """Handle a message of the driver's listener about a batch. The batch of a stateful query is not committed to
         the group."""
         if message.is_stateful and not self._options.sole_member:

@@ -66,7 +66,7 @@ def hear(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
     sent = event.sent.message
     assert isinstance(sent, ConsumerGroupHeartbeat)
     if sent.member_epoch < JOINING:
-        _hear_of_leave(m, code)
+        _on_leave(m, code)
         return
     if code == ErrorCode.NONE and event.reply is not None:
         _accept(m, event, event.reply)
@@ -86,7 +86,7 @@ def hear(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
         m.fail(code, with_words(_fatal(m, code), event.reason))
 
 
-def _hear_of_leave(m: ServerDrivenState, code: ErrorCode) -> None:
+def _on_leave(m: ServerDrivenState, code: ErrorCode) -> None:
     """Join after the coordinator has answered a leave, with success or not."""
     if not m.leaves_first:
         return

@@ -37,11 +37,13 @@ def ends_of(
     found: dict[TopicPartition, KnownEnd] = {}
     rest = iter(wanted)
     while some := list(islice(rest, _PARTITIONS_A_QUESTION)):
-        found |= _told(cluster, some, timestamp)
+        found |= _ends_from_musterd(cluster, some, timestamp)
     return found
 
 
-def _told(cluster: ClusterClient, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, KnownEnd]:
+def _ends_from_musterd(
+    cluster: ClusterClient, partitions: list[TopicPartition], timestamp: int
+) -> dict[TopicPartition, KnownEnd]:
     topics = tuple(
         ListOffsetsTopic(name, tuple(ListOffsetsPartition(one.partition, timestamp) for one in ones))
         for name, ones in groupby(partitions, key=lambda one: one.topic)

@@ -80,7 +80,7 @@ class ClientBalancedConsumer:
         self._core = BalancedMembership(group_id, self._consumer_id, self._config)
         self._settings = FetchSettings(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
         self._driver = ThreadDriver(where, client_id)
-        self._driven = Driven(self._core, self._told)
+        self._driven = Driven(self._core, self._on_effect)
         self._driver.add(self._driven)
         self._changed = self._driver.changed
         self._asked = 0
@@ -309,7 +309,7 @@ class ClientBalancedConsumer:
             self._feed(PassedOver(fetched.key, fetched.token, fetched.position, consumed=False))
             raise
 
-    def _told(self, effect: MemberEffect) -> None:
+    def _on_effect(self, effect: MemberEffect) -> None:
         """Handle an effect, in any thread, under the lock."""
         if isinstance(effect, OperationEnded):
             self._ended[effect.operation] = effect.result

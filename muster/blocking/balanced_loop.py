@@ -71,10 +71,10 @@ class BalancedLoop:
         if done.trouble is not None and not done.is_last:
             _LOG.warning("the shares cannot be computed: %s (%d)", done.trouble.msg, done.trouble.code)
         if not done.is_last:
-            self._look_at_the_others()
+            self._check_other_nodes()
         return done
 
-    def _look_at_the_others(self) -> None:
+    def _check_other_nodes(self) -> None:
         source_count = self._consumer.source_count()
         if source_count is None or not (said := self._consumer.describe_group()).ok:
             return

@@ -93,7 +93,7 @@ def read_settings(
     """
     for name in member_settings:
         if name not in MemberOptions.__annotations__:
-            raise TypeError(f"a consumer has no setting {name!r}{_meant(name)}")
+            raise TypeError(f"a consumer has no setting {name!r}{_suggestion(name)}")
     for name, deserializer in (("key_deserializer", key_deserializer), ("value_deserializer", value_deserializer)):
         if deserializer is not None and not callable(deserializer):
             raise ValueError(f"{name} is {deserializer!r}, it must be a function that takes bytes")
@@ -117,7 +117,7 @@ _ELSEWHERE = ("bootstrap", "group_id", "client_id", "dialect", "security", "brok
 _OF_NOBODY = {"is_member", "member_settings", "return"}
 
 
-def _meant(name: str) -> str:
+def _suggestion(name: str) -> str:
     known = {*_ELSEWHERE, *read_settings.__annotations__, *MemberOptions.__annotations__} - _OF_NOBODY
     near = get_close_matches(name, sorted(known), 1)
     return f"; did you mean {near[0]}?" if near else ""

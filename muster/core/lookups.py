@@ -125,11 +125,11 @@ class Lookups:
         """Handle a reply or the passing of time (`TimePassed`); return the requests to send."""
         self._now_ms = max(now_ms, self._now_ms)
         if isinstance(event, Replied | CallFailed):
-            self._hear(event.call, event.reply if isinstance(event, Replied) else None)
+            self._on_reply(event.call, event.reply if isinstance(event, Replied) else None)
         for call, sent in tuple(self._sent.items()):
             if sent.deadline_ms <= self._now_ms:
                 self._effects.append(HangUp(sent.node))
-                self._hear(call, None)
+                self._on_reply(call, None)
         for question in self._questions.values():
             if not (question.is_over or question.calls) and question.retry_at_ms <= self._now_ms:
                 self._call(question, None, Metadata(tuple(MetadataTopic(name) for name in question.topics)))
@@ -144,16 +144,16 @@ class Lookups:
 
     # -- replies
 
-    def _hear(self, call: int, reply: Message | None) -> None:
+    def _on_reply(self, call: int, reply: Message | None) -> None:
         sent = self._sent.pop(call, None)
         if sent is None:
             return
         question = sent.question
         question.calls.discard(call)
         if isinstance(reply, MetadataReply):
-            self._hear_metadata(question, reply)
+            self._on_metadata(question, reply)
         elif isinstance(reply, ListOffsetsReply):
-            self._hear_offsets(question, reply)
+            self._on_offsets(question, reply)
         elif isinstance(reply, WhollyRefused) and not reply.error_code.retriable:
             question.error = Refused(reply.error_code, reply.error_message)
         elif reply is None and sent.node is None:
@@ -165,12 +165,12 @@ class Lookups:
             )
             question.failures += 1
 
-    def _hear_metadata(self, question: _Question, reply: MetadataReply) -> None:
+    def _on_metadata(self, question: _Question, reply: MetadataReply) -> None:
         nodes = nodes_of(reply)
         question.leaders.clear()
         for topic in reply.topics:
             if topic.name in question.topics:
-                self._hear_topic(question, topic.name, topic, nodes)
+                self._on_topic(question, topic.name, topic, nodes)
         if question.error is not None:
             return
         by_node: dict[NodeAddress, list[TopicPartition]] = {}
@@ -180,7 +180,7 @@ class Lookups:
         for node, ones in by_node.items():
             self._call(question, node, self._list_offsets(question, ones))
 
-    def _hear_topic(
+    def _on_topic(
         self, question: _Question, name: str, topic: MetadataTopicReply, nodes: Mapping[int, NodeAddress]
     ) -> None:
         code = topic.error_code
@@ -203,7 +203,7 @@ class Lookups:
             sentence = f"topic {name!r} has partitions 0 to {count - 1}, not {wrong.partition}"
             question.error = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
 
-    def _hear_offsets(self, question: _Question, reply: ListOffsetsReply) -> None:
+    def _on_offsets(self, question: _Question, reply: ListOffsetsReply) -> None:
         for topic in reply.topics:
             for answer in topic.partitions:
                 one, code = TopicPartition(topic.name, answer.partition_index), answer.error_code

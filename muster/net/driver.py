@@ -144,7 +144,7 @@ class Driver(Generic[C]):
             self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
         connection.give(connection.exchange.say(call, self.now_ms()))
-        self._hear(connection, b"")
+        self._deliver(connection, b"")
         self._send_out(connection)
 
     def _connection(self, way: ConnectionKey) -> C | None:
@@ -203,12 +203,12 @@ class Driver(Generic[C]):
         """Handle bytes from the socket. Raises OSError, ProtocolViolation."""
         said = connection.take(data)
         if said:
-            self._hear(connection, said)
+            self._deliver(connection, said)
             connection.give(connection.exchange.take_data())
         self._send_out(connection)
         connection.check_over()
 
-    def _hear(self, connection: C, data: bytes) -> None:
+    def _deliver(self, connection: C, data: bytes) -> None:
         address, exchange = connection.way.address, connection.exchange
         self._due.extend((connection.way.driven, event) for event in exchange.hear(data))
         if not data:

@@ -185,7 +185,7 @@ class Security:
         else:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             with _reading(self.ca_location, "certificates to believe servers by"):
-                _believe(context, self.ca_location)
+                _load_trusted(context, self.ca_location)
         context.check_hostname = self.check_hostname
         if self.certificate_location is not None:
             where = self.key_location or self.certificate_location
@@ -260,7 +260,7 @@ def _reading(where: str, what: str) -> Iterator[None]:
         raise ValueError(f"{where}: cannot be read as {what}: {error.strerror or error}") from None
 
 
-def _believe(context: ssl.SSLContext, where: str) -> None:
+def _load_trusted(context: ssl.SSLContext, where: str) -> None:
     try:
         context.load_verify_locations(cafile=where)
     except IsADirectoryError:

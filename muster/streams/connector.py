@@ -314,7 +314,7 @@ class StreamsConnector:
             case TellMember():
                 self._tell_member(effect.event)
             case FetchWanted():
-                self._go_on_fetching()
+                self._resume_fetching()
             case TellReleasing():
                 self._tell_listener(lambda listener: listener.before_releasing(effect.owned))
             case TellStarting():
@@ -338,7 +338,7 @@ class StreamsConnector:
         if not self._has_ended:
             self._driver.feed(self._parts.rebalancing, event)
 
-    def _go_on_fetching(self) -> None:
+    def _resume_fetching(self) -> None:
         assert self._parts is not None
         if not self._has_ended:
             self._driver.feed(self._parts.fetching, TimePassed())
@@ -349,7 +349,7 @@ class StreamsConnector:
         if not self._is_shut:
             self._driver.refusals.raise_failure()
         if made_room:
-            self._go_on_fetching()
+            self._resume_fetching()
         if self._parts.steps.phase is RebalancePhase.FINISHING:
             self._feed_steps(TimePassed())
 

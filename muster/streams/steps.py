@@ -80,7 +80,7 @@ class Steps(TakingOn):
             case Shut():
                 self._shut()
         while self._inbox:
-            self._hear(self._inbox.popleft())
+            self._on_effect(self._inbox.popleft())
         self._pass_time()
         effects, self._effects = self._effects, []
         return effects
@@ -96,7 +96,7 @@ class Steps(TakingOn):
 
     # -- membership
 
-    def _hear(self, effect: MemberEffect) -> None:
+    def _on_effect(self, effect: MemberEffect) -> None:
         match effect:
             case Revoked() | LostPartitions():
                 self._let_go(is_lost=isinstance(effect, LostPartitions))
@@ -130,7 +130,7 @@ class Steps(TakingOn):
         elif self.phase is RebalancePhase.COMMITTING and is_over:
             self._commit_overdue()
         elif self._has_something_to_do or (self.phase is RebalancePhase.RESTING and is_over):
-            self._go_on()
+            self._continue()
 
     @property
     def _has_something_to_do(self) -> bool:
@@ -148,7 +148,7 @@ class Steps(TakingOn):
             return member.state is State.STEADY and member.needs_poll
         return self.phase in _SEES_TRIGGERS and member.needs_poll
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         match self.phase:
             case RebalancePhase.FINISHING:
                 self._commit()

@@ -88,7 +88,7 @@ def settle(m: BalancedMemberState) -> None:
     if m.coordinator is None:
         if _wants_coordinator(m) and m.channel.wants_lookup():
             within_ms = m.config.request_timeout_ms
-            send(m, m.channel.lookup(), _heard_lookup, within_ms=within_ms, node=None)
+            send(m, m.channel.lookup(), _on_lookup, within_ms=within_ms, node=None)
         return
     while m.wanted and m.is_joined:
         one = m.wanted.popleft()
@@ -108,7 +108,7 @@ def _wants_coordinator(m: BalancedMemberState) -> bool:
     return not m.is_replaced and (starts or m.phase is Phase.STARTED or bool(m.wanted))
 
 
-def _heard_lookup(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+def _on_lookup(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     code, reason = answer.code, answer.reason
     if isinstance(answer.reply, FindCoordinatorReply):
         found, sentence = m.channel.hear_lookup(answer.reply)

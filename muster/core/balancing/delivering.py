@@ -108,10 +108,10 @@ def _fetch(m: BalancedMemberState, reader: Waiter, held: Held) -> None:
         asked = FetchItem(held.key, held.reg_epoch, held.last_consumed, m.config.fetch_max_bytes, done_to)
         return FetchRegistered(m.group_id, m.consumer_id, m.member_epoch, (asked,), wait_ms)
 
-    coordinator.ask(m, make, partial(_heard_fetch, reader, held), extra_ms=wait_ms)
+    coordinator.ask(m, make, partial(_on_fetch, reader, held), extra_ms=wait_ms)
 
 
-def _heard_fetch(reader: Waiter, held: Held, m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+def _on_fetch(reader: Waiter, held: Held, m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if not m.is_current(held) or held.reg_epoch != held.asked_epoch or answer.code == Code.NO_NODE:
         _fetch_elsewhere(m, reader, held)
     elif answer.code:
@@ -125,7 +125,7 @@ def _heard_fetch(reader: Waiter, held: Held, m: BalancedMemberState, answer: Coo
     else:
         assert isinstance(answer.reply, FetchRegisteredReply)
         said = next((one for one in answer.reply.items if one.key == held.key), None)
-        _heard_of(m, reader, held, said or FetchedPartition(held.key, ErrorCode.UNKNOWN_SERVER_ERROR))
+        _on_fetched_partition(m, reader, held, said or FetchedPartition(held.key, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _fetch_elsewhere(m: BalancedMemberState, reader: Waiter, held: Held) -> None:
@@ -137,7 +137,7 @@ def _fetch_elsewhere(m: BalancedMemberState, reader: Waiter, held: Held) -> None
         m.readers.appendleft(reader)
 
 
-def _heard_of(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
+def _on_fetched_partition(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     code = 0 if said.error_code == ErrorCode.NONE else code_of(said.error_code)
     held.heard(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
     if not code and said.records:
@@ -276,10 +276,10 @@ def _commit(m: BalancedMemberState, event: ConfirmAsked, held: Held, *, may_repe
         item = ConfirmItem(held.key, held.reg_epoch, event.consumed, held.next_offset if event.consumed else None)
         return ConfirmConsumed(m.group_id, m.consumer_id, m.member_epoch, (item,))
 
-    coordinator.ask(m, make, partial(_heard_commit, event, held, may_repeat))
+    coordinator.ask(m, make, partial(_on_commit, event, held, may_repeat))
 
 
-def _heard_commit(
+def _on_commit(
     event: ConfirmAsked, held: Held, may_repeat: bool, m: BalancedMemberState, answer: CoordinatorAnswer
 ) -> None:
     if answer.code == Code.NO_NODE and may_repeat and m.is_current(held):

@@ -117,10 +117,10 @@ def _send_start(m: BalancedMemberState) -> None:
         m.starts,
         m.config.mode,
     )
-    coordinator.send(m, message, _heard_start, within_ms=_beat_within_ms(m), node=m.coordinator)
+    coordinator.send(m, message, _on_start, within_ms=_heartbeat_timeout_ms(m), node=m.coordinator)
 
 
-def _heard_start(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+def _on_start(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if m.phase not in {Phase.STARTING, Phase.STARTED}:
         return
     if isinstance(answer.reply, StartMemberReply) and not answer.code:
@@ -216,11 +216,11 @@ def _send_heartbeat(m: BalancedMemberState) -> None:
             else:
                 m.beats_since_report += 1
             _forget_released(m, released)
-            _heard_heartbeat(m, answer.sent_ms, answer.reply)
+            _on_heartbeat(m, answer.sent_ms, answer.reply)
         else:
             _miss(m, answer)
 
-    coordinator.send(m, message, then, within_ms=_beat_within_ms(m), node=m.coordinator)
+    coordinator.send(m, message, then, within_ms=_heartbeat_timeout_ms(m), node=m.coordinator)
 
 
 def _report(m: BalancedMemberState) -> tuple[OwnedKey, ...] | None:
@@ -238,7 +238,7 @@ def _forget_released(m: BalancedMemberState, said: dict[str, ReleasedKey]) -> No
             del m.released[key]
 
 
-def _heard_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbeatReply) -> None:
+def _on_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbeatReply) -> None:
     m.heartbeat_failures = 0
     m.timers[BalancedTimer.HEARTBEAT] = max(sent_ms + m.heartbeat_ms, m.now_ms)
     lease.renew(m, sent_ms)
@@ -277,6 +277,6 @@ def _lose(m: BalancedMemberState, lost: Iterable[LostKey]) -> None:
             m.drop(one.key)
 
 
-def _beat_within_ms(m: BalancedMemberState) -> int:
+def _heartbeat_timeout_ms(m: BalancedMemberState) -> int:
     """Return the timeout of a heartbeat, short enough that a lost one does not end the lease."""
     return min(m.config.request_timeout_ms, max((m.session_timeout_ms or m.config.session_timeout_ms) // 6, 1))

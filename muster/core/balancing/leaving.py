@@ -34,7 +34,7 @@ def settle_closing(m: BalancedMemberState) -> None:
         _end(m)
     elif not m.is_leaving:
         m.is_leaving = True
-        coordinator.ask(m, partial(_leave, m), _heard_leave)
+        coordinator.ask(m, partial(_leave, m), _on_leave)
 
 
 def _leave(m: BalancedMemberState) -> LeaveMember:
@@ -50,7 +50,7 @@ def _is_consumed(m: BalancedMemberState, use: Use, last_consumed: bool) -> bool:
     return not m.config.rolls_back_unconfirmed if use in IN_USE else last_consumed
 
 
-def _heard_leave(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+def _on_leave(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if answer.code and answer.code != Code.NO_NODE:
         m.note("not told that it left", why=answer.reason)
     _end(m)

@@ -43,16 +43,14 @@ def ask_meta(m: BalancedMemberState, event: MetaAsked) -> None:
         m.end(operation, success(dict(m.meta)))
     else:
         m.meta_waiters.append(operation)
-        coordinator.ask(
-            m, lambda: PartitionMeta(m.group_id, m.consumer_id, m.member_epoch, m.meta_version), _heard_meta
-        )
+        coordinator.ask(m, lambda: PartitionMeta(m.group_id, m.consumer_id, m.member_epoch, m.meta_version), _on_meta)
 
 
 def _is_fresh(m: BalancedMemberState) -> bool:
     return m.meta_heard_ms is not None and m.now_ms - m.meta_heard_ms < m.config.meta_period_ms
 
 
-def _heard_meta(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+def _on_meta(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     waiters, m.meta_waiters = m.meta_waiters, []
     if isinstance(answer.reply, PartitionMetaReply) and not answer.code:
         lease.renew(m, answer.sent_ms)
@@ -172,10 +170,10 @@ def look_at_doubts(m: BalancedMemberState) -> None:
     """Release partitions whose grants this member did not learn of, since no member would read them. A request may
     arrive late, so this is checked for the length of a session."""
     if m.doubtful and not m.channel.is_asking(DescribeBalanced):
-        coordinator.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _heard_of_doubts)
+        coordinator.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _on_description)
 
 
-def _heard_of_doubts(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+def _on_description(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     if answer.code or not isinstance(answer.reply, DescribeBalancedReply):
         return
     for one in (one for group in answer.reply.groups for one in group.partitions):

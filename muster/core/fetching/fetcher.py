@@ -87,12 +87,12 @@ class Fetcher:
         if isinstance(event, Replied | CallFailed):
             sent = self._sent.pop(event.call, None)
             if sent is not None:
-                self._hear(sent, event.reply if isinstance(event, Replied) else None)
+                self._on_reply(sent, event.reply if isinstance(event, Replied) else None)
         for number, sent in tuple(self._sent.items()):
             if sent.deadline_ms <= self._now_ms:
                 del self._sent[number]
                 self._effects.append(HangUp(sent.node))
-                self._hear(sent, None)
+                self._on_reply(sent, None)
         if not self._is_closing:
             self._plan()
         return self._flush()
@@ -283,12 +283,12 @@ class Fetcher:
 
     # -- replies
 
-    def _hear(self, sent: _SentFetch, reply: Message | None) -> None:
+    def _on_reply(self, sent: _SentFetch, reply: Message | None) -> None:
         if isinstance(sent.message, Metadata):
-            self._hear_metadata(reply)
+            self._on_metadata(reply)
         elif isinstance(sent.message, Fetch) and sent.node is not None:
             if not self._is_closing:
-                self._hear_fetch(sent, sent.node, reply)
+                self._on_fetch(sent, sent.node, reply)
         elif isinstance(reply, ListOffsetsReply):
             self._questions.hear_offsets(sent.asked, reply)
         elif isinstance(reply, OffsetForLeaderEpochReply):
@@ -298,7 +298,7 @@ class Fetcher:
         else:
             self._doubt_all(sent.asked)
 
-    def _hear_metadata(self, reply: Message | None) -> None:
+    def _on_metadata(self, reply: Message | None) -> None:
         if not isinstance(reply, MetadataReply):
             self._look_later()
             self._effects.append(HangUp(None))
@@ -312,7 +312,7 @@ class Fetcher:
         else:
             self._metadata_failures = 0
 
-    def _hear_fetch(self, sent: _SentFetch, node: NodeAddress, reply: Message | None) -> None:
+    def _on_fetch(self, sent: _SentFetch, node: NodeAddress, reply: Message | None) -> None:
         session = self._session(node)
         if not isinstance(reply, FetchReply):
             session.failed()
@@ -329,22 +329,20 @@ class Fetcher:
             for one, answer in answers.items():
                 asked = sent.asked.get(one)
                 if asked is not None and self._subscription.at(one) is asked.position:
-                    self._hear_partition(one, asked, answer, node)
+                    self._on_partition(one, asked, answer, node)
         elif reply.error_code not in _SESSION_LOST | {ErrorCode.NONE}:
             self._doubt_all(sent.asked)
         elif session.failures > 1:
             self._quiet_until_ms[node] = self._retries.at_ms(session.failures - 2)
 
-    def _hear_partition(
-        self, one: TopicPartition, asked: Asked, answer: FetchPartitionReply, node: NodeAddress
-    ) -> None:
+    def _on_partition(self, one: TopicPartition, asked: Asked, answer: FetchPartitionReply, node: NodeAddress) -> None:
         position, code = asked.position, answer.error_code
         if position.offset != asked.number or position.state is not PositionState.FETCHING:
             return
         position.trouble = ErrorCode.NONE if code.retriable and code not in _LASTING else code
         if code != ErrorCode.NONE:
             self._subscription.move_to_end(one)
-            self._hear_error(one, asked, code, node)
+            self._on_error(one, asked, code, node)
             return
         position.failures = 0
         _take_over(position, answer)
@@ -354,7 +352,7 @@ class Fetcher:
         if answer.records:
             self._buffer.add(FetchedRecords(one, position, asked.number, answer, self._settings))
 
-    def _hear_error(self, one: TopicPartition, asked: Asked, code: ErrorCode, node: NodeAddress) -> None:
+    def _on_error(self, one: TopicPartition, asked: Asked, code: ErrorCode, node: NodeAddress) -> None:
         """Handle a partition's error (docs/spec/consumer-client.md#B4)."""
         position = asked.position
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:

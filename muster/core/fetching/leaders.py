@@ -86,9 +86,9 @@ class Leaders:
                 self._ids[topic.name] = topic.topic_id
                 self._names[topic.topic_id] = topic.name
             for told in topic.partitions:
-                self._hear_leader(TopicPartition(topic.name, told.partition_index), told)
+                self._on_leader(TopicPartition(topic.name, told.partition_index), told)
 
-    def _hear_leader(self, one: TopicPartition, told: MetadataPartitionReply) -> None:
+    def _on_leader(self, one: TopicPartition, told: MetadataPartitionReply) -> None:
         node = self._nodes.get(told.leader_id)
         if node is not None and told.leader_epoch >= self._epochs.get(one, -1):
             self._leaders[one] = Leader(node, told.leader_epoch)

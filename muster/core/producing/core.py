@@ -153,13 +153,13 @@ class Producing:
         self._now_ms = max(now_ms, self._now_ms)
         self.wants_step = False
         if isinstance(event, Replied | CallFailed):
-            self._hear(event.call, event.reply if isinstance(event, Replied) else None)
+            self._on_reply(event.call, event.reply if isinstance(event, Replied) else None)
         elif isinstance(event, Departed):
-            self._hear_departed(event.call)
+            self._on_departed(event.call)
         for number, sent in tuple(self._sent.items()):
             if sent.deadline_ms <= self._now_ms:
                 self._effects.append(HangUp(sent.node))
-                self._hear(number, None)
+                self._on_reply(number, None)
         for queue in tuple(self._buffer.busy.values()):
             self._expire(queue)
         self._plan()
@@ -296,7 +296,7 @@ class Producing:
 
     # -- replies
 
-    def _hear(self, call: int, reply: Message | None) -> None:
+    def _on_reply(self, call: int, reply: Message | None) -> None:
         """Handle a reply; None if there will be none."""
         sent = self._sent.pop(call, None)
         if sent is None:
@@ -308,23 +308,23 @@ class Producing:
                 self._topics.ask_later(self._now_ms)
                 self._effects.append(HangUp(None))
         elif sent.message is InitProducerId:
-            self._hear_id(reply, sent.node)
+            self._on_producer_id(reply, sent.node)
         elif sent.node is not None:
             self._in_flight[sent.node] -= 1
             answers = answers_of(reply)
             for queue, batch in sent.picked:
-                self._hear_batch(queue, batch, answers(queue.topic_partition))
+                self._on_batch(queue, batch, answers(queue.topic_partition))
 
-    def _hear_departed(self, call: int) -> None:
+    def _on_departed(self, call: int) -> None:
         """End a batch with acks=0 that was sent. If its connection was lost before, it is sent again, as with other
         acks."""
         sent = self._sent.pop(call, None)
         if sent is not None and sent.node is not None:
             self._in_flight[sent.node] -= 1
             for queue, batch in sent.picked:
-                self._hear_batch(queue, batch, ProduceAnswer(ErrorCode.NONE))
+                self._on_batch(queue, batch, ProduceAnswer(ErrorCode.NONE))
 
-    def _hear_id(self, reply: Message | None, node: NodeAddress | None) -> None:
+    def _on_producer_id(self, reply: Message | None, node: NodeAddress | None) -> None:
         code = getattr(reply, "error_code", ErrorCode.NETWORK_EXCEPTION)
         if isinstance(reply, InitProducerIdReply) and code == ErrorCode.NONE:
             self._producer = ProducerId(reply.producer_id, reply.producer_epoch)
@@ -346,7 +346,7 @@ class Producing:
         queues = [queue for queue in self._buffer.busy.values() if queue.producer is NOBODY]
         return [(queue, batch) for queue in queues for batch in queue.batches if not batch.is_over]
 
-    def _hear_batch(self, queue: Queue, batch: ProducerBatch, answer: ProduceAnswer) -> None:
+    def _on_batch(self, queue: Queue, batch: ProducerBatch, answer: ProduceAnswer) -> None:
         queue.answered(batch)
         code = answer.code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):

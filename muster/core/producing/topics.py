@@ -77,7 +77,7 @@ class ProducerTopics:
         self._brokers = sorted(one for one in nodes.values() if one.speaks)
         for topic in reply.topics:
             if topic.name is not None:
-                self._hear_topic(topic.name, topic, nodes, now_ms)
+                self._on_topic(topic.name, topic, nodes, now_ms)
         is_answered = not any(name in self._wanted for name in self._asked)
         if is_answered and all(_is_whole(topic, nodes) for topic in reply.topics):
             self._failures = 0
@@ -89,9 +89,9 @@ class ProducerTopics:
         self._ask_at_ms = now_ms + self._settings.backoff_ms(self._failures)
         self._failures += 1
 
-    def _hear_topic(self, name: str, topic: MetadataTopicReply, nodes: dict[int, NodeAddress], now_ms: int) -> None:
+    def _on_topic(self, name: str, topic: MetadataTopicReply, nodes: dict[int, NodeAddress], now_ms: int) -> None:
         if not topic.partitions:
-            self._hear_error(name, topic.error_code or ErrorCode.LEADER_NOT_AVAILABLE, now_ms)
+            self._on_error(name, topic.error_code or ErrorCode.LEADER_NOT_AVAILABLE, now_ms)
             return
         self._counts[name] = len(topic.partitions)
         self._known_at_ms[name] = now_ms
@@ -100,7 +100,7 @@ class ProducerTopics:
                 self._leaders[TopicPartition(name, one.partition_index)] = nodes[one.leader_id]
         self._wanted.pop(name, None)  # requested again when a leader is missing
 
-    def _hear_error(self, name: str, code: ErrorCode, now_ms: int) -> None:
+    def _on_error(self, name: str, code: ErrorCode, now_ms: int) -> None:
         since_ms = self._wanted.get(name, now_ms)
         if name in self._counts:
             self._wanted.pop(name, None)  # the topic existed: it is requested again when a record needs it

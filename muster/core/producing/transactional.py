@@ -59,10 +59,10 @@ class TransactionalProducing(Producing):
     def _has_id(self, queue: Queue) -> bool:
         return self._transactions.admits(queue.topic_partition)
 
-    def _hear(self, call: int, reply: Message | None) -> None:
+    def _on_reply(self, call: int, reply: Message | None) -> None:
         sent = self._sent.get(call)
         if sent is None or sent.picked or sent.message is Metadata:
-            super()._hear(call, reply)
+            super()._on_reply(call, reply)
             return
         del self._sent[call]
         doubted = self._transactions.hear(reply, self._now_ms)

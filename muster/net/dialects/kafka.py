@@ -75,7 +75,7 @@ class KafkaClientSession:
         self._waiting: list[tuple[int, Message]] = []
         self._refused: list[NativeAnswer | Push] = []
         self._next_number = 0
-        self._greet(_ITSELF.request.newest)
+        self._request_versions(_ITSELF.request.newest)
 
     @property
     def is_ready(self) -> bool:
@@ -91,7 +91,7 @@ class KafkaClientSession:
         if self._offered is None or self._login is not None:
             self._waiting.append((number, message))
         else:
-            self._say(number, message, self._offered)
+            self._send_request(number, message, self._offered)
         return number, self.take_data()
 
     def receive_data(self, data: bytes) -> list[NativeAnswer | Push]:
@@ -99,7 +99,7 @@ class KafkaClientSession:
         for correlation_id, reply in self._client.receive_data(data):
             sent = self._sent.pop(correlation_id)
             if sent.number == _OF_US:
-                self._hear_ourselves(sent, reply)
+                self._on_own_reply(sent, reply)
             else:
                 said.append(NativeAnswer(sent.number, in_full(sent.message, sent.version, reply), _sentence(reply)))
         said += self._refused
@@ -110,20 +110,20 @@ class KafkaClientSession:
         data, self._out = self._out, b""
         return data
 
-    def _greet(self, version: int) -> None:
+    def _request_versions(self, version: int) -> None:
         self._send(_SentRequest(_OF_US, ApiVersions(*_SOFTWARE), version))
 
-    def _hear_ourselves(self, sent: _SentRequest, reply: Any) -> None:
+    def _on_own_reply(self, sent: _SentRequest, reply: Any) -> None:
         if isinstance(reply, ApiVersionsReply):
-            self._hear_versions(sent, reply)
+            self._on_versions(sent, reply)
         else:
-            self._hear_login(reply)
+            self._on_login(reply)
 
-    def _hear_versions(self, sent: _SentRequest, reply: ApiVersionsReply) -> None:
+    def _on_versions(self, sent: _SentRequest, reply: ApiVersionsReply) -> None:
         offered = {one.api_key: one for one in reply.api_keys}
         if reply.error_code == ErrorCode.UNSUPPORTED_VERSION and sent.version > 0:
             known = offered.get(_ITSELF.key)
-            self._greet(min(known.max_version, sent.version - 1) if known else 0)
+            self._request_versions(min(known.max_version, sent.version - 1) if known else 0)
             return
         if reply.error_code != ErrorCode.NONE:
             raise HandshakeRefused(reply.error_code, f"it does not report its versions: {reply.error_code.name}")
@@ -133,11 +133,11 @@ class KafkaClientSession:
     def _begin_login(self, offered: dict[int, ApiVersion]) -> None:
         self._login = new_login(self._logins)
         if self._login is None:
-            self._go_on(offered)
+            self._send_waiting(offered)
         else:
-            self._say_of_login(self._login.begin(), offered)
+            self._send_login(self._login.begin(), offered)
 
-    def _hear_login(self, reply: Message) -> None:
+    def _on_login(self, reply: Message) -> None:
         login, offered = self._login, self._offered
         assert login is not None and offered is not None
         try:
@@ -145,26 +145,26 @@ class KafkaClientSession:
         except LoginRefused as refused:
             raise login_refused(refused) from None
         if more is not None:
-            self._say_of_login(more, offered)
+            self._send_login(more, offered)
             return
         self._login = None
         if login.session_lifetime_ms:
             # Counted from the time of an earlier request, which is too early, but never too late.
             self._renew_at_ms = self._now_ms + login.session_lifetime_ms * 4 // 5
-        self._go_on(offered)
+        self._send_waiting(offered)
 
-    def _say_of_login(self, message: Message, offered: dict[int, ApiVersion]) -> None:
+    def _send_login(self, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
             self._send(_SentRequest(_OF_US, message, choose(message, offered)))
         except CannotBeSaid as cannot:
             raise LoginFailed(ErrorCode.UNSUPPORTED_VERSION, f"one cannot log in there: {cannot}") from None
 
-    def _go_on(self, offered: dict[int, ApiVersion]) -> None:
+    def _send_waiting(self, offered: dict[int, ApiVersion]) -> None:
         waiting, self._waiting = self._waiting, []
         for number, message in waiting:
-            self._say(number, message, offered)
+            self._send_request(number, message, offered)
 
-    def _say(self, number: int, message: Message, offered: dict[int, ApiVersion]) -> None:
+    def _send_request(self, number: int, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
             self._send(_SentRequest(number, message, choose(message, offered)))
         except CannotBeSaid as cannot:

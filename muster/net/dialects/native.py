@@ -94,15 +94,15 @@ class NativeClientSession:
             return False
         if said.number == self._hello:
             self._hello = _NONE
-            self._hear_greeting(said)
+            self._on_greeting(said)
             return True
         if said.number == self._step:
             self._step = _NONE
-            self._hear_login(said)
+            self._on_login(said)
             return True
         return False
 
-    def _hear_greeting(self, said: NativeAnswer) -> None:
+    def _on_greeting(self, said: NativeAnswer) -> None:
         code = getattr(said.reply, "error_code", ErrorCode.NONE)
         if code != ErrorCode.NONE:
             raise HandshakeRefused(code, f"it does not let us in: {said.error_message or code.name}")
@@ -120,7 +120,7 @@ class NativeClientSession:
                 login, SaslHandshakeReply()
             )  # the native protocol has no handshake: a Login names its mechanism
 
-    def _hear_login(self, said: NativeAnswer) -> None:
+    def _on_login(self, said: NativeAnswer) -> None:
         login, reply = self._login, said.reply
         assert login is not None
         assert isinstance(reply, LoginReply)
