@@ -7,7 +7,7 @@ _WORLDS = Test("tests/simulation/test_accounts.py::test_nothing_acknowledged_is_
 MUTANTS = (
     Mutant(
         "acl-answered-before-it-is-durable",
-        "A CreateAcls is answered while its record is in memory alone: a crash takes the ACL back",
+        "A CreateAcls is answered while its record is only in memory: a crash loses the ACL",
         (
             Edit(
                 "coordinator/handlers/create_acls.py",
@@ -31,7 +31,7 @@ MUTANTS = (
     ),
     Mutant(
         "revoked-acl-is-remembered",
-        "Decisions that were made before an ACL was revoked stand: its principal goes on committing",
+        "Decisions made before an ACL was revoked stay in force: its principal can still commit",
         (
             Edit(
                 "coordinator/accounts/authorizer.py",
@@ -43,7 +43,7 @@ MUTANTS = (
     ),
     Mutant(
         "commit-is-known-by-its-topics",
-        "A commit is served without a look at its group if its topics were permitted before",
+        "A commit is served without a check of its group if its topics were permitted before",
         (
             Edit(
                 "coordinator/node/authorization.py",
@@ -55,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "token-answered-before-it-is-durable",
-        "An access token is acknowledged while its record is in memory alone: after a crash it opens nothing",
+        "An access token is acknowledged while its record is only in memory: after a crash it is invalid",
         (
             Edit(
                 "coordinator/handlers/create_token.py",
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "token-deleted-before-it-is-durable",
-        "The end of an access token is acknowledged before it is on disk: after a crash it lets its thief in again",
+        "The deletion of an access token is acknowledged before it is on disk: after a crash it is valid again",
         (
             Edit(
                 "coordinator/handlers/delete_token.py",
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "plain-is-not-compared",
-        "The key of a password of PLAIN is derived and not compared: any password will do",
+        "The key of a password of PLAIN is derived but not compared: any password is accepted",
         (
             Edit(
                 "coordinator/accounts/plain.py",

@@ -18,7 +18,7 @@ _VIEWS = "coordinator/handlers/describe_balanced.py"
 MUTANTS = (
     without(
         "CB5",
-        "A member may have any number, however many are counted on",
+        "A member may have any node id, whatever the source count",
         Edit(
             _CHECKS,
             "    if request.source_count > 0 and not 0 <= request.node_id < request.source_count:\n",
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     without(
         "CB8",
-        "Whoever counts its members counts right",
+        "A member may have another source count than the group",
         Edit(
             _GUARDS,
             "    if not group.members or wanted == source_count_of(event.request):\n",
@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     without(
         "CB9",
-        "Where nobody counts, one may begin to",
+        "A member with a source count may join a group without one",
         Edit(
             _GUARDS,
             "    if not group.members or wanted == source_count_of(event.request):\n",
@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     without(
         "CB10",
-        "Two members may have one number",
+        "Two members may have the same node id",
         Edit(
             _GUARDS,
             "    if holder is None or holder is replaced_by(group, event.request):\n",
@@ -54,12 +54,12 @@ MUTANTS = (
     ),
     without(
         "CB11",
-        "Members without an instance id are all of one instance: a new one replaces the old at once",
+        "Members without an instance id count as one instance: a new one replaces the old at once",
         Edit(_GUARDS, "    if request.instance_id is None:\n        return None\n", ""),
     ),
     without(
         "CB12",
-        "Nobody remembers which objects were replaced",
+        "The group does not record replaced objects",
         Edit(
             _MEMBERS,
             " if replaced is None else (*stored.replaced, replaced.consumer_id)[-_MOST_REPLACED:]\n",
@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     without(
         "CB13",
-        "An object that starts again keeps its first number",
+        "An object that starts again keeps its first node id",
         Edit(
             _APPLYING,
             "    known.instance_id, known.node_id, known.consume_position = "
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     without(
         "CB14",
-        "What the members agreed on binds those who come when all have gone",
+        "Settings of the members still bind new members when all have left",
         Edit(
             _GUARDS,
             "    if not group.members or wanted == source_count_of(event.request):\n",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     without(
         "CB15",
-        "Numbers count where nobody counts",
+        "Node ids are compared in groups without a source count",
         Edit(
             _GUARDS,
             "    if group.on_record.source_count is None or not group.members:\n",
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     without(
         "CB17",
-        "A group of another kind is taken for one that reads other topics",
+        "Another mode is reported as a difference of topics",
         Edit(
             _REQUESTS,
             "        return Refusal(ErrorCode.INCONSISTENT_MODE,",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     without(
         "CB18",
-        "Who reads fewer topics than the group is let in",
+        "A member that reads fewer topics than the group is admitted",
         Edit(
             _GUARDS,
             "    if not group.members or topics == topics_of(event.request):\n",
@@ -128,7 +128,7 @@ MUTANTS = (
     ),
     without(
         "CB19",
-        "That a topic is filtered counts, and not what for",
+        "Only the presence of filters is compared, not the filters",
         Edit(
             _GUARDS,
             "    if not group.members or filters == filters_of(event.request):\n",
@@ -137,7 +137,7 @@ MUTANTS = (
     ),
     without(
         "CB20",
-        "Topics that are not there are read all the same",
+        "A member may start with topics that do not exist",
         Edit(
             _CHECKS,
             "        if not is_deployed(topic):\n",
@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     without(
         "CB25",
-        "A partition is the last one's who asks",
+        "A partition is granted to the last member that asks for it",
         Edit(
             _REGISTERING,
             "    if entry is None or entry.owner is None or entry.owner.member_id == member.consumer_id:\n",
@@ -169,7 +169,7 @@ MUTANTS = (
     ),
     without(
         "CB28",
-        "A member that fell silent is gone, and what it owned is its",
+        "The grants of an expired member stay in force",
         Edit(
             _MEMBERS,
             "        _drop(group, one, out, BalancedCause.LEASE_OVER, len(group.members) - number)\n",
@@ -178,7 +178,7 @@ MUTANTS = (
     ),
     without(
         "CB29",
-        "Who owned a partition before may commit for it",
+        "A former owner of a partition may commit for it",
         Edit(
             _REGISTERING,
             "group.grant(key, request.consumer_id, item.reg_epoch)",
@@ -187,22 +187,22 @@ MUTANTS = (
     ),
     without(
         "CB31",
-        "What is stored does not count where reading begins",
+        "A stored offset is ignored at the start of reading",
         Edit(_GRANTS, "    if place.committed >= 0:\n", "    if place.committed < -1:\n"),
     ),
     without(
         "CB32",
-        "An offset that is named is read from and not stored",
+        "A named offset is used for reading, but not stored",
         Edit(_REGISTERING, "    if item.offset >= 0:\n", "    if item.offset < -1:\n"),
     ),
     without(
         "CB33",
-        "An offset out of reach is taken as it is",
+        "An offset out of range is used unchanged",
         Edit(_EVENTS, "        return min(max(offset, self.begin), self.end)\n", "        return offset\n"),
     ),
     without(
         "CB34",
-        "With nothing stored, who wants the latest begins at the beginning",
+        "Without a stored offset, `latest` begins at the start of the log",
         Edit(
             _GRANTS,
             "    return place.end if is_first and policy == LATEST else place.begin\n",
@@ -216,7 +216,7 @@ MUTANTS = (
     ),
     without(
         "CB36",
-        "Who is refused a partition has moved its stored offset all the same",
+        "A refused registration changes the stored offset",
         Edit(
             _REGISTERING,
             "        answer = _refusal(group, member, item, key, place)\n",
@@ -228,7 +228,7 @@ MUTANTS = (
     ),
     without(
         "CB48",
-        "How far a partition is behind is known of those that somebody reads",
+        "The lag is known only for owned partitions",
         Edit(
             _VIEWS,
             "    place = place_of(core, shard, group.group_id, *key) if with_lag else None\n",
@@ -237,7 +237,7 @@ MUTANTS = (
     ),
     without(
         "CB49",
-        "What a member claims and does not own is not marked",
+        "Claims of partitions that a member does not own are not marked",
         Edit(
             _REPORTING,
             "        if key is None or group.grant(key, consumer_id, claim.reg_epoch) is None:\n",
@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     without(
         "CB50",
-        "A heartbeat without a list says that nothing is owned",
+        "A heartbeat without a report counts as a report of no partitions",
         Edit(
             _REPORTING,
             "    extend_lease(group.members[request.consumer_id], now_ms)\n    return ErrorCode.NONE\n",
@@ -256,12 +256,12 @@ MUTANTS = (
     ),
     without(
         "CB51",
-        "Who leaves keeps what it does not say to release",
+        "A member that leaves keeps partitions that it does not release explicitly",
         Edit(_MEMBERS, "    out.records.extend(map(group.owners.ended, rest))\n", ""),
     ),
     without(
         "CB52",
-        "Who owns what is told as members reported it",
+        "Owners are described as members reported them",
         Edit(
             _VIEWS,
             "        keys=tuple([group.key_of(entry) for entry in group.owners.of(member.consumer_id)]),\n",
@@ -270,12 +270,12 @@ MUTANTS = (
     ),
     without(
         "CB53",
-        "After a restart nobody has a lease",
+        "After a restart no member has a lease",
         Edit(_APPLYING, "        watch_lease(group, member, out)\n", "        member.heard_ms = 0\n"),
     ),
     without(
         "CB54",
-        "A lease is five seconds shorter than the member was told",
+        "A lease is five seconds shorter than the session timeout in the reply",
         Edit(
             _GRANTS,
             "    deadline_ms = now_ms + member.session_timeout_ms\n",
@@ -284,7 +284,7 @@ MUTANTS = (
     ),
     without(
         "CB58",
-        "Who came after an operator's wish goes to the end, too",
+        "A member that starts after an operator's order also seeks to the end",
         Edit(
             _REPORTING,
             "    return wanted if wanted > max(member.mark, request.ops_ack) else 0\n",
@@ -293,7 +293,7 @@ MUTANTS = (
     ),
     without(
         "CB59",
-        "A lag that nobody knows is 0",
+        "An unknown lag is 0",
         Edit(
             _VIEWS,
             "    if place is None:\n        return None\n",

@@ -71,7 +71,7 @@ _RULES = (
     ),
     _rule(
         "to-be-revoked-counts-as-free",
-        "What a member still has to revoke is free already",
+        "Partitions that a member has yet to revoke count as free",
         Edit(
             _STATE,
             "        for partitions in (self.assigned, self.pending):\n",
@@ -81,7 +81,7 @@ _RULES = (
     ),
     _rule(
         "silence-is-an-acknowledgement",
-        "A heartbeat that does not say what its member owns acknowledges a revocation",
+        "A heartbeat without owned partitions acknowledges a revocation",
         Edit(
             _RECONCILIATION,
             "    return owned is not None and not _overlaps(current.pending, owned)\n",
@@ -91,7 +91,7 @@ _RULES = (
     ),
     _rule(
         "revocation-not-waited-for",
-        "A member whose first heartbeat at a new target does not say what it owns has given up what it must",
+        "A member's first heartbeat at a new target, if it has no owned partitions, counts as its revocation",
         Edit(
             _RECONCILIATION,
             "    if revoked and (owned is None or _overlaps(revoked, owned)):\n",
@@ -130,7 +130,7 @@ _RULES = (
     ),
     _rule(
         "lost-reply-fences",
-        "A member whose reply was lost is fenced, for it knows the epoch before",
+        "A member whose reply was lost is fenced, since it still has the previous epoch",
         Edit(
             _GUARDS,
             "        is_accepted = is_previous and _owns_only(current.assigned, request)\n",
@@ -140,7 +140,7 @@ _RULES = (
     ),
     _rule(
         "old-epoch-with-any-claims",
-        "A member of the epoch before may claim partitions that it was not assigned",
+        "A member in the previous epoch may claim partitions that it was not assigned",
         Edit(
             _GUARDS,
             "        is_accepted = is_previous and _owns_only(current.assigned, request)\n",
@@ -150,7 +150,7 @@ _RULES = (
     ),
     _rule(
         "epoch-does-not-survive-leaving",
-        "A member that leaves moves no epoch, and its partitions have no owner",
+        "A leaving member does not increase the epoch, and its partitions have no owner",
         Edit(_REMOVAL, "    out.records += epoch_records(group, hash_of(group, after))\n", ""),
         _WORLDS,
     ),
@@ -166,7 +166,7 @@ _RULES = (
     ),
     _rule(
         "new-partitions-unnoticed",
-        "Partitions that are added to a subscribed topic move no epoch",
+        "Partitions that are added to a subscribed topic do not increase the epoch",
         Edit(
             _MEMBERS,
             "        if digest == had or hash_of(group, subscriptions_of(group)) == had:\n",
@@ -183,7 +183,7 @@ _RULES = (
     ),
     _rule(
         "clock-set-back-stops-targets",
-        "A clock that was set back delays the next target until it is where it was",
+        "A clock that was set back delays the next target until it shows the former time again",
         Edit(
             _TARGET,
             "last_ms != 0 and last_ms <= moment.wall_ms < last_ms + interval_ms\n",
@@ -199,7 +199,7 @@ _RULES = (
     ),
     _rule(
         "late-joiner-forgotten",
-        "Who joins while a target is computed is in no target until something else happens",
+        "A member that joins while a target is computed is in no target until another change",
         Edit(
             _TARGET,
             "    if group.epoch > event.epoch:\n        out.follow_ups.append(TargetBehind(group.group_id))\n",
@@ -220,7 +220,7 @@ _RULES = (
     # --- sessions, fencing, timers (8) ---
     _rule(
         "fenced-member-stays",
-        "A member whose session is over is noted, and stays with its partitions",
+        "The end of a member's session is noted, but the member keeps its partitions",
         Edit(
             _REMOVAL,
             '    if member is not None:\n        detail = f"no heartbeat for',
@@ -230,7 +230,7 @@ _RULES = (
     ),
     _rule(
         "idle-heartbeats-keep-nobody",
-        "A heartbeat that says nothing new begins no new session",
+        "A heartbeat without changes does not restart the session",
         Edit(
             _HEARTBEATS,
             "    member.deadline_ms = deadline_ms\n",
@@ -240,7 +240,7 @@ _RULES = (
     ),
     _rule(
         "unrevoked-timer-left-out",
-        "A member that never gives up what it must is waited for as long as it beats",
+        "A member that never revokes is waited for as long as it sends heartbeats",
         Edit(
             _DELAYED,
             "    if current.state == ReconciliationState.UNREVOKED_PARTITIONS:\n        out.watch(",
@@ -250,7 +250,7 @@ _RULES = (
     ),
     _rule(
         "timer-of-another-epoch",
-        "The time to revoke fences a member that has revoked and taken its next step meanwhile",
+        "The revocation timeout fences a member that has revoked and reached its next epoch meanwhile",
         Edit(
             _REMOVAL,
             "    if member is not None and member.current.epoch == event.epoch:\n",
@@ -260,7 +260,7 @@ _RULES = (
     ),
     _rule(
         "no-sessions-after-a-restart",
-        "Members that are known from the log alone are never missed",
+        "Members loaded from the log never expire",
         Edit(
             _APPLYING,
             "        restart_session(group, member, out)\n        time_revocation(",
@@ -270,7 +270,7 @@ _RULES = (
     ),
     _rule(
         "no-revocation-timer-after-a-restart",
-        "Nobody is timed after a restart who had partitions to revoke before",
+        "After a restart there is no revocation timeout for members that had partitions to revoke",
         Edit(
             _APPLYING,
             "        time_revocation(group, member.member_id, member.current, "
@@ -281,7 +281,7 @@ _RULES = (
     ),
     _rule(
         "fence-not-tried-again",
-        "A fence that the disk had no room for is never tried again",
+        "A fence that the full disk refused is never retried",
         Edit(
             _APPLYING,
             "        member.session = DelayedSession(group, member)\n        out.watch(member.session)\n",
@@ -302,7 +302,7 @@ _RULES = (
     ),
     _rule(
         "away-without-partitions",
-        "A static member that leaves for a while has nothing when it is back",
+        "A static member that leaves temporarily has no partitions when it returns",
         Edit(
             _REMOVAL,
             "member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)",
@@ -312,7 +312,7 @@ _RULES = (
     ),
     _rule(
         "away-keeps-what-it-must-revoke",
-        "What a static member had to revoke waits for it while it is away",
+        "Partitions that a static member had to revoke stay reserved for it while it is away",
         Edit(
             _REMOVAL,
             "member.current.previous_epoch, member.current.state, assigned, NONE_ASSIGNED)",
@@ -333,7 +333,7 @@ _RULES = (
     # --- regular expressions (6) ---
     _rule(
         "patterns-matched-at-each-heartbeat",
-        "Patterns are matched again and again, and not once in ten seconds",
+        "Patterns are matched at every heartbeat, not once in ten seconds",
         Edit(
             _REGEXES,
             "    if group.resolved and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:\n",
@@ -360,7 +360,7 @@ _RULES = (
     ),
     _rule(
         "older-epochs-stale",
-        "A commit of what a member has held all the time is refused when its epoch has moved",
+        "A commit of a partition that a member has always held is refused after its epoch has grown",
         Edit(
             _OFFSETS,
             "    if epoch > current.epoch or not _held_since(group, current, request, is_storable):\n",
@@ -370,7 +370,7 @@ _RULES = (
     ),
     _rule(
         "last-commit-refused",
-        "What a member has to revoke cannot be committed any more",
+        "Offsets of partitions that a member must revoke cannot be committed",
         Edit(
             _OFFSETS,
             "held = {**current.pending.get(known.topic_id, {}), **current.assigned.get(known.topic_id, {})}\n",
@@ -380,7 +380,7 @@ _RULES = (
     ),
     _rule(
         "fetches-of-any-epoch",
-        "Offsets are told to a member of an older epoch, who does not own what it asks for",
+        "Offsets are returned to a member in an older epoch that does not own the partitions",
         Edit(
             _OFFSETS,
             "    return _NONE if request.member_epoch == member.current.epoch else _stale(member)\n",
@@ -401,7 +401,7 @@ _RULES = (
     ),
     _rule(
         "rejoin-timer-left-out",
-        "A classic member that is told to join again, and only beats, is waited for without end",
+        "A classic member that must join again, but only sends heartbeats, is waited for without end",
         Edit(
             _STAYING,
             "    time_rejoin(group, member, out)\n    out.reply_at_once(event.ref, HeartbeatReply(",
@@ -417,7 +417,7 @@ _RULES = (
     ),
     _rule(
         "former-member-keeps-its-partitions",
-        "A classic member that was removed joins anew with what it owned, which others have by now",
+        "A removed classic member joins again with its former partitions, which others own by now",
         Edit(
             f"{_CLASSIC}/guards.py",
             "    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID) if subscription.owned_partitions else None\n",
@@ -444,7 +444,7 @@ _RULES = (
     ),
     _rule(
         "upgrade-forgets-what-members-own",
-        "A group in the middle of a cooperative rebalance is upgraded: what its members go on reading is free",
+        "A group is upgraded during a cooperative rebalance: partitions that its members still read count as free",
         Edit(
             _UPGRADED,
             "        owned = dict.fromkeys(place for place in one.owned_places if place not in taken)\n",
@@ -464,7 +464,7 @@ _RULES = (
     ),
     _rule(
         "upgrade-before-all-have-joined",
-        "A group that has just become classic goes over again before its members gave up what others are assigned",
+        "A group that has just become classic is upgraded before its members revoked what others are assigned",
         Edit(
             _UPGRADE,
             "    if classic.stored is not None and classic.stored.state_timestamp_ms == HOLDS_MORE_MS:\n",
@@ -484,7 +484,7 @@ _RULES = (
     ),
     _rule(
         "upgrade-without-sessions",
-        "Classic members of a group that was upgraded are never missed",
+        "Classic members of an upgraded group never expire",
         Edit(
             _STAYING,
             "            member.connection, member.principal = connection, principal\n"

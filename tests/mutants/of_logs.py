@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "failed-sync-is-a-full-disk",
-        "A sync that says ENOSPC or EDQUOT is tried again, and the second one has nothing to sync",
+        "A sync that failed with ENOSPC or EDQUOT is retried, and the second one has nothing to sync",
         (
             Edit(
                 "partition_log/disk/disk.py",
@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "synced-by-a-new-handle",
-        "A checkpoint opens anew what it syncs: a write that was lost before is not told, and the log is gone with it",
+        "A checkpoint opens files again to sync them: an earlier lost write goes unreported, and the log is lost",
         (
             Edit(
                 "partition_log/disk/unsynced_files.py",
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "loop-writes-ahead",
-        "The loop writes a flush to the page cache: who beats in time waits while the file system stands still",
+        "The loop writes a flush to the page cache: timely heartbeats wait while the file system hangs",
         (
             Edit(
                 _DISK_JOBS,
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "loop-spills",
-        "The loop writes to the files of logs what they have too much of in memory",
+        "The loop itself writes unflushed bytes of logs to their files",
         (
             Edit(
                 _DISK_JOBS,
@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "torn-tail-is-damage",
-        "A block that a power failure tore is taken for damage, and the node does not start",
+        "A block torn by a power failure counts as damage, and the node does not start",
         (
             Edit(
                 _RECOVERY,
@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "damage-is-a-torn-tail",
-        "A damaged block in the middle is taken for a torn tail: what was acknowledged behind it is cut off",
+        "A damaged block in the middle counts as a torn tail: acknowledged records after it are cut off",
         (
             Edit(
                 _RECOVERY,
@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "torn-body-believed",
-        "A block whose head is whole is believed without a look at its body",
+        "A block with an intact head is accepted without a check of its body",
         (
             Edit(
                 "partition_log/wal/layout.py",
@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "compaction-does-not-see-tombstones",
-        "A tombstone does not replace the value before it: when the tombstone goes, the value is back",
+        "A tombstone does not replace the value before it: when the tombstone is removed, the value is back",
         (
             Edit(
                 _COMPACTION,
@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "tombstones-go-too-early",
-        "Compaction drops a tombstone at once: who is reading meanwhile never hears of it",
+        "Compaction drops a tombstone at once: a reader in progress never sees it",
         (
             Edit(
                 _COMPACTION,
@@ -218,7 +218,7 @@ MUTANTS = (
     ),
     Mutant(
         "tombstones-never-go",
-        "Every pass gives tombstones their time anew, so that those of a busy log never go",
+        "Every pass renews the times of tombstones, so that those of a busy log are never removed",
         (Edit(_COMPACTION, "        elif horizon_ms < 0:\n", "        else:\n"),),
         Test(
             "tests/partition_log/test_compaction.py::test_a_tombstone_goes_in_its_time_however_often_the_log_is_cleaned_meanwhile"
@@ -302,7 +302,7 @@ MUTANTS = (
     ),
     Mutant(
         "snapshot-outlives-cleaning",
-        "A snapshot of before is believed for a log that was cleaned meanwhile",
+        "An older snapshot is used for a log that was cleaned meanwhile",
         (
             Edit(
                 _SWAPPING,
@@ -326,7 +326,7 @@ MUTANTS = (
     ),
     Mutant(
         "believes-the-page-cache",
-        "What a killed process had written and not synced is built upon, and gone when the machine stops",
+        "Unsynced writes of a killed process are relied on, and lost when the machine stops",
         (Edit("partition_log/store/recovery.py", "            last.make_durable(self._disk)\n", "            pass\n"),),
         Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
     ),
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "syncs-what-a-failed-sync-forgot",
-        "What is left by a sync that failed is synced again and not written again: the system takes it for clean",
+        "Bytes of a failed sync are synced but not written again: the kernel regards their pages as clean",
         (
             Edit(
                 "partition_log/wal/wal_segment.py", "            disk.write_at(handle, self.position, self.data)\n", ""
@@ -348,7 +348,7 @@ MUTANTS = (
     ),
     Mutant(
         "uses-a-segment-half-made",
-        "A write-ahead segment that a start before left half made is used for what it seems to be",
+        "A write-ahead segment left incomplete by an earlier start is used as if it was complete",
         (
             Edit(
                 "partition_log/wal/wal_segment.py",

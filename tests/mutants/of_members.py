@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "pending-ids-pass-the-limit",
-        "Who comes back with the id it was told is let in although the group has filled up meanwhile",
+        "A member that returns with its pending id is admitted although the group is full by now",
         (
             Edit(
                 _TABLE,
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "full-group-refuses-a-static-member",
-        "A static member that comes back to a full group is refused, though it would replace itself",
+        "A static member that returns to a full group is refused, though it would replace itself",
         (
             Edit(
                 _TABLE,
@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "pending-ids-never-expire",
-        "An id that was handed out and never used holds up every rebalance from then on",
+        "A pending id that is never used delays every later rebalance",
         (
             Edit(
                 _DELAYED,
@@ -77,14 +77,14 @@ MUTANTS = (
     ),
     Mutant(
         "pending-id-may-not-leave",
-        "A LeaveGroup of an id that never joined is refused, and the rebalance goes on waiting for it",
+        "A LeaveGroup of a pending id is refused, and the rebalance still waits for it",
         (Edit(_ACTIONS, "    elif member_id in group.pending:\n", "    elif member_id in ():\n"),),
         Transcript("01_joining_and_member_ids"),
         "KAFKA-7909",
     ),
     Mutant(
         "leaving-does-not-end-the-join-phase",
-        "The last member that was waited for leaves or expires, and those that have joined wait on for the timeout",
+        "The last awaited member leaves or expires, but the joined members still wait for the timeout",
         (
             Edit(
                 "coordinator/runtime/shard.py",
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "static-replacement-not-on-record",
-        "The new id of an instance that restarted is in memory alone: a crash brings the old one back",
+        "The new id of a restarted instance is only in memory: a crash brings the old one back",
         (
             Edit(
                 _STATIC,
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "two-members-of-one-instance",
-        "An instance that restarts while the group rebalances is let in beside the member it was",
+        "An instance that restarts during a rebalance is admitted beside its former member",
         (Edit(_TABLE, "preparing=static.replace_static,", "preparing=actions.admit,"),),
         Worlds(),
         "KAFKA-8500",
@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "first-session-lasts-five-minutes",
-        "The time that a new member may take to join stays in place of its session when it has joined",
+        "A new member keeps the timeout of its first join as its session timeout",
         (
             Edit(
                 _REBALANCE,
@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "session-not-resumed-after-sync",
-        "A session that ended while its member's sync was parked is not begun anew when the sync is answered",
+        "A session that ended while its member's sync was parked does not restart when the sync is answered",
         (
             Edit(
                 _ACTIONS,
@@ -270,7 +270,7 @@ MUTANTS = (
     ),
     Mutant(
         "generations-begin-again",
-        "The generation of a group that became Empty is forgotten, and members of other times have the same number",
+        "The generation of a group that became Empty is lost, and its numbers are used twice",
         (
             Edit(
                 _REBALANCE,
@@ -296,7 +296,7 @@ MUTANTS = (
     ),
     Mutant(
         "sessions-not-begun-after-loading",
-        "Members that a restarted node knows from its log are never found missing",
+        "Members that a restarted node has loaded from its log never expire",
         (
             Edit(
                 f"{_CLASSIC}/applying.py",
@@ -308,7 +308,7 @@ MUTANTS = (
     ),
     Mutant(
         "stalls-count-as-silence",
-        "Sessions go on while the process stands still: heartbeats wait in sockets, and whoever sent them is evicted",
+        "Sessions run while the process is stopped: heartbeats wait in sockets, and their members are evicted",
         (Edit("coordinator/active_clock.py", "        self.lost_ms += stall_ms\n", ""),),
         Worlds(3, 244),
     ),

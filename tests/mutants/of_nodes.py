@@ -13,13 +13,13 @@ _SETTINGS = "tests/cluster_node/test_settings.py::"
 MUTANTS = (
     Mutant(
         "record-before-its-partition",
-        "A producer sends records of a transaction to partitions of which the coordinator knows nothing",
+        "A producer sends records of a transaction to partitions that were not added to it",
         (Edit(_TRANSACTIONS, "        if one in self._added:\n", "        if True:\n"),),
         _COUNTS,
     ),
     Mutant(
         "same-epoch-after-a-record-was-given-up",
-        "A producer goes on with its epoch and other sequences after a transaction whose records it gave up",
+        "A producer keeps its epoch, with other sequences, after a transaction whose records it gave up",
         (
             Edit(
                 _TRANSACTIONS,
@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "abort-after-an-unanswered-commit",
-        "A transaction whose commit was not answered may be aborted, and its records are taken for dropped",
+        "A transaction whose commit was not answered may be aborted, and its records count as dropped",
         (
             Edit(
                 _TRANSACTIONS,
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "hand-over-of-an-earlier-claim",
-        "A killed node is told to have handed its shard over, since it did so once before",
+        "A killed node is reported to have handed its shard over, since it did so once before",
         (
             Edit(
                 _MOVES,
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "audit-of-every-node",
-        "An act on a group is audited by each node that has heard of it",
+        "An act on a group is audited by each node that reads its note",
         (
             Edit(
                 "coordinator/handlers/list_audit.py",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "let-go-within-a-session",
-        "Nodes send all clients on while another broker becomes the coordinator of their group",
+        "Nodes redirect all clients while another broker becomes the coordinator of their group",
         (
             Edit(
                 "coordinator/cluster_log/lease.py",

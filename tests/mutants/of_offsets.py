@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "zombie-commits",
-        "A commit of a member that is out, or of a generation that is over, is taken",
+        "A commit of a former member, or of an ended generation, is accepted",
         (
             Edit(
                 "coordinator/groups/classic/guards.py",
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "applied-though-refused",
-        "A commit that the full disk has no room for is refused, and counts until the next restart",
+        "A commit that the full disk refused is in force until the next restart",
         (
             Edit(
                 _SHARD,
@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "transaction-loaded-as-decided",
-        "Loading takes what a transaction has pending for committed",
+        "Loading treats pending offsets of a transaction as committed",
         (
             Edit(
                 "coordinator/runtime/loader.py",
@@ -113,7 +113,7 @@ MUTANTS = (
     ),
     Mutant(
         "older-transaction-wins-when-loaded",
-        "The quick way to read plain commits forgets that they overtake what is pending: a restart changes the offset",
+        "The fast path for plain commits does not replace pending offsets: a restart changes the offset",
         (
             Edit(
                 "coordinator/runtime/loader.py",
@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-retention-is-a-time",
-        "The -1 of a commit that names no retention is taken for the time when it expires: it goes at once",
+        "The -1 of a commit without a retention is used as its expiry time: the offset expires at once",
         (
             Edit(
                 _EXPIRY,

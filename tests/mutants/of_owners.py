@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "lateness-ends-a-lease",
-        "A member that is thrown out for being late loses its partitions at once, though it may still be reading them",
+        "A member that is removed for being late loses its partitions at once, though it may still be reading them",
         (
             Edit(
                 _OWNING,
@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     Mutant(
         "joining-keeps-grants",
-        "A member that joins again keeps what a release that was lost should have ended",
+        "A member that joins again keeps grants that a lost release should have ended",
         (
             Edit(
                 "coordinator/handlers/join_group.py",
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "grants-for-ever-after-a-crash",
-        "After a crash nobody waits for the lease of an owner that was no member any more",
+        "After a crash the lease of an owner that was no longer a member is not awaited",
         (
             Edit(
                 "coordinator/groups/classic/applying.py",
@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "an-end-that-is-forgotten",
-        "The end of a grant that the disk had no room for is never tried again",
+        "The end of a grant that the full disk refused is never retried",
         (
             Edit(
                 "coordinator/groups/classic/applying.py",
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-waiting-fetch-that-is-not-asked-again",
-        "A fetch that waited is answered by a grant that has ended meanwhile",
+        "A waiting fetch is answered under a grant that has ended meanwhile",
         (
             Edit(
                 "coordinator/handlers/fetch.py",
@@ -141,7 +141,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-snapshot-without-grants",
-        "The snapshot of a clean stop forgets who owns what",
+        "The snapshot of a clean stop lacks the owners of partitions",
         (
             Edit(
                 "coordinator/runtime/snapshot.py",
