@@ -15,7 +15,7 @@ def is_compiled() -> bool:
 
 
 def complaint(root: Path, *, compiled: bool) -> str | None:
-    """Return why the tests would not test what is asked for; None if they would."""
+    """Return why the tests would not test the requested build; None if they would."""
     if compiled:
         late = hatch_build.out_of_date(root)
         return f"COMPILED=1, and {late[0]} is not compiled as it stands now: `make compiled` does it" if late else None

@@ -1,4 +1,4 @@
-"""An identity provider of a test's own: keys, and the tokens that it signs."""
+"""An identity provider for tests: keys, and the tokens that it signs."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def rsa_key(kid: str = "one") -> RSAKey:
 
 
 def key_set(*keys: Key) -> bytes:
-    """The public keys, as providers show them."""
+    """Return the public keys, as providers publish them."""
     return json.dumps({"keys": [key.as_dict(private=False) | {"kid": key.kid} for key in keys]}).encode()
 
 

@@ -24,7 +24,7 @@ def open_store(disk: SimDisk) -> LogStore:
 
 
 def flush(store: LogStore, disk: SimDisk) -> None:
-    """Make everything durable that was appended."""
+    """Make all appended records durable."""
     job = store.begin_flush()
     if job is not None:
         job.run(disk)
@@ -38,7 +38,7 @@ def opened(store: LogStore, authorizer: Authorizer | None = None) -> Accounts:
 
 
 def credential_records(username: str, password: str, iterations: int = 4_096) -> list[CredentialRecord]:
-    """Credentials of every mechanism."""
+    """Return credentials of every mechanism."""
     records = []
     for mechanism in ScramMechanism:
         salt = f"salt of {username}".encode()[:16].ljust(16, b".")

@@ -23,7 +23,7 @@ from tests.node.desk import WALL_MS, Desk
 
 GROUP, SESSION_MS = "group", 10_000
 COORDINATOR = ("coordinator/", "purgatory/")
-"""The folders counted; what the wire and the log take is theirs."""
+"""The counted folders; functions of the wire and the log are not counted."""
 
 
 class Touched(NamedTuple):
@@ -40,7 +40,7 @@ class Touching(dict[str, list[str]]):
 
 
 def touched(act: Callable[[], object]) -> Touching:
-    """Call the function; return what of the repository it ran through."""
+    """Call the function; return the files and functions of the repository that ran."""
     seen: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:

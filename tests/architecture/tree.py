@@ -46,7 +46,7 @@ class Outline(NamedTuple):
     imports: list[str]
     """Modules, and the names taken from them, in full."""
     texts: list[tuple[int, str]]
-    """Strings that stand by themselves: docstrings, and what describes the assignment above; with their lines."""
+    """Strings as statements: docstrings, and descriptions of the assignment above; with their lines."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A node made of dictionaries, where the client thinks it has a connection."""
+"""A fake node made of dictionaries, in place of the client's connections."""
 
 import threading
 import time
@@ -189,7 +189,7 @@ NOW_MS = 1_700_000_100_000
 
 
 class FakeNode:
-    """`reachable` False: every question meets a closed port."""
+    """A fake node. `reachable` False: connections are refused."""
 
     def __init__(self) -> None:
         self.reachable = True
@@ -207,14 +207,14 @@ class FakeNode:
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
         self.beside: dict[tuple[str, int], int] = {}
-        """Ages of ends that a cluster's brokers told, in milliseconds; empty: the topics are embedded."""
+        """Ages in milliseconds of log ends from a cluster's brokers; empty: the topics are embedded."""
         self.unreadable: dict[tuple[str, int], int] = {}
-        """From which offset on the disk does not give the records of a partition."""
+        """Offset of each partition from which its records cannot be read from disk."""
         self.topics: dict[str, list[list[bytes]]] = {}
         self.configs: dict[str, dict[str, str | None]] = {}
         self.group_configs: dict[str, dict[str, str | None]] = {}
         self.group_settings: tuple[str, ...] = ("group.offsets.backward", "group.offsets.pinned")
-        """Settings that every group has; none: the node does not tell them."""
+        """Settings that every group has; empty: the node does not report them."""
         self.expiry = DescribeExpiryReply(
             group_state="Empty",
             group_expires_ms=1_700_604_800_000,
@@ -228,7 +228,7 @@ class FakeNode:
         self.refusals: tuple[RefusedRequest, ...] = ()
         self.left: tuple[LeavingMember, ...] = ()
         self.stays = False
-        """True if members that are to drain stay."""
+        """True if draining members do not leave."""
         self.audited: tuple[AuditedNote, ...] = ()
         self.end_samples: list[EndSample] = []
         self.gauges: dict[str, int] = {}
@@ -605,7 +605,7 @@ class FakeNode:
 
 
 class FakeDriver:
-    """In the place of a client's driver: everything is answered at once, in the thread that asks."""
+    """In place of a client's driver: answers requests at once, in the caller's thread."""
 
     bootstrap_address = NodeAddress("127.0.0.1", 9390)
 
@@ -635,10 +635,10 @@ class FakeDriver:
         return True
 
     def add(self, driven: Driven) -> None:
-        """There is no thread to tell."""
+        """Do nothing: there is no thread."""
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
-        """Only clients that were interrupted give up anything."""
+        """Do nothing: only interrupted clients give up requests."""
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
         due = deque([event])
@@ -655,4 +655,4 @@ class FakeDriver:
                     driven.tell(effect)
 
     def stop(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""

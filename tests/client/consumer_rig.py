@@ -1,8 +1,8 @@
-"""The blocking consumer, whole, on a clock of its own: several of them, a real node on a simulated disk, and a network
-between them that the test may cut, slow down or answer in the node's place.
+"""Whole blocking consumers on a simulated clock, a real node on a simulated disk, and a network between them that the
+test can cut, slow down or replace the node in.
 
-Nothing here runs in a second thread. A consumer that waits lets the world go on until something wakes it, so that a
-poll of ten seconds takes no time and ends at an exact millisecond.
+Everything runs in one thread. A waiting consumer advances the simulation until something wakes it, so a poll of ten
+seconds takes no real time and ends at an exact millisecond.
 """
 
 import heapq
@@ -50,7 +50,7 @@ P = [TopicPartition("t", number) for number in range(12)]
 
 
 class Asked(NamedTuple):
-    """A request as it left a consumer."""
+    """A request sent by a consumer."""
 
     at_ms: int
     who: str
@@ -70,11 +70,11 @@ class Callback(NamedTuple):
 
 
 class Never:
-    """In place of an answer: none comes."""
+    """In place of a reply: there will be none."""
 
 
 class _Node(Desk):
-    """A node whose words travel."""
+    """A node whose replies take time."""
 
     def __init__(self, say: Callable[[Send], None], **settings: Any) -> None:
         self._say = say
@@ -88,7 +88,7 @@ class _Node(Desk):
 
 
 class Changed(AbstractContextManager["Changed"]):
-    """A condition whose waiting is the world going on."""
+    """A condition whose wait advances the simulation."""
 
     def __init__(self, rig: "ConsumerRig") -> None:
         self._theatre = rig
@@ -104,7 +104,7 @@ class Changed(AbstractContextManager["Changed"]):
 
     def wait(self, timeout_s: float) -> bool:
         self._is_notified = False
-        # At least a millisecond, or a rest of nothing but rounding would be waited for for ever.
+        # At least a millisecond, since a remainder from rounding would be waited for for ever.
         self._theatre.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
         return self._is_notified
 
@@ -114,7 +114,7 @@ class Changed(AbstractContextManager["Changed"]):
 
 
 class SimDriver:
-    """In the place of `muster.net.thread.ThreadDriver`, and with its face."""
+    """In place of `muster.net.thread.ThreadDriver`, with its interface."""
 
     def __init__(self, rig: "ConsumerRig", who: str) -> None:
         self.rig = rig
@@ -184,7 +184,8 @@ class SimDriver:
 
 
 class ConsumerRig:
-    """`script` may answer in the node's place; `plot` is all that was asked, and told to applications, in its order."""
+    """Consumers, node and network. `script` may answer in place of the node; `plot` has all requests and callbacks, in
+    order."""
 
     def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.now_ms = 0
@@ -203,7 +204,7 @@ class ConsumerRig:
     # -- who plays
 
     def consumer(self, who: str, *topics: str, **settings: Any) -> Consumer:
-        """Reads these topics, if any are named, and has every callback written down."""
+        """Make a consumer that subscribes to these topics, if any, and records every callback."""
         consumer = Consumer(
             "desk:9",
             GROUP,
@@ -228,7 +229,7 @@ class ConsumerRig:
         assert self.node.ask_inside(CreatePartitions((GrowingTopic(topic, partitions),)), call=98) is not None
 
     def append(self, *partitions: TopicPartition, count: int = 1) -> None:
-        """So many records each."""
+        """Append `count` records to each partition."""
         for one in partitions:
             data = encode_batch([(None, b"%d" % number) for number in range(count)], timestamp_ms=1)
             message = Produce((ProduceTopic(one.topic, (ProducePartition(one.partition, data),)),), acks=-1)
@@ -239,7 +240,7 @@ class ConsumerRig:
     def polls(
         self, *consumers: Consumer, until: Callable[[], bool] = lambda: False, for_ms: int = 20_000, every_ms: int = 10
     ) -> list[ConsumerRecord]:
-        """All of them, in turns, as their applications would; what they were handed."""
+        """Poll with all consumers in turn, as their applications would; return the records."""
         end_ms, records = self.now_ms + for_ms, list[ConsumerRecord]()
         while self.now_ms < end_ms:
             for one in consumers:
@@ -250,7 +251,7 @@ class ConsumerRig:
         return records
 
     def steady(self, *consumers: Consumer) -> "ConsumerRig":
-        """Until they share the topics and have positions; what was asked and told until then is forgotten."""
+        """Run until the consumers have assignments and positions; forget the requests and callbacks so far."""
         self.steady_again(*consumers)
         self.forget()
         return self
@@ -278,14 +279,14 @@ class ConsumerRig:
         return [one for one in self.plot if isinstance(one, Callback)]
 
     def kinds(self, who: str = "", *, of: Iterable[str] = ()) -> list[str]:
-        """The kinds of requests it sent, in order."""
+        """Return the types of a consumer's requests, in order."""
         return [one.kind for one in self.asked if who in {"", one.who} and (not of or one.kind in of)]
 
     def messages(self, kind: str, who: str = "") -> list[Any]:
         return [one.message for one in self.asked if one.kind == kind and who in {"", one.who}]
 
     def members(self) -> list[str]:
-        """Ids of the group's members, as the coordinator has them."""
+        """Return the ids of the group's members at the coordinator."""
         reply = self.node.ask_inside(DescribeGroups((GROUP,)), call=96)
         assert isinstance(reply, DescribeGroupsReply)
         return [one.member_id for one in reply.groups[0].members]
@@ -293,7 +294,7 @@ class ConsumerRig:
     # -- time
 
     def run(self, milliseconds: int, until: Callable[[], bool] = lambda: False) -> None:
-        """Let happen what happens in that time, or until something holds."""
+        """Advance the simulation for that time, or until the condition holds."""
         end_ms, steps = self.now_ms + milliseconds, 0
         while not until():
             steps += 1
@@ -340,7 +341,7 @@ class ConsumerRig:
         return hand
 
     def left(self, hand: SimDriver) -> None:
-        """Its thread has ended and its connections are closed."""
+        """Note that a consumer's thread has ended, and its connections are closed."""
         if hand not in self._hands:
             return
         self._hands.remove(hand)

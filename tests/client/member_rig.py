@@ -1,4 +1,4 @@
-"""A member on a stage: the test plays the application, the coordinator and the clock."""
+"""A rig for a member: the test acts as application, coordinator and clock."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 
 
 class MemberRig:
-    """`heard` holds every effect that was no call, since last asked; `sent` every request since last asked."""
+    """A member. `heard` has all effects other than requests since the last access; `sent` all requests since then."""
 
     def __init__(self, *, topics: tuple[str, ...] = ("t",), jitter: float = 0.5, **settings: object) -> None:
         self.now_ms = 1_000
@@ -78,11 +78,11 @@ class MemberRig:
         return self.feed(Pushed(message))
 
     def answer(self, reply: Message, kind: str = "") -> "MemberRig":
-        """The oldest unanswered request of that kind is answered so."""
+        """Answer the oldest pending request of that type."""
         return self.feed(Replied(self._oldest(kind or type(reply).__name__.removesuffix("Reply")), reply))
 
     def cut(self, kind: str, *, is_unreached: bool = False) -> "MemberRig":
-        """The connection of the oldest request of that kind is lost, or was never made."""
+        """Lose the connection of the oldest pending request of that type, or say that it was never opened."""
         return self.feed(CallFailed(self._oldest(kind), is_unreached))
 
     def pass_time(self, milliseconds: int) -> "MemberRig":
@@ -109,7 +109,7 @@ class MemberRig:
 
     @property
     def called(self) -> list[tuple[NodeAddress | None, Message]]:
-        """Requests as in `sent`, each with the node it went to."""
+        """Return requests as `sent` does, each with its node."""
         called, self._called = self._called, []
         return called
 
@@ -124,10 +124,10 @@ class MemberRig:
 
     @property
     def told(self) -> list[MemberEffect]:
-        """Effects that the application was told of, without hang-ups."""
+        """Return the effects for the application, without those for connections."""
         return [one for one in self.heard if isinstance(one, Assigned | Revoked | LostPartitions | Fatal)]
 
-    # -- the usual ways there
+    # -- common starting points
 
     def find(self, host: str = "here", port: int = 1) -> "MemberRig":
         return self.answer(FindCoordinatorReply((FoundCoordinator(GROUP, 0, host, port),)))
@@ -149,14 +149,14 @@ class MemberRig:
         return self.answer(synced(*partitions, protocol=self.settings.assignors[0]))
 
     def steady(self, *partitions: TopicPartition, generation: int = 1) -> "MemberRig":
-        """A follower that was given these; everything until then is forgotten."""
+        """Make it a steady member, not the leader, with these partitions; forget everything before."""
         self.poll().find().join(generation).sync(*partitions)
         assert self.sent is not None
         assert self.heard is not None
         return self
 
     def beat(self, error: ErrorCode = ErrorCode.NONE) -> "MemberRig":
-        """The heartbeat falls due and is answered so."""
+        """Let the heartbeat fall due, and answer it."""
         if not any(isinstance(one, Heartbeat) for one in self.waiting.values()):
             self.pass_time(SETTINGS["heartbeat_interval_ms"])
         return self.answer(HeartbeatReply(error))

@@ -1,5 +1,5 @@
-"""The nodes' group on a stage: members as they are, a coordinator as it is, one clock. What a node would do with its
-shards is done at once, unless it `drains`."""
+"""A rig for the nodes' group: real members, a real coordinator, one clock. Nodes take over and hand over shards at
+once, unless a node `drains`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ SESSION_MS, BEAT_MS = 6_000, 300
 
 
 class StagedNode:
-    """A node with no more than its shards. `now_ms` is the stage's while it is awake."""
+    """A node with only its shards. `now_ms` follows the rig's clock while it is awake."""
 
     def __init__(self, stage: "Stage", node_id: int, incarnation: str, follows: Follows, says: bytes) -> None:
         self.stage = stage
@@ -106,7 +106,7 @@ class Stage:
     def node(
         self, node_id: int, incarnation: str = "", follows: Follows = Follows.INHERITED, says: bytes = b""
     ) -> StagedNode:
-        """Start a node. With `says` it joins with these bytes for a subscription."""
+        """Start a node. With `says` it joins with these bytes as its subscription."""
         made = StagedNode(self, node_id, incarnation or f"{len(self.nodes):03}", follows, says)
         self.nodes.append(made)
         return made
@@ -115,7 +115,7 @@ class Stage:
         self._later.append(happen)
 
     def given(self, node: StagedNode, shard: int) -> None:
-        """Give it; while nobody sleeps or was killed, no other node may have it."""
+        """Give the node a shard; while no node is asleep or killed, no other node may have it."""
         holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_cut]
         assert not holders, f"shard {shard} is given to {node.node_id} and owned by {holders}"
         node.owned.add(shard)
@@ -129,7 +129,7 @@ class Stage:
         self.later(lambda: self.desk.step(Call(number, message)))
 
     def run(self, for_ms: int) -> None:
-        """Let time pass, in steps of the shortest thing."""
+        """Let time pass, from deadline to deadline."""
         end_ms = self.now_ms + for_ms
         while True:
             self._settle()
@@ -171,7 +171,7 @@ class Stage:
         return [number for number in self._waiting if number in self.desk.replied]
 
     def cut(self, node: StagedNode) -> None:
-        """Nothing of it arrives, and it hears nothing."""
+        """Cut a node off, in both directions."""
         node.is_cut = True
 
     def mend(self, node: StagedNode) -> None:

@@ -1,4 +1,4 @@
-"""A shard before brokers that say what the test wants."""
+"""A rig for a shard, with brokers whose answers the test chooses."""
 
 from typing import Any, TypeVar
 
@@ -65,7 +65,7 @@ class Bench:
         return base
 
     def answer(self, effects: list[ShardEffect], **said: Any) -> list[ShardEffect]:
-        """Answer the one request among the effects; without words: as a leader in good health."""
+        """Answer the one request among the effects; by default as a healthy leader does."""
         (request,) = [one for one in effects if isinstance(one, AskProducerId | WriteBatch | ReadLog)]
         if isinstance(request, AskProducerId):
             return self.tell(ProducerIdAnswered(request.number, **({"error": ErrorCode.NONE} | said)))

@@ -1,4 +1,4 @@
-"""Nodes over one cluster whose brokers answer at once, or hold what is written until they are told."""
+"""Nodes over one cluster, whose brokers answer at once or hold writes until the test releases them."""
 
 from collections import deque
 from random import Random
@@ -50,13 +50,13 @@ class Cluster:
         self.partitions = [Partition(Random(1), FOREVER_MS, FOREVER_MS) for _ in range(SHARDS)]
         self.ids = ProducerIds(32_767, FOREVER_MS)
         self.holds = False
-        """True while writes are taken, and not answered."""
+        """True while writes are stored, but not answered."""
         self.loses = False
-        """True while writes come nowhere."""
+        """True while writes are lost."""
         self.held: deque[tuple[LogNode, int, BatchAnswered]] = deque()
         self.nodes: list[LogNode] = []
         self.told: list[Note | LetGo] = []
-        """All that nodes told each other."""
+        """Everything that the nodes told each other."""
 
     def start(self, node_id: int, **settings: Any) -> "LogNode":
         node = LogNode(self, node_id, settings)
@@ -82,14 +82,14 @@ class Cluster:
                 node.step(NodesTold(news))
 
     def answer_writes(self) -> None:
-        """Answer what is held, and hold nothing more."""
+        """Answer held writes, and hold no more."""
         self.holds = False
         while self.held:
             node, shard, event = self.held.popleft()
             node.step(ShardChanged(shard, event))
 
     def give_all(self, node: "LogNode", unsettled_boot_ms: int = -1) -> None:
-        """Let the node have every shard, and all others know it."""
+        """Give the node every shard, and tell all others."""
         owners = (node.node_id,) * SHARDS
         views = tuple(NodeView(one.node_id, {"native": (f"n{one.node_id}", 9)}) for one in self.nodes)
         for one in self.nodes:
@@ -128,7 +128,7 @@ class LogNode:
         return Moment(now_ms, WALL_MS + now_ms, now_ms)
 
     def beat(self) -> None:
-        """Let a heartbeat of the node be answered: its lease begins anew."""
+        """Answer a heartbeat of the node, which renews its lease."""
         self.step(LeaseRenewed(self._cluster.now_ms))
 
     def step_down(self) -> None:
@@ -138,7 +138,7 @@ class LogNode:
         self.rest()
 
     def ask(self, message: Message) -> Message | None:
-        """Ask from inside; return the answer if there is one now."""
+        """Send a request from within the process; return the reply if there is one now."""
         call = self.send(message)
         return self.replied.get(call)
 

@@ -1,4 +1,4 @@
-"""An authority of a test's own, and files of what it has signed."""
+"""A certificate authority for tests, and files with its certificates."""
 
 import datetime as dt
 import ssl
@@ -11,7 +11,7 @@ from coordinator.io.tls.contexts import OwnCertificate, PemFile
 
 
 class Folder:
-    """`chain` and `key` are a server's at 127.0.0.1; `client` holds a client's certificate and key."""
+    """A folder: `chain` and `key` are those of a server at 127.0.0.1; `client` has a client's certificate and key."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir(exist_ok=True)
@@ -22,7 +22,7 @@ class Folder:
         self.authority.issue_cert("billing").private_key_and_cert_chain_pem.write_to_path(self.client)
 
     def issue(self, not_after: dt.datetime | None = None, name: str = "127.0.0.1") -> None:
-        """Another certificate for the server, in place of the one before."""
+        """Replace the server's certificate."""
         issued = self.authority.issue_cert(name, not_after=not_after)
         self.key.write_bytes(issued.private_key_pem.bytes())
         self.chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
@@ -33,21 +33,21 @@ class Folder:
         return validity(certificates_in(self.chain.read_text())[0]).ends_s
 
     def listening(self, *, clients_show: bool = False) -> tuple[str, ...]:
-        """For a daemon."""
+        """Return the settings for a daemon."""
         own = (f"tls.certificate.location={self.chain}", f"tls.key.location={self.key}")
         return (*own, f"tls.client.ca.location={self.ca}") if clients_show else own
 
     def own(self, password: str | None = None) -> OwnCertificate:
-        """The same, read."""
+        """Return the server's certificate, loaded."""
         chain, key = PemFile("tls.certificate.location", str(self.chain)), PemFile("tls.key.location", str(self.key))
         return OwnCertificate(chain, key, "tls.key.password", password)
 
     def shown(self) -> dict[str, str]:
-        """For a client of librdkafka's that shows its certificate."""
+        """Return librdkafka's settings for a client with a certificate."""
         return {"ssl.certificate.location": str(self.client), "ssl.key.location": str(self.client)}
 
     def trusting(self, *, shows: bool = False) -> ssl.SSLContext:
-        """For a client."""
+        """Return a context for a client."""
         context = ssl.create_default_context(cafile=str(self.ca))
         if shows:
             context.load_cert_chain(self.client)

@@ -1,5 +1,5 @@
-"""A Kafka cluster on sockets, of as many brokers as a test wants: partitions and producer ids as the simulation has
-them, groups as our own coordinator has them. As Kafka, a broker answers one request of a connection after another."""
+"""A fake Kafka cluster on sockets, with any number of brokers: partitions and producer ids come from the simulation,
+groups from Muster's own coordinator. Like Kafka, a broker answers the requests of a connection one after another."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ Place = tuple[str, int]
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait; whoever gives up cancels it."""
+    """Wait until the condition holds, or until cancelled."""
     while not holds():  # noqa: ASYNC110  (many things change what is waited for)
         await asyncio.sleep(0.005)
 
@@ -74,12 +74,12 @@ class FakeKafka:
         self.partitions: dict[Place, Partition] = {}
         self.leaders: dict[Place, int] = {}
         self.settings: dict[str, dict[str, str]] = defaultdict(dict)
-        """By topic; those of brokers under an empty name."""
+        """Settings by topic; those of brokers under an empty name."""
         self.asked: list[tuple[int, int, Message]] = []
         self.slow: set[Place] = set()
-        """Partitions whose other replicas stand still: a write times out."""
+        """Partitions whose other replicas hang, so that writes time out."""
         self.silent: set[int] = set()
-        """Brokers that answer nothing."""
+        """Brokers that do not answer."""
         self.fences = True
         self.coordinator = 1
         """Broker that coordinates every group and transactional id."""

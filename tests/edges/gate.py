@@ -1,4 +1,4 @@
-"""A broker that wants to know who comes: a gate of SASL before a listener of Kafka's protocol that does not ask."""
+"""A broker that requires logins: a SASL proxy in front of a listener of Kafka's protocol without logins."""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ _VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 
 @dataclass(slots=True, eq=False)
 class Gate:
-    """A listener that asks for SASL PLAIN: its port, its users, and the logins it has seen. Settings may change at any
+    """A listener that requires SASL PLAIN: its port, its users, and the logins it has seen. Settings may change at any
     time."""
 
     users: dict[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Gate:
     logins: list[str] = field(default_factory=list)
     refused: int = 0
     killed: int = 0
-    """Connections that went on when their time was over, as Apache Kafka counts them."""
+    """Connections that were used after their logins had expired, as Apache Kafka counts them."""
 
     @property
     def bootstrap(self) -> str:
@@ -39,7 +39,7 @@ class Gate:
 
 @contextmanager
 def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
-    """In a thread of its own."""
+    """Run the proxy in a thread of its own."""
     loop = asyncio.new_event_loop()
     is_open = threading.Event()
     tasks: set[asyncio.Task[None]] = set()
@@ -62,7 +62,7 @@ def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.05)  # TLS lets go of its sockets
+        await asyncio.sleep(0.05)  # so that TLS closes its sockets
 
     def run() -> None:
         asyncio.set_event_loop(loop)
@@ -83,7 +83,7 @@ def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
 
 
 class _Visitor:
-    """One connection: what it asks goes on to the broker once it has said who it is."""
+    """One connection, whose requests are forwarded to the broker after its login."""
 
     def __init__(self, gate: Gate, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._gate = gate

@@ -1,4 +1,4 @@
-"""A daemon in a process of its own, for tests that need a real one."""
+"""A real daemon in a process of its own."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from protocol.messages.topics import DeletableTopic, DeleteTopics, DeleteTopicsR
 _NONE = ErrorCode.NONE
 READY_WITHIN_S = 60.0
 PATIENCE = 6
-"""Limits are for a quiet machine; a busy one has so many times as long, and only what fails takes it."""
+"""Factor for time limits, which are for a quiet machine; only failures take the full time."""
 
 
 class Daemon:
@@ -70,7 +70,7 @@ class Daemon:
         return self
 
     def revived(self) -> "Daemon":
-        """Start it if the test before has killed it, for the next one of its module."""
+        """Start the daemon again if a previous test of the module has killed it."""
         return self if self.process is not None else self.start()
 
     def kill(self) -> None:
@@ -78,7 +78,7 @@ class Daemon:
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """In good order; the exit code."""
+        """Stop the daemon cleanly; return the exit code."""
         return self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> int:
@@ -118,7 +118,7 @@ def forget(daemon: Daemon, topics: Sequence[str], groups: Sequence[str] = ()) ->
 
 
 def free_port() -> int:
-    """One that nobody listens on at the moment, below those that the system gives whoever names none."""
+    """Return a port on which nothing listens now, below the system's ephemeral ports."""
     while True:
         port = random.randrange(20_000, 32_000)
         if is_free(port):

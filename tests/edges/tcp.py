@@ -1,4 +1,4 @@
-"""A server of the test's own loop that leaves nothing behind when it ends."""
+"""A server in the test's own event loop that leaves no connections behind when it ends."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @contextlib.asynccontextmanager
 async def tcp_server(handler: Handler) -> AsyncIterator[int]:
-    """Its port. At the end those that are still served are cut off, and their sockets closed before the loop is."""
+    """Run a server and yield its port. At the end its connections are closed before the loop is."""
     served: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

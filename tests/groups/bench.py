@@ -1,7 +1,6 @@
-"""A shard on a workbench: real groups, purgatory, outbox and record bytes over a log in memory.
-
-What is asked goes through the same events as in the node; what is answered is kept, and a second answer to one request
-is an error. `check` holds after every step.
+"""A rig for a shard: real groups, purgatory, outbox and record bytes over a log in memory. Requests become the same
+events as in the node; replies are kept, and a second reply to one request is an error. `check` verifies invariants
+after every step.
 """
 
 from collections.abc import Iterator
@@ -102,7 +101,7 @@ class Bench:
         return shard
 
     def crash(self) -> None:
-        """Everything but the log is gone, and so is whoever waited."""
+        """Crash: everything except the log is lost, including pending requests."""
         self.waiting.clear()
         self.purgatory = DelayedOperationPurgatory(self.now_ms)
         self.shard = self._load()
@@ -116,10 +115,10 @@ class Bench:
     def group(self) -> ClassicGroup:
         return self.shard.groups["g"].classic
 
-    # --- asking ---
+    # --- requests ---
 
     def ask(self, message: Message, connection: int = 1) -> RequestRef:
-        """The request happens to group `g`, which a JoinGroup or a commit makes if need be."""
+        """Send a request to group `g`, which a JoinGroup or a commit creates if necessary."""
         self._number += 1
         ref = RequestRef(connection, self._number)
         self.waiting[ref] = message
@@ -165,7 +164,7 @@ class Bench:
         self.check()
 
     def wait(self, duration_ms: int) -> None:
-        """Time passes, and what is overdue happens when it is."""
+        """Let time pass, and run overdue operations at their deadlines."""
         until_ms = self.now_ms + duration_ms
         while (deadline_ms := self.purgatory.next_deadline_ms) is not None and deadline_ms <= until_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
@@ -188,10 +187,10 @@ class Bench:
         """Return the reply to a request; None while it waits."""
         return self.replies.get(ref)
 
-    # --- checking ---
+    # --- checks ---
 
     def _watching(self) -> Any:
-        """Every move that a group's state makes is written down, and every rebalance counted."""
+        """Record every change of a group's state, and count every rebalance."""
         become = ClassicGroup.become
 
         def watched(group: ClassicGroup, state: GroupState, wall_ms: int) -> None:
@@ -230,7 +229,7 @@ class Bench:
         assert self.waiting.keys() == parked, "a request is lost, or answered and still parked"
 
     def check_replay(self) -> None:
-        """A second shard that reads the log gets the same hard state."""
+        """Check that a second shard that loads the log gets the same hard state."""
         for batch in self.log.batches:
             check_batch(batch)
         purgatory, self.purgatory = self.purgatory, DelayedOperationPurgatory(self.now_ms)
@@ -269,7 +268,7 @@ def _event(group: ClassicGroup, ref: RequestRef, message: Message) -> GroupEvent
 
 
 def join(member_id: str = "", **fields: Any) -> JoinGroup:
-    """A JoinGroup of an old client, which is parked at once, unless said otherwise."""
+    """Return a JoinGroup, by default one of an old client, which is parked at once."""
     given = {
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 20_000,

@@ -23,7 +23,7 @@ _AT_REST = (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)
 
 
 class CountingIds:
-    """`a-1`, `a-2`, `b-1`: the prefix and how many ids it has had."""
+    """Ids made of a prefix and a counter for it: `a-1`, `a-2`, `b-1`."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
@@ -40,7 +40,7 @@ class CountingIds:
 
 
 def check_group(group: ClassicGroup, purgatory: DelayedOperationPurgatory[Any]) -> None:
-    """The group's own invariants, and that nothing of it can be stuck: an unsettled group waits for something, and so
+    """Check the group's own invariants, and that nothing can be stuck: an unsettled group waits for something, and so
     does every member that is not itself being waited for."""
     group.check()
     if group.state not in _AT_REST:
@@ -65,7 +65,7 @@ def check_group(group: ClassicGroup, purgatory: DelayedOperationPurgatory[Any]) 
 
 
 def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[Any]) -> None:
-    """The same of a client-balanced group: whoever is a member expires."""
+    """Check the same of a client-balanced group: every member has a lease that expires."""
     group.check()
     if group.state is BalancedState.DEAD:
         return

@@ -1,4 +1,4 @@
-"""Groups told in few words, and rebalances one after the other."""
+"""Short descriptions of groups, and sequences of rebalances."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ def shown(assignment: Mapping[str, Sequence[TopicPartition]]) -> dict[str, str]:
 
 
 def member(name: str, topics: str = "t", owned: str = "", generation: int = -1, rack: str | None = None) -> Subscriber:
-    """A member of both sticky assignors: what it had is in its user data and in its subscription."""
+    """Return a member for both sticky assignors: its former partitions are in its user data and in its subscription."""
     return said("sticky", name, topics.split(), parts(owned), generation, rack)
 
 
@@ -30,7 +30,7 @@ def said(
 
 
 class Group:
-    """Members that remember what they were given, rebalance after rebalance."""
+    """Members that keep their assignments from rebalance to rebalance."""
 
     def __init__(self, assignor: str, counts: dict[str, int], racks: Racks = NO_RACKS) -> None:
         self.assignor = assignor
@@ -56,7 +56,8 @@ class Group:
         ]
 
     def _kept(self, name: str) -> tuple[TopicPartition, ...]:
-        """Partitions of dropped topics are let go before the join (docs/spec/consumer-client.md#A7)."""
+        """Return the partitions without those of dropped topics, which are released before the join
+        (docs/spec/consumer-client.md#A7)."""
         return tuple(one for one in self.owned[name] if one.topic in self.members[name][0])
 
     def rebalance(self) -> Assignment:
@@ -67,6 +68,6 @@ class Group:
         return assignment
 
     def every(self) -> list[TopicPartition]:
-        """All partitions that somebody reads."""
+        """Return all partitions of subscribed topics."""
         wanted = {topic for topics, _ in self.members.values() for topic in topics}
         return sorted(TopicPartition(t, n) for t, count in self.counts.items() if t in wanted for n in range(count))

@@ -1,4 +1,4 @@
-"""A coordinator in a few dozen lines: what a client-balanced member may expect of a real one, and nothing else."""
+"""A small model of a coordinator: the behaviour on which client-balanced members rely, and nothing else."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Log:
         self.end += len(values)
 
     def read(self, position: int) -> tuple[bytes, int]:
-        """The first batch that reaches beyond the position, and where it ends."""
+        """Return the first batch that ends after the position, and its end."""
         ends = [first for first, _ in self.batches[1:]] + [self.end]
         for (_first, data), end in zip(self.batches, ends, strict=False):
             if end > position:
@@ -59,7 +59,7 @@ class Joined:
 
 
 class Model:
-    """`configured` is what there is; `replies` may put another answer in place of one, by the request's type."""
+    """The model. `configured` has the partitions; `replies` may replace replies, by the request's type."""
 
     def __init__(self) -> None:
         self.configured: dict[str, Log] = {}
@@ -292,7 +292,7 @@ class Model:
         return owner is not None and (owner.consumer_id, owner.epoch) == (consumer_id, epoch)
 
     def _settle(self, key: str, owner: Owner, consumed: bool, up_to: int) -> None:
-        """Settle what a late request was handed: it is nobody's, and a member that is done with it says up to where."""
+        """Settle the batch of a late request: no member has it, and one that has consumed it names the offset."""
         if up_to < 0:
             up_to = -1 if owner.in_flight is None else owner.in_flight
         if consumed and up_to > owner.position:

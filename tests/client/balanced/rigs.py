@@ -1,4 +1,4 @@
-"""Worlds to play in: with the model, and with a real node on a simulated disk. What a scenario needs beside members."""
+"""Test worlds with the model, or with a real node on a simulated disk, and operations for scenarios."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,21 +29,21 @@ class Owner(NamedTuple):
 
 
 class BalancedRig(World):
-    """Operations on a world, whichever node coordinates it. Keys are of broker 1."""
+    """Operations on a world with either coordinator. Keys are those of broker 1."""
 
     def make(self, topic: str = "t", partitions: int = 2) -> "BalancedRig":
-        """So many there are from now on, which may be more than before."""
+        """Create the topic, or grow it, to this number of partitions."""
         raise NotImplementedError
 
     def append(self, key: str, *values: bytes, headers: list[Headers] | None = None) -> None:
-        """A batch."""
+        """Append a batch."""
         raise NotImplementedError
 
     def flip(self, key: str, *, subscribable: bool) -> None:
         raise NotImplementedError
 
     def remove(self, consumer_id: str) -> None:
-        """The coordinator forgets it, and tells it nothing."""
+        """Make the coordinator forget a member, without a notification."""
         raise NotImplementedError
 
     def owners(self) -> dict[str, Owner]:
@@ -82,7 +82,7 @@ class ModelRig(BalancedRig):
 
 
 class NodeRig(BalancedRig):
-    """Every member has a connection of its own, and hears what is pushed to it."""
+    """A world with a real node. Every member has a connection of its own, on which it gets notifications."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(self)
@@ -127,7 +127,7 @@ class NodeRig(BalancedRig):
             self.desk.store.damaged.pop(name)
         else:
             self.desk.store.damaged[name] = "torn"
-        self.make(f"other{len(self._partitions)}", 1)  # now the node looks at its topics again
+        self.make(f"other{len(self._partitions)}", 1)  # makes the node read its topics again
 
     def remove(self, consumer_id: str) -> None:
         members = {one.consumer_id: one for one in self._view().groups[0].members}

@@ -1,4 +1,4 @@
-"""The consumer whole, in the place of whose thread the world stands: calls that wait let the world go on."""
+"""The whole consumer, with the simulated world in place of its thread: waiting calls advance the world."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +47,7 @@ class _SimDriver(SimMember):
 
 
 class SimDrivers:
-    """Makes consumers; `of` gives what stands behind one."""
+    """Makes consumers; `of` returns the simulated member behind one."""
 
     def __init__(self, world: World, patch: pytest.MonkeyPatch) -> None:
         self._world = world

@@ -1,7 +1,7 @@
 """Client-balanced members together: their cores, a coordinator, and a network between them that can be cut.
 
-There is one clock. Whoever asks waits in the world's time: a call of ninety seconds takes none, and ends at an exact
-millisecond. The coordinator is the model, or anything else with `answer(message, now_ms)`.
+There is one clock. Calls wait in simulated time: a call of ninety seconds takes no real time, and ends at an exact
+millisecond. The coordinator is the model, or any object with `answer(message, now_ms)`.
 """
 
 import heapq
@@ -39,7 +39,7 @@ class Coordinator(Protocol):
 
 
 class Question:
-    """One of the application's, and what became of it, and when."""
+    """A call of the application, with its result and time."""
 
     def __init__(self, asked_ms: int) -> None:
         self.asked_ms = asked_ms
@@ -47,7 +47,7 @@ class Question:
         self.said: Result | None = None
         self.operation = -1
         self.reg_epoch = -1
-        """The grant by which a batch was handed out."""
+        """Epoch of the grant of the returned batch."""
 
     @property
     def result(self) -> Result:
@@ -65,7 +65,7 @@ class Question:
 
 
 class SimMember:
-    """A member and its application. `sent` is every request that left; `notes` what it said for logs."""
+    """A member and its application. `sent` has all sent requests; `notes` its log entries."""
 
     def __init__(self, world: "World", who: str, **settings: Any) -> None:
         self.world = world
@@ -73,9 +73,9 @@ class SimMember:
         self.core = BalancedMembership(GROUP, who, BalancedConfig(**settings))
         self.is_cut = False
         self.late_ms = 0
-        """So much later than its connection was lost does a request reach the coordinator all the same."""
+        """Delay with which requests reach the coordinator after their connection was lost."""
         self.cut_kinds: frozenset[str] = frozenset()
-        """Kinds of requests that do not get through, though the others do."""
+        """Types of requests that are lost, while others arrive."""
         self.sent: list[tuple[int, Message]] = []
         self.notes: list[Noted] = []
         self.waiting: dict[int, SendRequest] = {}
@@ -113,7 +113,7 @@ class SimMember:
         return self.begin(lambda number: ReadyAsked(number, max_wait_ms))
 
     def get(self) -> Result:
-        """Make out records as the edge does; a consumer without any asks on."""
+        """Decode records as the edge does; without any for the consumer, request more."""
         question = self.getting()
         self.world.run_until(lambda: question.is_over)
         return question.result
@@ -149,7 +149,7 @@ class SimMember:
         return question
 
     def batch(self) -> Batch:
-        """One that must come, whatever else `get` says before."""
+        """Return the next batch, which must come; other results of `get` before it are skipped."""
         for _ in range(1_000):
             result = self.get()
             if result.ok:
@@ -176,7 +176,7 @@ class SimMember:
     # -- the usual way there
 
     def on_the_way(self, *keys: str, source_count: int = -1, node_id: int = -1) -> "SimMember":
-        """Started, with metadata, and these keys connected; what was sent until then is forgotten."""
+        """Start, get the metadata, and connect these keys; forget the requests sent so far."""
         assert self.start(source_count, node_id).ok
         assert self.meta().ok
         for key in keys:
@@ -257,7 +257,7 @@ class World:
         self.coordinator: Coordinator = coordinator or self.model
         self.players: list[SimMember] = []
         self.refuses_connections = False
-        """True if a client that is cut off hears so at once; False: it hears nothing."""
+        """True if connections of a client that is cut off fail at once; False: its requests get no answer."""
         self.latency_ms = LATENCY_MS
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
         self._counted = 0

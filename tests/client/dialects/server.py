@@ -1,4 +1,4 @@
-"""A server of Kafka's protocol without sockets: our own codec, and answers that the test makes."""
+"""A server of Kafka's protocol without sockets: Muster's own codec, with replies made by the test."""
 
 from collections.abc import Callable
 
@@ -20,13 +20,13 @@ def frame(correlation_id: int, body: bytes) -> bytes:
 
 
 def versions(*known: tuple[int, int, int]) -> bytes:
-    """The answer to the first question, in its newest version: API, oldest and newest."""
+    """Return the reply to ApiVersions, in its newest version: API, oldest and newest."""
     reply = ApiVersionsReply(api_keys=tuple(ApiVersion(*one) for one in known))
     return frame(0, writer(WIRE_APIS[18].reply, 4)(reply))
 
 
 def greeted(*known: tuple[int, int, int]) -> KafkaClientSession:
-    """A session that knows these versions and has nothing to say."""
+    """Return a session that knows these versions, with nothing to send."""
     session = KafkaClientSession("c", MAX_FRAME_BYTES)
     session.take_data()
     assert session.receive_data(versions(*known)) == []
@@ -53,7 +53,7 @@ class Server:
 
 
 def converse(session: KafkaClientSession, server: Server, *messages: Message) -> list[NativeAnswer]:
-    """All that is asked at once, until everything is answered."""
+    """Exchange all requests and replies until everything is answered."""
     data = b"".join(session.encode_request(message)[1] for message in messages)
     answers: list[NativeAnswer] = []
     while len(answers) < len(messages):

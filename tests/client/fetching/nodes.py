@@ -1,4 +1,4 @@
-"""Nodes of a simulated cluster, as far as a fetcher sees them: logs, and the server's half of fetch sessions."""
+"""Nodes of a simulated cluster for a fetcher: logs, and the server's side of fetch sessions."""
 
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ def batch(base_offset: int, count: int, **more: int | bool) -> bytes:
 
 @dataclass
 class Log:
-    """Batches, whatever they are; `epochs` holds where each leader's epoch ended."""
+    """A log of arbitrary batches; `epochs` has the end of each leader epoch."""
 
     leader: int
     epoch: int = 0
@@ -87,7 +87,7 @@ class Remembered:
 
 
 class Node:
-    """One node. `slots` is how many sessions it keeps; of `follows` it has the records without leading."""
+    """One node. `slots` is the number of sessions it keeps; for `follows` it has the records as a follower."""
 
     def __init__(self, number: int, logs: dict[TopicPartition, Log], slots: int = 10) -> None:
         self.number = number
@@ -104,7 +104,7 @@ class Node:
     # -- fetching
 
     def begin(self, message: Fetch) -> tuple[int, dict[TopicPartition, FetchPartition]] | FetchReply:
-        """The session the request belongs to (0: none) and all it asks for; or the refusal
+        """Return the session of the request (0: none) and all its partitions, or the error
         (docs/spec/consumer-client.md#C)."""
         said = {TopicPartition(t.topic, p.partition): p for t in message.topics for p in t.partitions}
         if message.session_epoch in (0, -1):

@@ -1,4 +1,4 @@
-"""A fetcher on a stage: the test plays the nodes, the network and the clock."""
+"""A rig for a fetcher: the test acts as nodes, network and clock."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class FetcherRig:
         return self.feed(TimePassed())
 
     def leaders(self, *nodes: int) -> "FetcherRig":
-        """Partition n of topic t is at the n-th node given."""
+        """Make the n-th given node the leader of partition n of topic t."""
         brokers = tuple(MetadataBroker(node.node_id, node.host, node.port) for node in NODES)
         partitions = tuple(MetadataPartitionReply(number, node) for number, node in enumerate(nodes))
         return self.answer(Metadata, MetadataReply(brokers, topics=(MetadataTopicReply("t", partitions=partitions),)))
@@ -78,7 +78,7 @@ class FetcherRig:
 
 
 def ready(positions: dict[TopicPartition, int], *leaders: int, **settings: Any) -> FetcherRig:
-    """Everything up to the first fetches."""
+    """Run everything up to the first fetches."""
     return FetcherRig(positions, **settings).wake().leaders(*leaders)
 
 

@@ -92,7 +92,7 @@ class World:
     # -- time and the network
 
     def run(self, end_ms: int, until: Callable[[], bool] = lambda: False) -> None:
-        """Let happen what happens up to `end_ms`, or `until` something holds."""
+        """Advance the simulation up to `end_ms`, or `until` a condition holds."""
         steps = 0
         while not until():
             steps += 1
@@ -114,11 +114,11 @@ class World:
                 return
 
     def rest(self, milliseconds: int = 50) -> None:
-        """The application does something else."""
+        """Let time pass while the application does something else."""
         self.run(self.now_ms + milliseconds)
 
     def between_requests(self) -> None:
-        """Up to the moment when an answer is under way and no fetch waits anywhere."""
+        """Advance until a reply is under way and no fetch waits at a node."""
         self.run(self.now_ms + 60_000, until=lambda: bool(self._parked))
         self.run(self.now_ms + 60_000, until=lambda: not self._parked)
 
@@ -181,7 +181,7 @@ class World:
     # -- looking
 
     def records(self, one: TopicPartition) -> list[int]:
-        """The offsets that hold a record for the application."""
+        """Return the offsets with a record for the application."""
         found: list[int] = []
         for batch in self.logs[one].batches:
             if not read_header(batch).is_control:

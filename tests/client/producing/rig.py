@@ -1,4 +1,4 @@
-"""A producer's core, its clock, and a handful of nodes that check sequences as brokers do."""
+"""A rig for a producer's core: a clock, and some nodes that check sequences as brokers do."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +43,7 @@ class Log:
     refusals: list[ErrorCode] = field(default_factory=list)
 
     def put(self, data: bytes) -> ProducePartitionReply:
-        """`refusals` come first; REQUEST_TIMED_OUT is said of what is stored."""
+        """Store a batch. `refusals` are returned first; REQUEST_TIMED_OUT is returned for a stored batch."""
         refusal = self.refusals.pop(0) if self.refusals else None
         if refusal is None:
             return self._put(data)
@@ -76,7 +76,7 @@ class Log:
 
 
 class Brokers:
-    """Answers of the nodes. All see the same logs; only a partition's leader takes its records."""
+    """Replies of the nodes. All share the same logs; only a partition's leader accepts its records."""
 
     def __init__(self, partitions: int) -> None:
         self.logs = {TopicPartition("t", number): Log() for number in range(partitions)}
@@ -124,7 +124,7 @@ class Brokers:
 
 
 class ProducerRig:
-    """Calls wait in `calls` until the test answers them, in whatever way."""
+    """A producer's core. Requests wait in `calls` until the test answers them."""
 
     def __init__(self, partitions: int = 3, **settings: Any) -> None:
         self.brokers = Brokers(partitions)
@@ -159,14 +159,14 @@ class ProducerRig:
         return self.feed(TimePassed())
 
     def ready(self) -> "ProducerRig":
-        """Leaders are known, and the producer's id."""
+        """Get the leaders and the producer's id."""
         assert self.core.append("t", 0, Pending(None, b"", (), 0, None), self.now_ms) == NOT_KNOWN
         return self.wake().answer(Metadata)
 
     def send(
         self, *values: str, partition: int | None = 0, key: bytes | None = None, headers: Any = (), at_ms: int = 7
     ) -> list[int]:
-        """Each value is its own handle. Where they went."""
+        """Send values, each of which is its own handle; return their partitions."""
         placed = []
         for value in values:
             record = Pending(key, value.encode(), headers, at_ms, value)
@@ -195,7 +195,7 @@ class ProducerRig:
         return self.feed(Replied(call.call, self.brokers.answer(node, call.message)))
 
     def lose(self, place: int = 0, *, stored: bool) -> "ProducerRig":
-        """The connection breaks before the answer, or before the request arrived."""
+        """Lose the connection before the reply, or before the request has arrived."""
         call = self.take(Produce, place)
         assert call.node is not None
         if stored:
@@ -224,7 +224,7 @@ class ProducerRig:
         )
 
     def settle(self, rounds: int = 2_000) -> "ProducerRig":
-        """Everything is answered as nodes would, and time passes, until nothing is left to do."""
+        """Answer everything as nodes would, and let time pass, until nothing is pending."""
         for _ in range(rounds):
             while self.calls:
                 self.answer(type(next(iter(self.calls.values())).message))
@@ -239,7 +239,7 @@ class ProducerRig:
 
 
 def batches(call: SendRequest) -> dict[int, tuple[int, int, int]]:
-    """Epoch, first sequence and records of each partition."""
+    """Return epoch, first sequence and number of records of each partition."""
     assert isinstance(call.message, Produce)
     found = {}
     for topic in call.message.topic_data:

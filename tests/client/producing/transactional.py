@@ -1,5 +1,5 @@
-"""Brokers with transactions, as one producer sees them: a coordinator of its id, one of its group, and logs in which a
-record counts once its transaction is committed."""
+"""Brokers with transactions for one producer: the coordinators of its id and of its group, and logs in which a record
+is visible once its transaction is committed."""
 
 from typing import Any
 
@@ -32,7 +32,8 @@ _ID = 7
 
 
 class TransactionalBrokers(Brokers):
-    """`coordinator` and `group_coordinator` are ports of nodes; `refuse` has errors to give, by request, once each."""
+    """`coordinator` and `group_coordinator` are ports of nodes; `refuse` has errors to return, by request, once
+    each."""
 
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
@@ -162,7 +163,7 @@ class TransactionalBrokers(Brokers):
         log = self.logs[one]
         if log.leader != node:
             return ProducePartitionReply(one.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        # Muster's own logs leave the sequences of transactions to others, so they are judged here.
+        # Muster's own logs do not check sequences of transactions, so this rig does.
         stored = self._stored.setdefault((one, self.epoch), {})
         if header.base_sequence in stored:
             return ProducePartitionReply(one.partition, ErrorCode.NONE, stored[header.base_sequence])
@@ -199,7 +200,7 @@ class TransactionRig(ProducerRig):
         return self
 
     def answer_all(self) -> None:
-        """Answer as nodes would, and let pauses pass, until nothing is asked."""
+        """Answer as nodes would, and let pauses pass, until no request is pending."""
         for _ in range(200):
             while self.calls:
                 self.answer(type(next(iter(self.calls.values())).message))

@@ -1,4 +1,4 @@
-"""Groups whose targets are computed step by step, each from the one before."""
+"""Groups whose targets are computed one after another, each from the previous one."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

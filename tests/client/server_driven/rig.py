@@ -1,4 +1,4 @@
-"""A member of a group that the coordinator balances; the test plays application, coordinator and clock."""
+"""A rig for a member of a group that the coordinator balances; the test acts as application, coordinator and clock."""
 
 from membership.core import Membership
 from membership.events import Released
@@ -40,7 +40,7 @@ def accepted(
 
 
 class ServerDrivenRig(MemberRig):
-    """`last_beat` is the only heartbeat sent since last asked."""
+    """A member. `last_beat` is the only heartbeat since the last access."""
 
     member: ServerDrivenMembership
 
@@ -66,7 +66,7 @@ class ServerDrivenRig(MemberRig):
         return self
 
     def holding(self, *partitions: TopicPartition, epoch: int = 2) -> "ServerDrivenRig":
-        """A member that holds these, and has reported it; everything until then is forgotten."""
+        """Make it hold and report these partitions; forget everything before."""
         self.poll().find()
         self.hear(epoch, *partitions)
         if partitions:

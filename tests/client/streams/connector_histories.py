@@ -1,4 +1,4 @@
-"""Lives of crowds, one a seed: what happens is drawn, and when it is over all must be well.
+"""Random histories of many connectors, one for each seed; at the end everything must have recovered.
 
 python -m tests.client.streams.connector_histories --seeds 1000 --first 0
 """
@@ -15,7 +15,7 @@ MINUTE_MS = 60_000
 
 
 def live(monkeypatch: pytest.MonkeyPatch, seed: int, at_most: int = 1_000) -> None:
-    """Half a minute in which anything happens, and the peace after it. Applications take up to `at_most` messages at a
+    """Run half a minute of random events, and a quiet period after it. Applications take up to `at_most` messages at a
     time, and hold the last of them until their next turn. Raises AssertionError."""
     connectors = SimConnectors(monkeypatch, seed, {"s": 3, "t": 4})
     chance = connectors.chance
@@ -52,7 +52,7 @@ def live(monkeypatch: pytest.MonkeyPatch, seed: int, at_most: int = 1_000) -> No
             case "restart":
                 connectors.restart(chance.choice((0, 200, 8_000)), loses_power=chance.random() < 0.7)
         connectors.run(chance.choice((1, 30, 300, 1_500)))
-    connectors.run(20_000)  # whoever stood still wakes, whatever was down is up
+    connectors.run(20_000)  # stopped connectors and the daemon run again
     connectors.comes(100, {"s": 2, "t": 2}, partition_assignment_strategy=strategy)
     ends_well(connectors, 3 * MINUTE_MS)
 
@@ -63,7 +63,7 @@ def _counts(connectors: SimConnectors) -> dict[str, int]:
 
 
 def ends_well(connectors: SimConnectors, within_ms: int) -> None:
-    """Once nothing goes wrong any more: everything is read, everything is owned, everybody is at rest."""
+    """Check the end, without further faults: everything is read and owned, and all connectors are at rest."""
     connectors.until(lambda: connectors.is_at_rest and connectors.is_all_read, for_ms=within_ms)
     owned = connectors.owned()
     assert owned.keys() == connectors.appended.keys()
@@ -73,7 +73,7 @@ def ends_well(connectors: SimConnectors, within_ms: int) -> None:
 
 
 def _tried(seed: int) -> str:
-    """Return what broke; an empty text if all went well."""
+    """Return the failure; an empty text if there was none."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         try:
             live(monkeypatch, seed)

@@ -1,4 +1,4 @@
-"""The order of a rebalance (docs/spec/consumer-client.md#E3, #E4.V9): what may come right after what, of one
+"""The order of a rebalance (docs/spec/consumer-client.md#E3, #E4.V9): the steps that may follow each step of one
 connector."""
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ MAY_FOLLOW: dict[str, set[str]] = {
 
 
 def check_order(log: Iterable[Happened]) -> int:
-    """Count the rebalances in the log of one connector. AssertionError where one strays."""
+    """Count the rebalances in the log of one connector. Raises AssertionError for a step out of order."""
     last, ended, rebalances = Happened(0, "", ""), False, 0
     steps = [one for one in log if one.what in MAY_FOLLOW or one.what == "end"]
     for one, after in zip(steps, [*steps[1:], None], strict=False):

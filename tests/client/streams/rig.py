@@ -1,5 +1,5 @@
-"""Streams connectors on the rig's stage: whole, on a clock of their own, against a real node. What a connector does
-step by step, and when its streams hand out what, is written down.
+"""Whole streams connectors on a simulated clock, with a real node. Each step of a connector and each message of its
+streams is recorded.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tests.client.consumer_rig import GROUP, ConsumerRig, SimDriver
 
 
 class Happened(NamedTuple):
-    """A step of a rebalance, a callback, or a message handed out."""
+    """A step of a rebalance, a callback, or a returned message."""
 
     at_ms: int
     who: str
@@ -30,7 +30,7 @@ class Happened(NamedTuple):
 
 
 class SimCallbacks:
-    """In the place of the thread that calls the application."""
+    """In place of the thread that calls the application."""
 
     def __init__(self, rig: ConsumerRig) -> None:
         self._theatre = rig
@@ -43,7 +43,7 @@ class SimCallbacks:
 
 
 class Listener:
-    """Writes down what it is told; `does` may do something meanwhile, or raise."""
+    """Records its calls; `does` may act in them, or raise."""
 
     def __init__(self, streaming: "ConnectorRig", who: str) -> None:
         self._streaming, self._who = streaming, who
@@ -77,8 +77,8 @@ class SimApplication:
         self.connector.set_rebalance_listener(self.listener)
         self.streams: list[MessageStream] = []
         self.in_hand: dict[MessageStream, tuple[TopicPartition, int, int]] = {}
-        """The partition, the epoch and the offset of the message that each stream handed out last, until it is asked
-        for the next or the connector is shut down: the application is not done with it."""
+        """Partition, epoch and offset of the last message of each stream, until the next one is requested or the
+        connector is shut down: the application is still processing it."""
         self.has_stopped = False
         self.still_until_ms = 0
 
@@ -107,7 +107,7 @@ class SimApplication:
         return self
 
     def iterates(self, every_ms: int = 20, at_most: int = 1_000) -> "SimApplication":
-        """From now on, whatever else goes on."""
+        """Iterate the streams from now on."""
         self._turn(every_ms, at_most)
         return self
 
@@ -119,14 +119,14 @@ class SimApplication:
         self.streaming.after(every_ms, lambda: self._turn(every_ms, at_most))
 
     def takes_one_in(self, milliseconds: int) -> None:
-        """From the first of its streams."""
+        """Take one message of the first stream."""
         self.streaming.after(milliseconds, self._take_one)
 
     def _take_one(self) -> None:
         self.take(self.streams[0], at_most=1)
 
     def leave(self) -> None:
-        """In good order."""
+        """Shut down."""
         self.in_hand.clear()
         self.connector.shutdown()
         self.has_stopped = True
@@ -173,7 +173,7 @@ class SimApplication:
 
 
 class ConnectorRig(ConsumerRig):
-    """`log` is all that happened, in its order."""
+    """Connectors and a node. `log` has everything that happened, in order."""
 
     def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.log: list[Happened] = []
@@ -189,7 +189,7 @@ class ConnectorRig(ConsumerRig):
         self.players: list[SimApplication] = []
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
-        """Write each step of a connector to the log before what follows from it."""
+        """Write each step of a connector to the log before its consequences."""
         for step in ("stop", "clear", "end", "publish", "start"):
             does = getattr(Holdings, step)
 
@@ -222,7 +222,7 @@ class ConnectorRig(ConsumerRig):
     # -- playing
 
     def settled(self, *players: SimApplication, for_ms: int = 90_000) -> None:
-        """Until all of them run what they own and nobody has anything to do."""
+        """Run until all connectors run with their partitions and have nothing to do."""
 
         self.run(for_ms, until=lambda: all(one.is_settled for one in players))
         assert all(one.is_settled for one in players), [(one.who, one.parts.steps.phase) for one in players]

@@ -1,5 +1,5 @@
-"""Many connectors at once, on a world that goes wrong: they join, leave, are killed and stand still, connections break,
-the daemon loses its power; and what must hold whatever happens (docs/spec/consumer-client.md#E4).
+"""Many connectors in a world with faults: they join, leave, are killed and stopped, connections break, the daemon loses
+power; with the invariants (docs/spec/consumer-client.md#E4).
 """
 
 import heapq
@@ -31,7 +31,8 @@ _FAR_MS = 1 << 60
 
 
 class ConnectorDriver(SimDriver):
-    """A process that was killed, or stands still, does nothing. The world is told when its deadlines may be others."""
+    """Driver of a process that may be killed or stopped, and then does nothing. It tells the world when its deadlines
+    may have changed."""
 
     rig: "SimConnectors"
 
@@ -80,7 +81,7 @@ class _Plot(list[Asked | Callback]):
 
 
 class SimConnectors(ConnectorRig):
-    """Raises AssertionError as soon as something is not as it must be."""
+    """Connectors with invariants. Raises AssertionError as soon as one is violated."""
 
     def __init__(self, patch: pytest.MonkeyPatch, seed: int, topics: dict[str, int]) -> None:
         self.chance = Random(seed)
@@ -88,11 +89,11 @@ class SimConnectors(ConnectorRig):
         self.epochs: dict[TopicPartition, int] = defaultdict(int)
         self.appended: dict[TopicPartition, int] = {}
         self.reached: dict[TopicPartition, int] = defaultdict(int)
-        """The end of what was handed out, by any connector: all offsets below this."""
+        """The offset below which all messages were returned, by any connector."""
         self.at: dict[tuple[TopicPartition, int], int] = {}
-        """The next offset of the reader by a grant."""
+        """The next offset to return under a grant."""
         self.queued: dict[tuple[TopicPartition, int], int] = {}
-        """The next offset to fetch by a grant: all below it, from where the grant began, were queued."""
+        """The next offset to queue under a grant: all from the grant's start up to it were queued."""
         self.repeated = self.restarts = self.made = 0
         self.crew: list[SimApplication] = []
         self._next_hands: dict[str, ConnectorDriver] = {}
@@ -111,7 +112,7 @@ class SimConnectors(ConnectorRig):
             self.make(topic, partitions)
             self.appended.update(dict.fromkeys((TopicPartition(topic, number) for number in range(partitions)), 0))
 
-    # -- what may happen
+    # -- events
 
     def comes(self, every_ms: int, counts: dict[str, int], *, at_most: int = 1_000, **settings: Any) -> SimApplication:
         """Add an application that takes up to `at_most` messages of each stream in its turns. Its streams are made in
@@ -134,7 +135,7 @@ class SimConnectors(ConnectorRig):
 
     @property
     def is_at_rest(self) -> bool:
-        """True if all connectors are at rest. One that could not begin has been told so, and goes."""
+        """True if all connectors are at rest. One that could not begin has got the error, and is removed."""
         for player in [one for one in self.crew if one.has_failed]:
             self._sees_off(player)
         return all(one.is_settled for one in self.crew)
@@ -155,7 +156,7 @@ class SimConnectors(ConnectorRig):
             player.still_until_ms = self.now_ms + for_ms
 
     def is_cut(self) -> None:
-        """The connections of one break."""
+        """Break the connections of one connector."""
         if self.crew and self.is_up:
             hand = self._next_hands[self.chance.choice(self.crew).who]
             for which, number in hand.waiting:
@@ -168,7 +169,7 @@ class SimConnectors(ConnectorRig):
             self.node.step(ConnectionLost(number))
 
     def restart(self, down_ms: int, *, loses_power: bool) -> None:
-        """The daemon is back after a while, with what its disk has."""
+        """Restart the daemon after a while, with the state on its disk."""
         if not self.is_up:
             return
         self.restarts += 1
@@ -196,10 +197,10 @@ class SimConnectors(ConnectorRig):
             self.append(one, count=count)
             self.appended[one] += count
 
-    # -- what must hold
+    # -- invariants
 
     def _watch_grants(self, patch: pytest.MonkeyPatch) -> None:
-        """V1: every grant as it is made, which is more than any sample sees."""
+        """V1: check every grant when it is made, since samples would miss some."""
         apply = Owners.apply
 
         def applies(owners: Owners, record: Ownership) -> None:
@@ -239,7 +240,8 @@ class SimConnectors(ConnectorRig):
             self._check_commit(who, about)
 
     def _check_message(self, who: str, one: TopicPartition, offset: int) -> None:
-        """V1, V4, V8, V10: by whom it belongs to; in order; nothing skipped, whoever read before."""
+        """V1, V4, V8, V10: each message is returned by its owner, in order, and none is skipped, whatever connector
+        read before."""
         player = next(one for one in reversed(self.players) if one.who == who)
         holdings = player.parts.holdings
         epoch = holdings.epochs()[one]
@@ -258,7 +260,7 @@ class SimConnectors(ConnectorRig):
         self.reached[one] = max(self.reached[one], offset + 1)
 
     def _watch_queues(self, patch: pytest.MonkeyPatch) -> None:
-        """Check each chunk: it follows the one before, no offset comes twice by one grant, and none is left out."""
+        """Check each chunk: it follows the one before, and no offset is repeated or left out under one grant."""
         put = Pump._put
 
         def puts(pump: Pump, info: PartitionInfo, queue: StreamQueue, taken: TakenRecords) -> None:
@@ -282,7 +284,7 @@ class SimConnectors(ConnectorRig):
                 raise AssertionError(f"{info.partition}: fetched to {info.fetched}, consumed to {info.consumed}")
 
     def _check_commit(self, who: str, commit: OffsetCommit) -> None:
-        """No more is stored than was handed out, and of that nothing the application is not done with."""
+        """Check that only returned messages are committed, and none that the application is still processing."""
         player = next(one for one in reversed(self.players) if one.who == who)
         in_hand = {(one, epoch): offset for one, epoch, offset in player.in_hand.values()}
         for topic in commit.topics:
@@ -293,7 +295,7 @@ class SimConnectors(ConnectorRig):
                     raise AssertionError(f"{who} stores {one} to {part.committed_offset}, consumed to {consumed}")
 
     def _check_fetch(self, who: str, fetch: Fetch) -> None:
-        """V2; and each fetch goes on where the one before it ended."""
+        """V2, and each fetch continues at the end of the previous one."""
         for topic in fetch.topics:
             for part in topic.partitions:
                 one = TopicPartition(topic.topic, part.partition)
@@ -316,7 +318,7 @@ class SimConnectors(ConnectorRig):
         return hand
 
     def touch(self, hand: ConnectorDriver) -> None:
-        """Its deadlines may have changed."""
+        """Note that a connector's deadlines may have changed."""
         self._touched[hand] = None
 
     def _next(self) -> tuple[int, Callable[[], None] | None]:

@@ -1,4 +1,4 @@
-"""Our own client over Kafka's protocol: against musterd's listener for it, or against any server.
+"""Muster's own client over Kafka's protocol, against musterd's Kafka listener or any other server.
 
 `TEST_CLIENT_BOOTSTRAP=kafka://HOST:PORT` points the tests at another server, an Apache Kafka for instance. Names are
 what keeps tests apart; what needs the native protocol beside is left out there.
@@ -21,7 +21,7 @@ HEARTBEAT_MS = 300
 
 
 class Where(NamedTuple):
-    """`native` is None where nobody speaks that."""
+    """The server under test; `native` is None if it has no native listener."""
 
     kafka: str
     native: str | None
@@ -39,14 +39,14 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Where]:
 
 @pytest.fixture
 def topic(where: Where, name: str) -> str:
-    """One of four partitions."""
+    """Create a topic with four partitions."""
     make_topic(where, name, 4)
     return name
 
 
 def make_topic(where: Where, name: str, partitions: int) -> None:
-    """Returns once it can be used: a broker hears of a new topic a little later than its controller, and has its logs
-    later still."""
+    """Create a topic, and return once it can be used: a broker learns of a new topic later than the controller, and
+    creates its logs later still."""
     with ClusterClient(where.kafka) as connection:
         reply = connection.ask(CreateTopics((CreatableTopic(name, partitions, 1),)))
         assert isinstance(reply, CreateTopicsReply)
@@ -93,7 +93,7 @@ def stage(name: str) -> Iterator[Stage]:
 
 
 def poll_until(holds: Callable[[], bool], *consumers: Consumer, seconds: float = 20.0) -> list[bytes]:
-    """The values read meanwhile by all, in turns."""
+    """Poll with all consumers in turn; return the values read meanwhile."""
     values: list[bytes] = []
 
     def poll() -> bool:

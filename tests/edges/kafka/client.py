@@ -9,7 +9,7 @@ Part = tuple[str, int]
 
 
 class Got(NamedTuple):
-    """One record as a consumer was handed it."""
+    """A record returned by a consumer."""
 
     topic: str
     partition: int
@@ -53,7 +53,8 @@ class Membership:
 
 
 class Consumer(Protocol):
-    """Used from one thread at a time; somebody must keep calling `poll`, or the group loses it."""
+    """A consumer, used from one thread at a time. `poll` must be called regularly, or it loses its place in the
+    group."""
 
     def subscribe(self, topics: Sequence[str]) -> None: ...
     def subscribe_to_names_like(self, pattern: str) -> None: ...
@@ -71,7 +72,7 @@ class Consumer(Protocol):
     def resume(self, part: Part) -> None: ...
 
     def close(self) -> None:
-        """Once or more often."""
+        """Close the consumer; may be called more than once."""
         ...
 
 
@@ -117,7 +118,7 @@ class Admin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A client library: how to make its things, and what it does not offer at all."""
+    """A client library: its constructors, and the features that it lacks."""
 
     name: str
     producer: Callable[..., Producer]
@@ -125,7 +126,7 @@ class Library:
     consumer: Callable[[str, Membership], Consumer]
     admin: Callable[[str], Admin]
     refusals: tuple[type[Exception], ...]
-    """Exceptions raised when the server refuses, as a commit during a rebalance."""
+    """Exceptions of refused requests, for instance of a commit during a rebalance."""
     codecs: tuple[str, ...] = ("gzip", "snappy", "lz4", "zstd")
     assignors: tuple[str, ...] = ("range", "roundrobin", "cooperative-sticky")
     lacks: frozenset[str] = field(default_factory=frozenset)

@@ -1,4 +1,4 @@
-"""One server for every test of this folder: names are what keeps them apart.
+"""One server for all tests of this folder, which use different names.
 
 `TEST_KAFKA_BOOTSTRAP=HOST:PORT` points them at another server, an Apache Kafka for instance, to see what it does.
 """
@@ -47,7 +47,7 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 
 class Stage:
-    """Makes clients of the test's server and closes what the test left open."""
+    """Makes clients of the test's server, and closes those that the test left open."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -64,13 +64,13 @@ class Stage:
         return admin
 
     def consumer(self, library: Library, membership: Membership | None = None) -> Consumer:
-        """Driven by the test itself."""
+        """Make a consumer that the test polls itself."""
         consumer = library.consumer(self.server.bootstrap, membership or Membership())
         self._open.append(consumer.close)
         return consumer
 
     def member(self, library: Library, membership: Membership, *topics: str, like: str | None = None) -> Member:
-        """Polled by a thread of its own until it is closed."""
+        """Make a consumer that a thread of its own polls until it is closed."""
         bootstrap = self.server.native if library is MUSTER else self.server.bootstrap
         assert bootstrap is not None
         member = Member(library, bootstrap, membership, topics, like=like)
@@ -78,7 +78,7 @@ class Stage:
         return member
 
     def process(self, library: Library, membership: Membership, *topics: str) -> MemberProcess:
-        """One that can be killed."""
+        """Make a consumer in a process that can be killed."""
         process = MemberProcess(library, self.server.bootstrap, membership, topics)
         self._open.append(process.kill)
         return process

@@ -20,7 +20,7 @@ ENDS_WITHIN_S = 30.0
 
 
 class Member:
-    """A consumer that a thread of its own polls; what else it shall do is handed to that thread."""
+    """A consumer that a thread of its own polls; other calls are passed to that thread."""
 
     def __init__(
         self, library: Library, bootstrap: str, membership: Membership, topics: Sequence[str], like: str | None = None
@@ -28,7 +28,7 @@ class Member:
         self.got: list[Got] = []
         self.assignment: frozenset[Part] = frozenset()
         self.assignments: list[frozenset[Part]] = []
-        """Every one that was seen, in order."""
+        """All assignments seen, in order."""
         self.failed: BaseException | None = None
         self._errands: SimpleQueue[tuple[Callable[[Consumer], Any], Future[Any]]] = SimpleQueue()
         self._over = threading.Event()
@@ -80,20 +80,20 @@ class Member:
                 self._errands.get_nowait()[1].set_exception(failure)
 
     def do(self, errand: Callable[[Consumer], Result]) -> Result:
-        """Between two polls, in the consumer's own thread."""
+        """Run a function in the consumer's own thread, between two polls."""
         done: Future[Result] = Future()
         self._errands.put((errand, done))
         return done.result(ENDS_WITHIN_S)
 
     def close(self) -> None:
-        """Leaves the group, unless its name there is static."""
+        """Close the consumer; it leaves the group unless it is a static member."""
         self._over.set()
         self._thread.join(ENDS_WITHIN_S)
         assert not self._thread.is_alive()
 
 
 class MemberProcess:
-    """A consumer in a process; it says what it was handed before it commits it."""
+    """A consumer in a process, which prints records before it commits them."""
 
     def __init__(self, library: Library, bootstrap: str, membership: Membership, topics: Sequence[str]) -> None:
         self.library = library
@@ -123,7 +123,7 @@ class MemberProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                return  # killed in the middle of a line: it never committed what this would have said
+                return  # killed within a line: it has not committed that record
             said = json.loads(line)
             if "assigned" in said:
                 self.assignment = frozenset((topic, partition) for topic, partition in said["assigned"])
@@ -140,13 +140,13 @@ class MemberProcess:
         return self._process.poll() is None
 
     def stop(self) -> int:
-        """In good order: it leaves its group. The exit code."""
+        """Stop it cleanly, so that it leaves its group; return the exit code."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         return self._ended()
 
     def kill(self) -> None:
-        """Nothing is said to the server: its sockets just close."""
+        """Kill it: its sockets close, and it sends nothing to the server."""
         self._process.kill()
         self._ended()
 

@@ -1,4 +1,4 @@
-"""Hand-made requests: members of groups that say what no client library would."""
+"""Hand-made requests: members of groups that send what no client library would."""
 
 import socket
 from typing import Any
@@ -31,7 +31,7 @@ class Wire:
         self._socket.sendall(self._protocol.send_bytes())
 
     def receive(self) -> Any:
-        """The next answer. Raises TimeoutError when there is none in time."""
+        """Return the next reply. Raises TimeoutError if there is none in time."""
         while True:
             data = self._socket.recv(1 << 20)
             assert data, "the server hung up"
@@ -49,7 +49,7 @@ class Wire:
 
 
 class WireMember:
-    """A member by hand: it joins when told and knows nothing of what its metadata mean."""
+    """A hand-made member: it joins when the test says so, and does not interpret metadata."""
 
     def __init__(self, wire: Wire, group: str, protocol_type: str, metadata: dict[str, bytes]) -> None:
         self.wire = wire

@@ -1,5 +1,5 @@
-"""A node on a simulated disk and members of client-balanced groups that speak to it: each on a connection of its own,
-in typed requests."""
+"""A node on a simulated disk, and members of client-balanced groups that send it typed requests, each on a connection
+of its own."""
 
 from typing import Any, TypeVar
 
@@ -43,7 +43,7 @@ SESSION_MS = 30_000
 
 
 class House:
-    """The service and a topic `demo`."""
+    """The node, with a topic `demo`."""
 
     def __init__(self, partitions: int = 4, **settings: Any) -> None:
         self.desk = Desk(**settings)
@@ -51,13 +51,13 @@ class House:
         self._connections = 0
 
     def restart(self) -> None:
-        """Power is gone, and comes back."""
+        """Restart the node after a power failure."""
         self.desk.disk.crash()
         self.desk = Desk(self.desk.disk)
         self._connections = 0
 
     def stop(self) -> None:
-        """A clean stop, and a start that finds the snapshot."""
+        """Restart the node after a clean stop, with a snapshot."""
         self.desk.step(Stopping())
         self.desk.store.close(self.desk.node.snapshots())
         self.desk = Desk(self.desk.disk)
@@ -71,13 +71,13 @@ class House:
         return Guest(self, consumer_id, **fields)
 
     def started(self, consumer_id: str, **fields: Any) -> "Guest":
-        """One that is let in."""
+        """Return a member that was admitted."""
         guest = self.member(consumer_id, **fields)
         assert guest.start().error_code is ErrorCode.NONE
         return guest
 
     def produce(self, partition: int, count: int, topic: str = "demo") -> None:
-        """A batch; the value of a record is its number, counted from 0 in each partition."""
+        """Append a batch; the value of a record is its number, counted from 0 in each partition."""
         at = self.end(partition, topic)
         batch = encode_batch([(None, b"%d" % (at + i)) for i in range(count)], timestamp_ms=WALL_MS)
         message = Produce((ProduceTopic(topic, (ProducePartition(partition, batch),)),))
@@ -89,7 +89,7 @@ class House:
         return known[0].flushed_offset
 
     def committed(self, partition: int, group: str = "g", topic: str = "demo") -> int:
-        """-1: nothing."""
+        """Return the committed offset; -1 if there is none."""
         wanted = OffsetFetch((OffsetFetchGroup(group, (OffsetFetchTopic(topic, (partition,)),)),))
         reply: Any = self.desk.ask_inside(wanted, call=8)
         offset: int = reply.groups[0].topics[0].partitions[0].committed_offset
@@ -105,7 +105,7 @@ class House:
 
 
 class Guest:
-    """A member, or somebody who would like to be one. `pushed` is what it was told without asking."""
+    """A member, or a client that wants to become one. `pushed` has its notifications."""
 
     def __init__(self, house: House, consumer_id: str, **fields: Any) -> None:
         self.house = house
@@ -130,7 +130,7 @@ class Guest:
         return reply
 
     def told(self) -> list[Message]:
-        """Pushes that came since last asked."""
+        """Return the notifications since the last access."""
         some = self.pushed + self.house.desk.heard(self.connection)
         self.pushed = []
         return some
@@ -189,7 +189,7 @@ class Guest:
         return got
 
     def read(self, partition: int, **fields: Any) -> list[int]:
-        """The numbers of the records that a fetch brings."""
+        """Return the numbers of the records in a fetch."""
         got = self.fetch(partition, **fields)
         assert got.error_code in (ErrorCode.NONE, ErrorCode.NOT_FOUND), got.error_code
         return numbers(got)
