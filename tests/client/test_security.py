@@ -78,7 +78,7 @@ def test_other_spellings_of_clients_mean_the_same() -> None:
         ({"sasl.pasword": "x"}, "'sasl.pasword' is no setting of security; they are security.protocol, ssl.ca"),
         ({"ssl.ca.location": "ca.pem"}, "ca_location is for the security protocols SSL or SASL_SSL, and this is PLAIN"),
         ({"security.protocol": "SSL", "sasl.username": "a"}, "username is for the security protocols SASL_SSL"),
-        ({"security.protocol": "SSL", "ssl.key.location": "k"}, "certificate_location is wanted"),
+        ({"security.protocol": "SSL", "ssl.key.location": "k"}, "set certificate_location"),
         ({"security.protocol": "SSL", "ssl.key.password": "k"}, "a key's password and no key"),
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "no"}, "https or none is wanted"),
         ({"ssl.endpoint.identification.algorithm": "none"}, "without TLS no name of a host is checked"),

@@ -233,7 +233,7 @@ def test_a_certificate_that_we_do_not_have_is_missed_at_the_first_word(
         server.receive(tunnel.take_data())
     with pytest.raises(ssl.SSLError) as raised:
         tunnel.receive(server.take())
-    assert "does not take our certificate, or wants one" in str(authentication_failed(NODE, raised.value))
+    assert "it refuses our certificate, or requires one" in str(authentication_failed(NODE, raised.value))
 
 
 def test_a_host_that_is_no_name_is_a_value_error(believing: ssl.SSLContext) -> None:

@@ -334,7 +334,7 @@ def test_the_loop_warns_once_of_a_missing_node_and_names_what_nobody_reads(
     with caplog.at_level(logging.WARNING, "muster.balanced"):
         loop.run()
     assert [record.message for record in caplog.records] == [
-        "no member is node 2 of 3; nobody reads: 1:t:2",
+        "no member is node 2 of 3; not read: 1:t:2",
     ]
     assert loop.shortfall == Shortfall((2,), ("1:t:2",))
 
