@@ -34,10 +34,10 @@ MYPY = [*NICE, str(BIN / "mypy")]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
 LEFT_OUT = ("interop", "simulation", "spark")
-"""Folders besides the edges that a quick run has no time for."""
+"""Folders, besides the edges, that a quick run leaves out."""
 ALL_EDGES = [*PYTEST, "--no-loadscope-reorder", "tests/edges", "-n", str(2 * CORES)]  # conftest.py has the order
 SHORT_EDGES = [*ALL_EDGES, "-m", "not long"]
-"""Clusters of Spark, which want processors, are long; what is left mostly waits."""
+"""Clusters of Spark, which need processors, are long; the others mostly wait."""
 FOLDERS = [
     "cluster_node",
     "groups",
@@ -55,13 +55,13 @@ COMPILED = [
     *(f"tests/architecture/test_{name}.py" for name in ("compiled", "wheel")),
     *(f"tests/edges/test_{name}.py" for name in ("crash", "daemon", "server")),
 ]
-"""Tests of what is compiled."""
+"""Tests of the compiled modules."""
 ROOT = Path(__file__).parents[1]
 NOTHING_CHOSEN = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 if nothing failed."""
+    """Return the exit code: 0 if nothing failed."""
     options = [one for one in arguments if one not in {"--quick", "--all", "--compiled"}]
     if "--compiled" in arguments:
         return compiled(options)
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         return ran("quick tests", [*UNITS, *(f"--ignore=tests/{folder}" for folder in LEFT_OUT), *options])
     with beside("mypy", MYPY) as mypy, beside("tests", [*NICE, *UNITS, *options]) as units:
         if edges is ALL_EDGES:
-            units.wait()  # clusters of Spark want all processors
+            units.wait()  # clusters of Spark need all processors
         codes = [ran("tests/edges", [*edges, *options]), units.ended()]
         mypy_code = mypy.ended()
     tested = [code for code in codes if code != NOTHING_CHOSEN]
@@ -123,7 +123,7 @@ class Part:
         has waited for, in seconds."""
         try:
             _, status, used = os.wait4(self._process.pid, 0)
-        except KeyboardInterrupt:  # it was told so too, and has daemons to stop
+        except KeyboardInterrupt:  # it got the signal too, and has daemons to stop
             os.wait4(self._process.pid, 0)
             raise
         self._process.returncode = os.waitstatus_to_exitcode(status)

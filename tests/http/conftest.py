@@ -12,7 +12,7 @@ from tests.http.scripted import ScriptedCoordinator
 
 
 class Browser:
-    """GETs a path as written, percent signs included; links come back with the address taken off."""
+    """Sends GET for a path as written, percent signs included; returns links without scheme and address."""
 
     def __init__(self, client: TestClient[Any, Any]) -> None:
         self._client = client

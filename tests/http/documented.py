@@ -1,4 +1,4 @@
-"""The OpenAPI document as a judge: each answer that a test gets must be one that it promises, field by field."""
+"""Checks each answer that a test gets against the OpenAPI document, field by field."""
 
 import re
 from functools import cache
@@ -34,7 +34,7 @@ def _strict(node: Any) -> Any:
 
 
 def check_answer(method: str, path: str, status: int, media: str, body: Any) -> None:
-    """Assert that the document has this answer of the path."""
+    """Assert that the document describes this answer of the path."""
     operation = _operation(method, urlsplit(path).path)
     if operation is None:
         assert status in (404, 405), f"{path} is not documented"

@@ -1,4 +1,4 @@
-"""A coordinator that answers from a script, and remembers what it was asked."""
+"""A coordinator that answers from a script, and records the requests."""
 
 from collections.abc import Callable
 from typing import Any
@@ -131,12 +131,12 @@ class ScriptedCoordinator:
         self.begins = {("t", 2): 2}
         """Start offsets other than 0."""
         self.ages_ms: dict[tuple[str, int], int] = {}
-        """Ages of ends that the cluster's brokers told; a partition without an end is unknown."""
+        """Ages of end offsets that the cluster's brokers reported; a partition without an end is unknown."""
         self.notes = {"orders": NOTES}
         self.expiring = EXPIRING
         self.measured = MeasureReply()
         self.suspects: list[str] = []
-        """Groups that the node says are worth a look."""
+        """Groups that the node lists as suspects."""
         self.answers: dict[type[Message], Any] = {}
         self.asked: list[Message] = []
 

@@ -148,7 +148,7 @@ class Rig:
         return JoinGroup("g", 10_000, member_id, **{"protocols": protocols, **given, **fields})
 
     def ask_aside(self, message: Message, call: int) -> Any:
-        """The reply to a request that may be parked; None: it is."""
+        """Return the reply to a request that may be parked; None if it is parked."""
         self.desk.ask_inside(message, call)
         self.desk.wake_until_idle()
         return self.desk.replied.get(call)
@@ -165,7 +165,7 @@ class Rig:
 
     def form_classic(self, assigned: dict[str, dict[str, tuple[int, ...]]], **fields: Any) -> int:
         """Make a Stable classic group of these members, `#i` for one with the instance id i; return its generation.
-        `ids` are theirs."""
+        `ids` are their member ids."""
         calls = {name: 100 + number for number, name in enumerate(assigned)}
         for name, call in calls.items():
             instance = name[1:] if name.startswith("#") else None
@@ -186,7 +186,7 @@ class Rig:
 
     @property
     def epochs(self) -> str:
-        """State, group epoch and target epoch."""
+        """Return state, group epoch and target epoch."""
         described = self.describe()
         return f"{described.group_state} {described.group_epoch}/{described.assignment_epoch}"
 

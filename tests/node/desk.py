@@ -1,4 +1,4 @@
-"""A node on a simulated disk, and clients that speak to it in bytes: for what the node does beyond any one group."""
+"""A node on a simulated disk, and clients that send it bytes: for tests of the node as a whole."""
 
 import errno
 from typing import Any
@@ -17,13 +17,13 @@ from tests.simulation.disk import SimDisk
 
 WALL_MS = 1_700_000_000_000
 NO_ROOM = 0
-"""The answer of a write-ahead log that has no room for a frame."""
+"""Position that a write-ahead log returns if it has no room for a frame."""
 LIMITS = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
 
 
 class Desk:
-    """`step` carries out flushes and jobs at once unless `holds_disk`, or `holds_jobs`; what was sent and closed is
-    kept."""
+    """`step` carries out flushes and jobs at once unless `holds_disk`, or `holds_jobs`; records data sent and
+    connections closed."""
 
     def __init__(self, disk: SimDisk | None = None, limits: StoreLimits = LIMITS, **settings: Any) -> None:
         settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
@@ -55,7 +55,7 @@ class Desk:
         return number
 
     def ask(self, number: int, *messages: Message) -> list[Message]:
-        """Send the requests as one piece; everything that has arrived since the last time."""
+        """Send the requests as one piece; return all replies since the last call."""
         data = b"".join(self._clients[number].encode_request(message)[1] for message in messages)
         self.step(Received(number, data))
         return self.heard(number)
@@ -82,7 +82,7 @@ class Desk:
         self.wake_until_idle()
 
     def wake_until_idle(self) -> None:
-        """Wake the node as the edge does, until its next deadline lies ahead."""
+        """Wake the node as the edge does, until its next deadline is in the future."""
         for _ in range(10_000):
             deadline_ms = self.node.next_deadline_ms
             if deadline_ms is None or deadline_ms > self.now_ms:
@@ -91,13 +91,13 @@ class Desk:
         raise AssertionError("the node never rests")
 
     def flush(self) -> None:
-        """Let the flush that is under way end."""
+        """Complete the flush in progress."""
         effect = self.flushes.pop()
         effect.job.run(self.disk)
         self.step(Flushed(effect.job.up_to))
 
     def end_job(self) -> None:
-        """Let the checkpoint job that is under way end."""
+        """Complete the checkpoint job in progress."""
         effect = self.jobs.pop()
         effect.job.run(self.disk)
         self.step(JobDone(effect.call_id, effect.job))

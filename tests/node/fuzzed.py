@@ -1,4 +1,4 @@
-"""A whole node under requests that nobody would send: well-formed ones of any content, and broken ones."""
+"""A whole node under requests that no client would send: well-formed ones of any content, and broken ones."""
 
 from collections.abc import Callable
 from random import Random
@@ -33,7 +33,8 @@ _BATCH = encode_batch([(b"k", b"v"), (None, b"w" * 50)], timestamp_ms=1_700_000_
 
 
 class _Knowing(Chosen):
-    """Says now and then what fits: ids that were given out, timeouts that are allowed, records that are records."""
+    """Chooses valid values now and then: member ids that were assigned, timeouts that are allowed, records that
+    parse."""
 
     def integer(self, bits: int) -> int:
         fits = (0, 1, 6_000 if bits > 8 else 2)

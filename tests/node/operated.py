@@ -1,4 +1,5 @@
-"""A node with members that join, sync and beat as clients do, and a doctor that looks at it by the HTTP queries."""
+"""A node with members that join, sync and send heartbeats as clients do, and `doctor`, which examines it by the HTTP
+queries."""
 
 from typing import Any
 
@@ -55,7 +56,7 @@ class Clinic(Desk):
         return member
 
     def run(self, ms: int, step_ms: int = 500) -> None:
-        """Let time pass, in which members do what they must."""
+        """Let time pass; members act whenever something is due."""
         for _ in range(ms // step_ms):
             self.wait(step_ms)
             for member in list(self.members):
@@ -107,7 +108,7 @@ class SimMember:
         self.member_id, self.generation, self.is_hung = "", -1, False
         self.never_syncs = False
         self.user_data: bytes | None = None
-        """Bytes that it adds to each share if it leads."""
+        """User data that it adds to each assignment if it is the leader."""
         self.error = ErrorCode.NONE
         self._beat_at = self._join_at = 0
         self._is_waiting = False

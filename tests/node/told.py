@@ -1,5 +1,5 @@
-"""A node's life on a disk that keeps a copy of itself before every operation, and at every place inside every write:
-what a machine would find that stopped there, and what it must not have lost.
+"""Runs a node on a disk that copies itself before every operation, and at every place inside every write: the disk that
+a machine would find after a crash there, and the data that must not be lost.
 """
 
 import copy
@@ -130,7 +130,7 @@ def cuts(position: int, data: bytes) -> list[int]:
 
 
 def state_of(core: Core) -> State:
-    """The hard state. What is said of a topic whose deletion has begun is left out: a start goes on with it."""
+    """Return the durable state. A topic whose deletion has begun is left out: a start continues the deletion."""
     topics = {topic.record.name: topic.record for topic in core.embedded._topics}
     groups = {
         one.group_id: one.stored
@@ -165,7 +165,7 @@ def state_of(core: Core) -> State:
 
 
 class ToldDesk(Desk):
-    """Tells the story of what was asked and acknowledged."""
+    """Records which requests were sent and which acknowledged."""
 
     told: "Told | None" = None
 
@@ -206,13 +206,13 @@ class Told:
         self._found(Found(place, root(), first, len(self.history), dict(self.acknowledged)))
 
     def _note(self) -> None:
-        """The state as of now, if something was appended since the last."""
+        """Record the state as of now, if something was appended since the last."""
         position = self.desk.store.position
         if not self.history or self.history[-1][0] != position:
             self.history.append((position, state_of(self.desk.node.core)))
 
     def heard(self, connection: int) -> None:
-        """Something was answered: from now on it must not be lost."""
+        """Note an answer: from now on what it acknowledges must not be lost."""
         for reply in self.desk.received[connection]:
             match reply:
                 case OffsetCommitReply():
@@ -326,7 +326,7 @@ class Told:
             self.desk.wait(5)
 
     def _rebalance(self, *members: int) -> None:
-        """These join and sync, beside who has a static place."""
+        """These members join and sync, beside the static members."""
         joining = [*members, *self._static_place()]
         for connection in joining:
             self._ask(connection, self._join(connection))
@@ -337,7 +337,7 @@ class Told:
         self.desk.wait(1)
 
     def _own(self) -> None:
-        """One member of another group claims what it is assigned, lets go of some of it, and claims it again."""
+        """One member of another group claims its assignment, releases some of it, and claims it again."""
         offers = (JoinProtocol("range-threads", b"threads"),)
         member_id = self._member_ids.get(8, "")
         join = JoinGroup("threads", _SESSION_MS, member_id, "streams", offers, wants_member_id_first=False)
@@ -356,8 +356,8 @@ class Told:
             self._ask(8, ReleasePartitions("threads", member_id, generation, (ReleaseItem("orders", 1, epoch),)))
 
     def _balance(self) -> None:
-        """One that balances its group itself starts, or starts again with what it holds; registers, confirms and lets
-        go."""
+        """A member of a client-balanced group starts, or restarts with what it holds; it registers, confirms and
+        releases."""
         epochs = {key[3]: epoch for key, epoch in self.acknowledged.items() if key[:2] == ("epoch", "balancers")}
         held = tuple(HeldKey(f"1:orders:{number}", int(epoch)) for number, epoch in epochs.items())
         self._ask(9, StartMember("balancers", "app-1", ("orders",), session_timeout_ms=_SESSION_MS, held=held))
@@ -376,7 +376,7 @@ class Told:
         return [self._at_static] if self._at_static else []
 
     def _static(self, connection: int, *offers: str) -> None:
-        """A process comes to the static place, by a connection of its own."""
+        """A process joins with the instance id of the static member, on a connection of its own."""
         self._at_static, self._offers = connection, offers
         self._ask(connection, self._join(connection))
         self.desk.wait(1)

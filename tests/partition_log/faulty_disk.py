@@ -1,4 +1,4 @@
-"""A simulated disk with bad places: what is done to files whose path has a word in it fails, every time."""
+"""A simulated disk with faults: chosen operations on files whose path contains a given word fail, every time."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Small nodes on a simulated disk, and what a story with crashes must keep."""
+"""Small nodes on a simulated disk, and what must hold in a story with crashes."""
 
 from partition_log.cleanup_policy import Retain
 from partition_log.disk.disk import Disk

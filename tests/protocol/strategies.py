@@ -31,7 +31,7 @@ def _fields(message: type[Message]) -> dict[str, st.SearchStrategy[Any]]:
     return {field.name: values(field.type) for field in msgspec.structs.fields(message)}
 
 
-@cache  # Hypothesis looks closely at each strategy it is handed, but only once
+@cache  # Hypothesis validates each strategy object once, which is slow
 def values(annotation: Any) -> st.SearchStrategy[Any]:
     if annotation in _PLAIN:
         return _PLAIN[annotation]

@@ -1,4 +1,4 @@
-"""An operation a test can steer: `holds` is its condition, `ended` counts how often it was asked what it turns into."""
+"""An operation a test can steer: `holds` is its condition, `ended` counts the calls that ask for its result."""
 
 from collections.abc import Hashable
 

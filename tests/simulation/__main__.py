@@ -54,7 +54,7 @@ def _beginning(options: argparse.Namespace) -> str:
 
 
 def one(options: argparse.Namespace) -> int:
-    """A seed, whole or in part."""
+    """Run one seed, whole or in part."""
     plan = draw(options.seed, SLOW if options.slow else BRISK)
     if options.only is not None:
         plan = plan.only(int(number) for number in options.only.split(",") if number)

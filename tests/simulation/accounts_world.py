@@ -67,7 +67,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 class AccountsWorld(World):
-    """People besides the members, and what they are told."""
+    """Users besides the members, and the answers that they get."""
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
         super().__init__(seed, plan)
@@ -160,7 +160,7 @@ class AccountsWorld(World):
             self._make_first_users()
 
     def _make_first_users(self) -> None:
-        """Ask from inside, again if the disk was full, for what is not there."""
+        """Create the missing users by requests from inside the daemon, again if the disk was full."""
         node = self.daemon.node
         if node is None:
             return

@@ -56,7 +56,7 @@ class BalancedWorld(NativeWorld[Balancer]):
         return Balancer(name, instance_id, self, random, self.open_link, self, self.seen, self._mode)
 
     def _repeat_somebody(self) -> None:
-        """Send a member's last request once more, some time later."""
+        """Send some member's last request once more, some time later."""
         running = [one for one in self._people.values() if one.running and one.last_request is not None]
         if running:
             message = self._chance.choice(running).last_request
@@ -114,7 +114,7 @@ class BalancedWorld(NativeWorld[Balancer]):
 
     @property
     def bound_ms(self) -> int:
-        """A lease, what is tried again after, and time to read what is there."""
+        """Return the longest time until all is read: a lease, the retries after it, and the reading."""
         return 8 * SESSION_MS
 
     def _must_have_settled(self, node: Any) -> None:

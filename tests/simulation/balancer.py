@@ -1,6 +1,6 @@
-"""A member of a client-balanced group in the simulated world: it asks for what is free, reads, confirms, lets go now
-and then, and keeps the lease rule (docs/spec/client-balanced-groups.md#11): when its lease is over by its own clock, it
-drops all.
+"""A member of a client-balanced group in the simulated world: it asks for free partitions, reads, confirms, releases
+now and then, and keeps the lease rule (docs/spec/client-balanced-groups.md#11): when its lease expires by its own
+clock, it drops all partitions.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _AGAIN_MS = 2_000  # after a refusal of a partition
 
 
 class BalanceWatcher(Watcher, Protocol):
-    """Told of everything that could be wrong."""
+    """Checks everything that could be wrong."""
 
     def granted(self, member: "Balancer", key: str, epoch: int, known: int) -> None: ...
 
@@ -51,7 +51,7 @@ class BalanceWatcher(Watcher, Protocol):
 
 
 class Held:
-    """A partition that it owns, as far as it knows. `handed_out` is the end of the batch it works on."""
+    """A partition that it owns, as far as it knows. `handed_out` is the end offset of the batch in work."""
 
     def __init__(self, epoch: int, position: int) -> None:
         self.epoch, self.position = epoch, position
@@ -60,7 +60,7 @@ class Held:
 
 
 class Late:
-    """A request of somebody's that arrives a second time, on a connection of its own; nobody reads the answer."""
+    """A duplicate of a member's request, on a connection of its own; the answer is not read."""
 
     dialect = NATIVE
 
@@ -71,7 +71,7 @@ class Late:
 
 
 class Balancer(NativeMember[BalanceWatcher]):
-    """A member that asks again for whatever failed."""
+    """A member that retries whatever failed."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ def _is_live(process: Process, group: ConsumerGroup) -> bool:
 
 
 def _is_behind(group: ConsumerGroup) -> bool:
-    """Return true if a rebalance goes on already: the target is behind the epoch, and the group had members. A member
-    that has come with this batch has no assignment yet; the last of those that go with it has gone."""
+    """Return true if a rebalance is in progress already: the target epoch is behind the group epoch, and the group had
+    members. A member that joins by this batch has no assignment yet; the last of those that leave by it has left."""
     had_members = not group.members or any(one.current is not NEW for one in group.members.values())
     return had_members and group.epoch > group.target_epoch

@@ -30,7 +30,7 @@ MARKS = (
     "driven: heartbeat COORDINATOR_LOAD_IN_PROGRESS",
     *("refused for members at the brokers", "members at the brokers killed", "commits believed", "permissions asked"),
 )
-"""Marks that many worlds must have reached: at 0 a fault is no longer injected, or code never reached."""
+"""Marks that many worlds together must have reached: at 0 a fault is no longer injected, or code never reached."""
 
 
 def missing(counts: Mapping[str, int]) -> list[str]:
@@ -39,7 +39,7 @@ def missing(counts: Mapping[str, int]) -> list[str]:
 
 
 def what_breaks(plan: Plan) -> str | None:
-    """The sentence, if something does."""
+    """Run the plan and return the failure, if any."""
     try:
         BesideWorld(plan.seed, plan).run()
     except Broken as broken:
@@ -48,7 +48,7 @@ def what_breaks(plan: Plan) -> str | None:
 
 
 def attempt(seed: int) -> Result:
-    """One seed."""
+    """Run one seed."""
     world, broken = BesideWorld(seed), ""
     try:
         world.run()
@@ -58,7 +58,7 @@ def attempt(seed: int) -> Result:
 
 
 def sweep(first: int, seeds: int, workers: int) -> Total:
-    """So many; what breaks is told at once."""
+    """Run so many seeds; print each failure at once."""
     total, told_s = Total(), time.monotonic()
     with Pool(workers, maxtasksperchild=50) as pool:
         for result in pool.imap_unordered(attempt, range(first, first + seeds)):
@@ -73,7 +73,7 @@ def sweep(first: int, seeds: int, workers: int) -> Total:
 
 
 def one(plan: Plan, options: argparse.Namespace) -> int:
-    """A seed, whole or in part."""
+    """Run one seed, whole or in part."""
     if options.story:
         print(plan.story())
         return 0
@@ -93,7 +93,7 @@ def one(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """So many seeds; which of them broke, and how."""
+    """Run so many seeds; print which of them failed, and how."""
     parser = argparse.ArgumentParser(description="Worlds of a node beside brokers, each checked after every step.")
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")

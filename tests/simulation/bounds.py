@@ -1,4 +1,4 @@
-"""Bounded memory, by counts: what a node keeps is what its groups, members, offsets and connections account for."""
+"""Bounded memory, by counts: a node keeps only what its groups, members, offsets and connections account for."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _TIMERS_A_MEMBER = 4
 
 
 def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
-    """No connection, operation, held reply or note is kept that nothing accounts for."""
+    """Check that no connection, operation, held reply or note is kept that nothing accounts for."""
     core = node.core
     known = set(core.connections) - set(links)
     if known:
@@ -39,12 +39,13 @@ def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
 
 
 FLUSHED_WITHIN_MS = 2_000
-"""Appends that nobody waits for, as those of log ends, wait for the look at the disk that is taken each second."""
+"""Time within which appends that no reply waits for, as those of log ends, are flushed: the node flushes each
+second."""
 
 
 def compare_at_rest(node: AnyNode, written: int) -> None:
-    """Nothing has happened for long: nothing waits for the disk, and nothing is on its way out. `written` is the
-    position of the write-ahead log `FLUSHED_WITHIN_MS` ago."""
+    """Check a node at rest: nothing waits for the disk, and nothing waits to be sent. `written` is the position of the
+    write-ahead log `FLUSHED_WITHIN_MS` ago."""
     core, store = node.core, node.core.store
     if written > store.flushed:
         raise Broken(f"{written - store.flushed} bytes are written and will never be flushed")

@@ -37,12 +37,12 @@ def _commits(message: OffsetCommit) -> list[tuple[tuple[str, TopicPartition], in
 
 
 def _who(member_id: str) -> str:
-    """A static member keeps what its instance was assigned, under whatever id it came back with."""
+    """Return the member's name: a static member keeps the assignment of its instance, whatever id it returned with."""
     return member_id.rsplit("-", 1)[0] if member_id.startswith("instance-") else member_id
 
 
 def _without(table: Any, group_id: str) -> Any:
-    """A table whose keys begin with a group, of the same kind, but for that group."""
+    """Return a table, whose keys begin with a group, without the entries of that group."""
     for key in [key for key in table if key[0] == group_id]:
         del table[key]
     return table
@@ -69,7 +69,7 @@ class Checkers:
     # --- what members ask and hear ---
 
     def asked(self, member: SimMember, message: Any) -> None:
-        """Remember what was known when the request left: only what it could know of is held against its answer."""
+        """Remember what was known when the request was sent: its answer is compared with that only."""
         match message:
             case SyncGroup():
                 if message.assignments:
@@ -88,7 +88,7 @@ class Checkers:
         self.heartbeats.sent(message, link, now_ms)
 
     def _forget_generation(self, group_id: str, generation_id: int) -> None:
-        """A long world has many."""
+        """Forget the generation: a long world has many."""
         self._plans.pop((group_id, generation_id), None)
         self._handed_out.pop((group_id, generation_id), None)
 
@@ -140,7 +140,7 @@ class Checkers:
         self.acknowledge(*key, offset)
 
     def acknowledge(self, group_id: str, partition: TopicPartition, offset: int) -> None:
-        """Somebody was told that the group reads on from there."""
+        """Note that a client learned this committed offset of the group."""
         self._acknowledged[group_id, partition] = max(offset, self.acknowledged(group_id, partition))
 
     def acknowledged(self, group_id: str, partition: TopicPartition) -> int:
@@ -169,14 +169,14 @@ class Checkers:
     # --- what members read ---
 
     def begins(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
-        """Nothing is skipped: a group goes on where one of its members has been."""
+        """Check that nothing is skipped: a group continues where one of its members has been."""
         group_id = member.settings.group_id
         if offset > self._read_to[group_id, partition]:
             read_to = self._read_to[group_id, partition]
             raise Broken(f"{group_id} begins {partition} at {offset}, and nobody has read beyond {read_to}")
 
     def reads(self, member: SimMember, partition: TopicPartition, up_to: int) -> None:
-        """No two members read a partition by assignments of one generation, however they came by them."""
+        """Check that no two members read a partition by assignments of one generation."""
         group_id, generation_id = member.settings.group_id, member.membership.assigned_in
         self._read_to[group_id, partition] = max(up_to, self._read_to[group_id, partition])
         reader = member.settings.group_instance_id or member.name
@@ -189,8 +189,8 @@ class Checkers:
     # --- what the node is like ---
 
     def after_step(self, node: AnyNode) -> None:
-        """Every group is consistent, and none that is unsettled is without an operation that will end its phase. Only
-        those that look otherwise than after the step before are looked at closely."""
+        """Check that every group is consistent, and that each in a rebalance has an operation that will end the phase.
+        Only groups that differ from the step before are examined closely."""
         if not node.is_loaded:
             return  # sessions begin when all is read
         if self._looked_at is not node:
@@ -221,8 +221,8 @@ class Checkers:
                 check_expirations(shard, None if visit is None else visit.group_id)
 
     def _gone(self, node: AnyNode) -> None:
-        """A group is deleted for nothing but this: it had no member and no offset (spec, group protocol, section 4).
-        Whoever comes to one of that name begins with generation 1."""
+        """Check that a deleted group had no member and no offset (spec, group protocol, section 4). A new group of that
+        name begins with generation 1."""
         for group_id in self._looks.keys() - node.core.directory.keys():
             del self._looks[group_id]
             *_, last = node.core.journal.list(ListNotes(group_id, limit=1)).notes
@@ -234,7 +234,7 @@ class Checkers:
             self._readers = _without(self._readers, group_id)
 
     def look_at_all(self, node: AnyNode) -> None:
-        """From time to time, since what looks the same may be another."""
+        """Check all groups, from time to time, since a group that looks unchanged may be another."""
         for group in node.core.directory.values():
             self._look_closely(node, group.classic)
 
@@ -245,7 +245,7 @@ class Checkers:
                 raise Broken(f"{group.group_id}: nobody watches the session of {member.member_id}")
 
     def after_recovery(self, node: AnyNode) -> None:
-        """Nothing acknowledged is lost, and no generation that a member was synced in goes back."""
+        """Check that nothing acknowledged is lost, and that no generation in which a member was synced goes back."""
         for (group_id, partition), offset in list(self._acknowledged.items()):
             kept = node.core.shard_of(group_id).offsets.get(group_id, partition.topic, partition.partition)
             if self._is_lost((group_id, partition), -1 if kept is None else kept.offset, offset):
@@ -257,7 +257,7 @@ class Checkers:
                 raise Broken(f"{group_id}: generation {was} after the crash, {generation_id} was synced")
 
     def notes_match(self, node: AnyNode, begun: int) -> None:
-        """Each rebalance has exactly one note, written where it begins."""
+        """Check that each rebalance has exactly one note, written where it begins."""
         noted = sum(node.core.journal.rebalances.values())
         if noted != begun:
             raise Broken(f"{begun} rebalances began, {noted} notes say so")

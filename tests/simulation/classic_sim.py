@@ -1,4 +1,4 @@
-"""A classic member in a world of consumer groups: our own client core, watched by its own clock as the others are."""
+"""A classic member in a world of consumer groups: our own client core, checked by its own clock as the others are."""
 
 from random import Random
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ POLL_MS = 8_000
 
 
 class ClassicWatcher(Protocol):
-    """Told of everything that could be wrong."""
+    """Checks everything that could be wrong."""
 
     def open_link(self, who: Any, received: Any, lost: Any) -> Link | None: ...
 
@@ -28,9 +28,10 @@ class ClassicWatcher(Protocol):
 
 
 class _Ears:
-    """Hears what the member asks and is answered: since when, at the earliest, the coordinator may wait for its next
-    step. A JoinGroup may make it owe another one, and a SyncGroup; a Heartbeat tells of what it owes, maybe since the
-    one before it. It owes nothing if a Heartbeat that it sent once it had synced says so.
+    """Follows the member's requests and answers to know since when, at the earliest, the coordinator may wait for its
+    next step. After a JoinGroup it may be due to send another one, or a SyncGroup; the answer to a Heartbeat says what
+    is due, maybe since the Heartbeat before. Nothing is due if a Heartbeat that it sent after it had synced is answered
+    without error.
     """
 
     def __init__(self, clock: Clock, watcher: ClassicWatcher, seen: Seen) -> None:
@@ -65,7 +66,7 @@ class _Ears:
             self.owing_from_ms, self._owed_nothing_ms = None, asked_ms
 
     def begins(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
-        """Begin to read: any place will do."""
+        """Begin to read at any position."""
 
     def reads(self, member: SimMember, partition: TopicPartition, up_to: int) -> None:
         """Read on."""

@@ -1,6 +1,6 @@
 """A member of a server-driven consumer group in the simulated world: it sends heartbeats, revokes what it is told to
-revoke, at once or later, and drops all when its session is over by its own clock, as Kafka's clients do. Now and then a
-remnant of it asks with an epoch that it does not have.
+revoke, at once or later, and drops all when its session expires by its own clock, as Kafka's clients do. Now and then
+it also sends a request with an epoch that it does not have, as a zombie would.
 """
 
 import re
@@ -35,11 +35,11 @@ Place = tuple[bytes, int]
 
 
 class ConsumerWatcher(Watcher, Protocol):
-    """Told of everything that could be wrong."""
+    """Checks everything that could be wrong."""
 
     @property
     def is_quiet(self) -> bool:
-        """True once the faults have stopped: nobody changes anything any more."""
+        """True once the faults have stopped: nothing changes any more."""
 
     def took(self, member: "ConsumerSim") -> None: ...
 
@@ -51,7 +51,7 @@ class ConsumerWatcher(Watcher, Protocol):
 
 
 class ConsumerSim(NativeMember[ConsumerWatcher]):
-    """After a failure the next heartbeat says everything."""
+    """After a failure its next heartbeat is a full request."""
 
     give_up_ms = 2_500
 
@@ -152,7 +152,8 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
         return tuple(TopicIdPartitions(topic_id, tuple(some)) for topic_id, some in numbers.items())
 
     def _of_another_epoch(self) -> ConsumerGroupHeartbeat:
-        """Build what no member may say: an epoch that it has never had, or the one before with all partitions."""
+        """Build a request that no member may send: with an epoch that it has never had, or with the one before and all
+        partitions."""
         topic_ids = {topic_id for topic_id, _ in self.owned}
         if self.epoch == 1 or not topic_ids or self._random.random() < 0.5:
             return self._heartbeat(epoch=self.epoch + self._random.choice((1, 1_000)))
@@ -226,7 +227,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             self._take(self._goal[0])
 
     def _take(self, told: set[Place]) -> None:
-        """Hold what was told, from now on."""
+        """Hold the partitions of this answer from now on."""
         self._goal = None
         self._must_report = told != self.owned
         self.owned = told

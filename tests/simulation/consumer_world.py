@@ -63,7 +63,7 @@ class ConsumerWorld(NativeWorld[Any]):
     def draw_config(self, random: Random) -> Config:
         return structs.replace(
             super().draw_config(random),
-            group_max_size=1_000,  # a member that a lowered limit expels holds its partitions until it is told
+            group_max_size=1_000,  # a member that a lowered limit expels holds its partitions until its next answer
             group_consumer_session_timeout_ms=SESSION_MS,
             group_consumer_heartbeat_interval_ms=HEARTBEAT_MS,
             group_consumer_assignment_interval_ms=random.choice((0, 0, 1_000, 3_000)),
@@ -145,7 +145,7 @@ class ConsumerWorld(NativeWorld[Any]):
 
     @property
     def bound_ms(self) -> int:
-        """Sessions that run out, revocations that time out, and what follows from both."""
+        """Return the time in which sessions expire, revocations time out, and the rebalances after both end."""
         return 15 * SESSION_MS
 
     def _must_have_settled(self, node: Any) -> None:

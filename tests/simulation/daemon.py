@@ -42,7 +42,7 @@ class Daemon(Process):
         self._clock.after(back_after_ms, self.boot)
 
     def kill(self, back_after_ms: int = 100) -> None:
-        """The process ends, and nothing else."""
+        """End the process, and nothing else."""
         if self.node is None:
             return
         self._down("daemons killed")
@@ -84,7 +84,7 @@ class Daemon(Process):
                 self._seen.add("evictions", note.cause in ("session expired", "member did not rejoin in time"))
 
     def write_half(self) -> None:
-        """The flush that is under way gets as far as its write, and no further."""
+        """Carry out the write of the flush in progress, and not its sync."""
         for under_way in self._jobs.values():
             if isinstance(under_way.job, FlushJob) and not under_way.has_run:
                 self.disk.crash_before = self.disk.operations + 2
@@ -93,12 +93,13 @@ class Daemon(Process):
                 self.disk.crash_before = None
 
     def end_pause(self) -> None:
-        """It goes on, if it stood still."""
+        """Resume the process, if it was paused."""
         self.paused_until_ms = -1
         self._go_on()
 
     def lose_write(self, after: int, code: int) -> None:
-        """One of a log's file, between the write and the sync; and the file is forgotten as soon as it can be."""
+        """Lose a write of a log's file, between the write and the sync; the cached pages are dropped as soon as they
+        can be."""
         self.disk.lose_write(code, after, but="/wal/")
 
     def lose_sync(self, after: int, code: int) -> None:
@@ -106,14 +107,15 @@ class Daemon(Process):
         self.disk.lose_sync(code, after, but="/wal/")
 
     def fill(self) -> None:
-        """Nothing grows any more, and nothing new can be made."""
+        """Fill the disk: no file can grow, and none can be created."""
         self.disk.is_full = True
 
     def make_room(self) -> None:
         self.disk.is_full = False
 
     def stop(self) -> None:
-        """In good order: who waits is answered, everything reaches the disk, logs are whole. Then it starts again."""
+        """Stop cleanly: parked requests are answered, everything reaches the disk, logs are whole. Then it starts
+        again."""
         node = self.node
         if node is None or not node.is_loaded or self._clock.now_ms < self.loop_time.still_until_ms:
             return
@@ -243,7 +245,7 @@ class Daemon(Process):
             self.step(Call(1, CreateTopics(topics)))
 
     def flip(self, random: Random) -> None:
-        """A bit of a file is another one, and nobody knows. To be done while the daemon is down."""
+        """Flip a bit of a file, undetected. Only while the daemon is down."""
         files = [path for path in self.disk.files() if len(self.disk.file(path).data) and "node.toml" not in path]
         if self.node is not None or self._sound is not None or not files:
             return
@@ -256,8 +258,8 @@ class Daemon(Process):
         self._seen.add("bits flipped")
 
     def _set_right(self) -> None:
-        """The start has not fallen over the bit. Where it stands still, nobody has read it (a snapshot spares what is
-        below it): found in a later life, the copy from before would be too old to go back to."""
+        """Repair the flipped bit, which the start has not found. Where it is still there, it was not read (a start
+        skips what is below a snapshot): found at a later start, the copy from before would be too old to restore."""
         sound, self._sound = self._sound, None
         if sound is None:
             return
@@ -274,7 +276,7 @@ class Daemon(Process):
             self._seen.add("flipped bits that did no harm")
 
     def _restore(self, damage: str) -> None:
-        """Follow the sentence: stop, and restore the folder from a copy."""
+        """Do as the error message says: stop, and restore the folder from a copy."""
         if self._sound is None:
             raise Broken(f"nothing was damaged, and it says: {damage}")
         self._seen.add("flipped bits that were found")

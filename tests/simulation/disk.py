@@ -45,9 +45,9 @@ class Lost:
 
 
 class SimDisk:
-    """`operations` counts what was asked for; `crash_before` raises `Crash` instead of that one (1 is the first).
-    `counts` says what crashes have done: writes lost, kept, torn, and changes of names forgotten; `short_writes` how
-    many writes a full disk (`is_full`) has taken in part.
+    """`operations` counts the operations; `crash_before` is the number of the one that raises `Crash` instead (1 is the
+    first). `counts` says what crashes have done: writes lost, kept, torn, and changes of names forgotten;
+    `short_writes` how many writes a full disk (`is_full`) has taken in part.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -76,7 +76,7 @@ class SimDisk:
         self._root.crash(self._random, self.counts, keeps_any_names=self.keeps_any_names)
 
     def kill(self) -> None:
-        """The process ended and not the machine: handles and locks are gone, what was written is still there."""
+        """End the process and not the machine: handles and locks are gone, written data is still there."""
         handles = list(self._handles)
         for handle in handles:
             self._close(handle)
@@ -90,7 +90,7 @@ class SimDisk:
         self.crash_before = None
 
     def clone(self) -> "SimDisk":
-        """A copy, byte for byte, that takes its own way from here on. Not for a disk in use."""
+        """Return a copy, byte for byte, that is independent from then on. Not for a disk in use."""
         watched, self.on_operation = self.on_operation, SimDisk(0).on_operation
         try:
             return copy.deepcopy(self)
@@ -106,37 +106,37 @@ class SimDisk:
         return made
 
     def files(self) -> list[str]:
-        """The paths of all files, sorted by folder."""
+        """Return the paths of all files, sorted by folder."""
         return list(_paths(self._root, ""))
 
     def fail_next(self, code: int, operation: str | None = None, times: int = 1) -> None:
-        """The next operation, or the next of that name, raises `OSError(code)` and does nothing; of a file's sync, what
-        was to be synced is lost."""
+        """Let the next operation, or the next of that name, raise `OSError(code)` and do nothing; a failed sync of a
+        file loses the data to be synced."""
         self._failures += [(code, operation)] * times
 
     def lose_write(self, code: int, after: int = 0, but: str | None = None) -> None:
-        """The next write, or that after so many others, fails when the system carries it to the disk, before any sync.
-        As soon as nobody has the file open it is forgotten. Files with `but` in their path are left alone."""
+        """Let the next write, or that after so many others, fail in writeback, before any sync. The lost pages are
+        dropped once no process has the file open. Files with `but` in their path are left alone."""
         self._lost.append(Lost("write", code, after, but))
 
     def lose_sync(self, code: int, after: int = 0, but: str | None = None) -> None:
-        """The next sync, or that after so many others, finds that what it is to sync cannot be written."""
+        """Let the next sync, or that after so many others, fail because its data cannot be written."""
         self._lost.append(Lost("sync", code, after, but))
 
     def heal(self) -> None:
-        """No further failure is due."""
+        """Cancel all failures that are due."""
         self._failures.clear()
         self._lost.clear()
 
     def file(self, path: str) -> File:
-        """To look at and to damage."""
+        """Return the file, to examine and to damage it."""
         folder, name = self._at(path)
         entry = folder.names[name]
         assert isinstance(entry, File)
         return entry
 
     def damage(self, path: str, position: int, data: bytes) -> None:
-        """Other bytes than were written, durably."""
+        """Overwrite bytes durably."""
         file = self.file(path)
         file.sync()
         file.change((position, data))

@@ -1,3 +1,3 @@
 class Broken(AssertionError):
-    """Something that must always hold did not. `World.run` names the seed: replay it alone with
-    `python -m tests.simulation --seed N`."""
+    """An invariant is violated. `World.run` names the seed: replay it alone with `python -m tests.simulation --seed
+    N`."""

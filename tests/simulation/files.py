@@ -10,7 +10,7 @@ SECTOR = 512
 
 
 Change = tuple[int, bytes] | int
-"""A write, or a size truncated to."""
+"""A write, or the size after a truncation."""
 
 
 class File:
@@ -64,12 +64,13 @@ class File:
 
     @property
     def known_failures(self) -> int:
-        """Failures that a handle made now does not hear of: one that nobody was told yet is told to it."""
+        """Return the count of failures not reported to a handle opened now: a failure not yet reported to any is
+        reported to it."""
         return self.failures if self.was_told else self.failures - 1
 
     def forget(self) -> None:
-        """The system needs memory, and nobody has the file open: what is clean is read from the disk again, and what
-        was to be told is not."""
+        """Drop the page cache of a file that is not open: clean pages are read from the disk again, and an unreported
+        failure is never reported."""
         if not self.pending:
             self.data = bytearray(self.durable)
             self.failures, self.was_told, self.is_forgettable = 0, True, False
@@ -146,7 +147,7 @@ class Folder:
                 entry.crash(random, counts)
 
     def _keep_any(self, random: Random) -> int:
-        """Each change is lost or kept; how many were kept. A rename is one change."""
+        """Lose or keep each change; return how many were kept. A rename is one change."""
         after, kept = dict(self.durable), 0
         for before, names in pairwise([self.durable, *self.pending]):
             if random.random() < 0.5:
@@ -161,7 +162,7 @@ class Folder:
 
 @dataclass(slots=True)
 class Opened:
-    """A handle. `heard` counts the file's failed writebacks that it need not be told of any more."""
+    """A handle. `heard` counts the file's failed writebacks that need not be reported to it any more."""
 
     file: File
     path: str

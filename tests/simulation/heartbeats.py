@@ -1,4 +1,5 @@
-"""Nobody who sends heartbeats in time is evicted for silence, whatever the daemon was doing when they came.
+"""No member that sends heartbeats in time is evicted for a missed session, whatever the daemon was doing when they
+arrived.
 
 In time is by the socket: a heartbeat that has arrived less than a session timeout ago, or since the daemon's last step,
 over a connection that is whole. Clients send no other one before it is answered. One exception: on a new
@@ -53,7 +54,7 @@ class Heartbeats:
         """End of the step before this one: a heartbeat that arrived since cannot have been read."""
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None:
-        """A request has just left on the link; only heartbeats are kept, and of them those that wait for no login."""
+        """Note a request just sent on the link; only heartbeats are kept, without those that wait for a login."""
         if link.to_daemon.waits:
             return
         if isinstance(message, Heartbeat):
@@ -66,7 +67,7 @@ class Heartbeats:
         beats.append(Beat(now_ms + link.to_daemon.arrives_in_ms, epoch, link))
 
     def watch(self, watched_node: AnyNode, now_ms: Callable[[], int]) -> None:
-        """Look at every session that ends."""
+        """Check every session that ends."""
         node = watched_node.node if isinstance(watched_node, Gateway) else watched_node
         assert isinstance(node, Node)
         silence = node.completions[SessionOverdue]
@@ -103,7 +104,7 @@ class Heartbeats:
         node.completions |= {SessionOverdue: session_overdue, LeaseOverdue: lease_overdue}
 
     def stepped(self, now_ms: int) -> None:
-        """A step has ended."""
+        """Note the end of a step."""
         self._stepped_ms = now_ms
 
     def _ends(self, node: Node, session: EndedSession, now_ms: int) -> None:

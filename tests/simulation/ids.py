@@ -2,7 +2,7 @@ from random import Random
 
 
 class SimIds:
-    """Ids that nobody needs to guess."""
+    """Ids in sequence; they need not be unguessable here."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

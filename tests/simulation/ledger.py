@@ -31,7 +31,7 @@ GROUP, TOPIC, PARTITIONS = "ledger", "alpha", 4
 PRODUCERS = (1, 2, 3)
 FIRST_CALL = 1_000
 _MAY_REFUSE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-"""While the node stops, and while its disk is full."""
+"""Errors while the node stops, and while its disk is full."""
 
 
 class Ledger:
@@ -54,16 +54,17 @@ class Ledger:
             self._open[producer_id] = {index: offsets for index, offsets in kept.items() if offsets}
 
     def next(self, node: AnyNode) -> Call:
-        """One more request."""
+        """Return one more request."""
         ask = self._random.choice((self._pend, self._pend, self._pend, self._commit, self._end, self._end, self._fetch))
         return self.call(*ask(node))
 
     def call(self, message: Message, heard: Callable[[Any], None]) -> Call:
-        """A request from inside, and what takes its answer; nothing does if the process ends before."""
+        """Return a request from inside with the function that takes its answer; it is not called if the process ends
+        before."""
         return Call(self.expect(heard), message)
 
     def expect(self, heard: Callable[[Any], None]) -> int:
-        """Return the number of a call whose answer is taken; nothing takes it if the process ends before."""
+        """Return the number of a call whose answer is taken, unless the process ends before."""
         self._call += 1
         self._waiting[self._call] = heard
         return self._call
@@ -119,7 +120,7 @@ class Ledger:
         return EndTransaction(producer_id, 0, is_committed, node.core.shard_of(GROUP).index), heard
 
     def _reopen(self, producer_id: int, undecided: dict[int, dict[int, bool]]) -> None:
-        """The marker has changed nothing: what it was to decide is pending still."""
+        """Undo a marker that has changed nothing: its offsets are still pending."""
         partitions = self._open.setdefault(producer_id, {})
         for index, offsets in undecided.items():
             partitions[index] = {**offsets, **partitions.get(index, {})}

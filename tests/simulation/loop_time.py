@@ -12,7 +12,7 @@ from tests.simulation.errors import Broken
 READS = frozenset({"open_to_read", "read_at", "list"})
 SLOW_READ_MS, SLOW_WRITE_MS = 1, 500
 MOST_MS = 200
-"""Time that a step may wait for writes: no heartbeat is that urgent."""
+"""Longest time that a step may wait for writes; no heartbeat interval is that short."""
 
 
 class LoopTime:
@@ -28,7 +28,7 @@ class LoopTime:
 
     @contextmanager
     def of_a_step(self) -> Iterator[None]:
-        """Raises Broken after one that waited for a write."""
+        """Raise Broken after a step that waited for a write."""
         self.lost_ms = self._written_ms = 0
         self._wrote.clear()
         self._is_in_loop = True
@@ -40,7 +40,7 @@ class LoopTime:
             raise Broken(f"the loop waited {self._written_ms} ms for the disk: {', '.join(self._wrote)}")
 
     def waits_for(self, operation: str, now_ms: int) -> None:
-        """The disk is asked for that."""
+        """Count the time that this operation waits."""
         if not self._is_in_loop:
             return
         if operation in READS:

@@ -1,5 +1,5 @@
-"""Each fault, and by what a run shows that the daemon has met it: the marks. A fault that is no longer injected, or
-whose handling is no longer reached, is a mark that stays 0, and that is a failure.
+"""Each fault, with its mark: the count that shows in a run that the daemon has met it. A fault that is no longer
+injected, or whose handling is no longer reached, is a mark that stays 0, and that is a failure.
 
 `python -m tests.simulation.marks < docs/testing.md` prints the table into that page.
 """
@@ -82,12 +82,12 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def missing(counts: Mapping[str, int], *, with_rare: bool = False) -> list[str]:
-    """The marks that were not hit."""
+    """Return the marks that were not hit."""
     return sorted({fault.mark for fault in FAULTS if not counts.get(fault.mark) and (with_rare or not fault.is_rare)})
 
 
 def table() -> str:
-    """For the page."""
+    """Return the table for the page."""
     lines = ["| fault | decision | mark | staged by |", "|---|---|---|---|"]
     for fault in FAULTS:
         by = "`test_faults.py`" if fault.is_rare else "`test_faults.py`, `test_simulation.py`"
@@ -96,7 +96,7 @@ def table() -> str:
 
 
 def printed(page: Iterable[str]) -> str:
-    """The page with the table of today."""
+    """Return the page with the current table."""
     text = "".join(page)
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

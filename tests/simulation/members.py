@@ -1,4 +1,4 @@
-"""A member of the simulated world: our own client core, an application that reads and commits, and its bad days."""
+"""A member of the simulated world: our own client core, an application that reads and commits, and its faults."""
 
 from collections.abc import Callable
 from random import Random
@@ -49,7 +49,7 @@ _ASSIGNORS = (
 
 
 class Exchange(Protocol):
-    """Told of everything a member asks and hears."""
+    """Takes all requests and answers of a member."""
 
     def asked(self, member: "SimMember", message: Any) -> None: ...
 
@@ -75,7 +75,7 @@ class Traits(NamedTuple):
 
 
 def draw_traits(seed: int, name: str, group_id: str, *, is_slow: bool) -> Traits:
-    """The same for a seed and a name, whoever else is there. Slow ones send heartbeats every 3 s to 10 min."""
+    """Draw traits that depend on the seed and the name only. Slow ones send heartbeats every 3 s to 10 min."""
     random = Random(f"{seed} {name}")
     instance = f"instance-{name}" if random.random() < 0.4 else None
     heartbeat_ms, session_ms, poll_ms, act_ms = 1_500, 6_000, 8_000, 450
@@ -175,11 +175,11 @@ class SimMember:
             self._step(CommitAsked(self._errands, offsets, self._clock.now_ms + ERRAND_MS))
 
     def leave(self) -> None:
-        """Close in good order."""
+        """Close the member cleanly."""
         self._step(Closing())
 
     def kill(self) -> None:
-        """Gone without a word; the socket says so or does not."""
+        """End the process without a leave; its socket may be closed or stay half open."""
         self.running = False
         if self.link is not None and self._random.random() < 0.5:
             self.link.cut(self._clock, self._random)
@@ -307,7 +307,7 @@ class SimMember:
         if not self.running:
             return
         if self._clock.now_ms < self.stalled_until_ms or self._unread:
-            # It reads nothing while it is stalled, and afterwards in the order it arrived.
+            # It reads nothing while it is stalled, and afterwards in order of arrival.
             self._unread.append(data)
             if len(self._unread) == 1:
                 self._read_later()

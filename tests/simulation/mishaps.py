@@ -1,4 +1,4 @@
-"""Mishaps: what each decision does to a world. A decision that finds nobody to befall does nothing."""
+"""Mishaps: the effect of each decision on a world. A decision without a target does nothing."""
 
 import errno
 from collections.abc import Callable, Mapping
@@ -335,7 +335,7 @@ MISHAPS: Mapping[str, Mishap] = {
 
 
 def befall(world: "World", decision: Decision) -> None:
-    """Let the decision happen, with details of its own."""
+    """Carry out the decision, with details that it draws."""
     MISHAPS[decision.kind](world, decision, Random(f"{world.seed} decision {decision.number}"))
 
 

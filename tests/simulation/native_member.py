@@ -1,5 +1,5 @@
-"""A simulated member that speaks the native protocol and has one request under way at a time; what its kind of group
-says and hears is its subclass's.
+"""A simulated member that speaks the native protocol and has one request in flight at a time; requests and answers of
+its kind of group are in subclasses.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SESSION_MS, ACT_MS = 6_000, 150
 
 
 class Watcher(Protocol):
-    """Told of every request."""
+    """Takes every request."""
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None: ...
 
@@ -25,7 +25,7 @@ WatcherT = TypeVar("WatcherT", bound=Watcher)
 
 
 class NativeMember(Generic[WatcherT]):
-    """Acts every 30 to 270 ms: reads, gives up on an answer that is late, asks what comes next.
+    """Acts every 30 to 270 ms: reads, gives up on a late answer, sends the next request.
 
     `session_from_ms` is when the last heartbeat that was answered was sent: from then the member's session runs by its
     own clock.
@@ -77,7 +77,7 @@ class NativeMember(Generic[WatcherT]):
     # --- what a kind of member is ---
 
     def _next(self) -> Message | None:
-        """Return the next request, if there is something to say."""
+        """Return the next request, if one is due."""
         raise NotImplementedError
 
     def _drop_if_over(self) -> None:
@@ -91,7 +91,7 @@ class NativeMember(Generic[WatcherT]):
         """Forget a request whose connection is gone; it may have been carried out."""
 
     def _pushed(self) -> None:
-        """Hear that the daemon has news."""
+        """Take the daemon's push that there is news."""
 
     # --- acting ---
 

@@ -25,7 +25,7 @@ MemberT = TypeVar("MemberT", bound=NativeMember[Any])
 
 
 def draw_faults(label: str, seed: int, kinds: tuple[str, ...]) -> Plan:
-    """Draw a swarm of the faults that befall any member, whatever it speaks of."""
+    """Draw a swarm of the faults that any member can meet, whatever its kind of group."""
     random = Random(f"{label}-{seed}")
     return draw(seed, on=tuple(kind for kind in kinds if random.random() < 0.6))
 
@@ -101,7 +101,7 @@ class NativeWorld(World, Generic[MemberT]):
 
     @abstractmethod
     def _must_have_settled(self, node: Any) -> None:
-        """Check that the faults have left no trace."""
+        """Check that all has recovered from the faults."""
 
     def _must_be_settled(self) -> None:
         node = self.daemon.node

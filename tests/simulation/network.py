@@ -1,5 +1,5 @@
-"""A network that delays, splits, holds back and cuts. Bytes travel; order holds within a direction, as TCP has it, and
-nothing else does."""
+"""A network that delays, splits, holds back and cuts. As in TCP, bytes stay in order within a direction; nothing else
+is guaranteed."""
 
 from collections.abc import Callable
 from random import Random
@@ -24,7 +24,7 @@ class Pipe:
     __slots__ = ("_clock", "_deliver", "_last_ms", "_random", "_waiting", "open")
 
     def __init__(self, clock: Clock, random: Random | None, deliver: Callable[[bytes], None]) -> None:
-        """Without a random source, bytes arrive whole and at once."""
+        """Without a random source, bytes arrive in one piece and at once."""
         self._clock, self._random, self._deliver = clock, random, deliver
         self._last_ms = 0
         self._waiting: list[bytes] | None = None
@@ -36,24 +36,24 @@ class Pipe:
         return self._waiting is not None
 
     def wait(self) -> None:
-        """Keep what is sent from now on, until it may go."""
+        """Hold back data sent from now on, until `go_on`."""
         self._waiting = []
 
     def go_on(self) -> None:
-        """Send what has waited."""
+        """Send the data held back."""
         waiting, self._waiting = self._waiting, None
         for data in waiting or ():
             self.send(data)
 
     def send(self, data: bytes) -> None:
-        """Whole or in pieces, now or later; but in order."""
+        """Send data whole or in pieces, now or later, but in order."""
         if self._waiting is None:
             self.send_now(data)
         else:
             self._waiting.append(data)
 
     def send_now(self, data: bytes) -> None:
-        """Send ahead of what waits."""
+        """Send ahead of the data held back."""
         random = self._random
         if random is None:
             self._post(data, 0)
@@ -90,8 +90,8 @@ class Pipe:
 
 
 class Link:
-    """A connection between a member and the daemon: two pipes, and what each end does when it is gone. `on_reply`, once
-    set, is what becomes of the next answer instead of its being sent."""
+    """A connection between a member and the daemon: two pipes, and the function that each end calls when it is closed.
+    `on_reply`, once set, takes the next answer instead of its being sent."""
 
     __slots__ = (
         "_is_dead",
@@ -130,7 +130,7 @@ class Link:
         return self.open and not self._is_dead
 
     def reply(self, data: bytes) -> None:
-        """The daemon sends."""
+        """Send data of the daemon."""
         if self.on_reply is not None:
             on_reply, self.on_reply = self.on_reply, None
             on_reply(data)
@@ -147,22 +147,22 @@ class Link:
         clock.after(random.choice((0, 1, 50)), self._lost_by_client)
 
     def cut_off(self, clock: Clock, notices_ms: int) -> None:
-        """Half open: nothing arrives any more, in either direction, and nobody is told. The daemon's system finds out
-        in the end."""
+        """Leave the connection half open: nothing arrives any more, in either direction, and neither end is notified.
+        The daemon's system notices in the end."""
         if self.open and not self._is_dead:
             self._is_dead = True
             self.to_daemon.open = self.to_client.open = False
             clock.after(notices_ms, self._lost_by_daemon)
 
     def close_by_daemon(self, clock: Clock) -> None:
-        """The daemon closed it: what it sent still arrives."""
+        """Close it at the daemon's end: data already sent still arrives."""
         if self.open:
             self.open = self.to_daemon.open = False
             if not self._is_dead:
                 self.to_client.end_after_last(self._lost_by_client)
 
     def close_by_client(self) -> None:
-        """The client closed it: what it sent still arrives."""
+        """Close it at the client's end: data already sent still arrives."""
         if self.open:
             self.open = self.to_client.open = False
             if not self._is_dead:

@@ -30,7 +30,7 @@ PINS = {
 
 
 def kinds_of(fault: Fault) -> tuple[str, ...]:
-    """The decisions that are drawn to stage it."""
+    """Return the kinds of decisions that are drawn to inject it."""
     return tuple(kind for kind in (fault.kind, *fault.beside) if kind not in AMBIENT)
 
 
@@ -41,7 +41,7 @@ def staged(fault: Fault, seed: int) -> int:
 
 @cache
 def _counts(kinds: tuple[str, ...], seed: int) -> Counter[str]:
-    """Marks of one world, in which several faults may be looked for."""
+    """Return the marks of one world, in which several faults may be counted."""
     return run_one(seed, draw(seed, on=kinds), SHARE * REPLAY_EVERY_STEPS)[0].counts
 
 

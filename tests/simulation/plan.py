@@ -15,7 +15,7 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`number` is its place in the seed's list; `amount` means what the kind says: mostly milliseconds."""
+    """`number` is its index in the seed's list; the unit of `amount` depends on the kind: mostly milliseconds."""
 
     number: int
     at_ms: int
@@ -24,7 +24,7 @@ class Decision(msgspec.Struct, frozen=True):
     amount: int = 0
 
     def words(self) -> str:
-        """A line of the story."""
+        """Return the decision as a line of the story."""
         text = ABOUT[self.kind].words.format(who=self.who, amount=self.amount, s=f"{self.amount / 1000:g} s")
         return f"{self.at_ms / 1000:9.3f} s  {text}"
 
@@ -33,7 +33,7 @@ Amount = Callable[[Random], int]
 
 
 class Kind(NamedTuple):
-    """`times` is how often it happens in a world that has it on; `of_member` whether it befalls one."""
+    """`times` is how often it happens in a world that has it on; `of_member`: its target is a member."""
 
     words: str
     times: float
@@ -55,7 +55,7 @@ def _jump(random: Random) -> int:
 
 
 KINDS: dict[str, Kind] = {
-    # The world itself: what can be cut away like any fault.
+    # The world itself: can be removed by shrinking like any fault.
     "weather": Kind("bytes come late and in pieces, and jobs of the disk take a while", 0),
     "ledger": Kind("producers commit offsets in transactions", 0),
     "member": Kind("{who} joins", 5, of_member=False),
@@ -100,7 +100,7 @@ KINDS: dict[str, Kind] = {
     "flip": Kind("a bit flips in a file while the machine is off", 0.7),
     "clock": Kind("the wall clock jumps by {s}", 1, _jump),
     "huge commit": Kind("one request commits {amount} partitions", 0.3, _one_of(1_000, 5_000, 30_000)),
-    # People.
+    # Administrators and other users.
     "hold": Kind("the group of {who} is held for {s}", 3, _one_of(0, 1_000, 5_000, 20_000), of_member=True),
 }
 UPSTREAM: dict[str, Kind] = {
@@ -124,7 +124,7 @@ UPSTREAM: dict[str, Kind] = {
     "growth": Kind("a topic gets a partition more", 2),
     "phoenix": Kind("a topic is deleted and, {s} later, made anew", 3, _one_of(0, 10, 1_500, 6_000)),
     "flood": Kind("somebody sends {amount} requests behind a join", 1, _between(20, 60)),
-    # Who was there before.
+    # Members at the brokers before a migration.
     "old member": Kind("{who} is a member of the group at the brokers for {s}", 0, _between(1_000, 25_000)),
     "old killed": Kind("{who}, a member of the group at the brokers, is killed", 0),
 }
@@ -157,7 +157,7 @@ class Plan(msgspec.Struct, frozen=True):
     decisions: tuple[Decision, ...]
 
     def only(self, numbers: Iterable[int]) -> "Plan":
-        """The same without the others."""
+        """Return the plan with only these decisions."""
         kept = frozenset(numbers)
         return self.with_decisions(decision for decision in self.decisions if decision.number in kept)
 
@@ -165,14 +165,14 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, decisions=tuple(decisions))
 
     def story(self) -> str:
-        """In words."""
+        """Return the decisions in words."""
         return "\n".join(decision.words() for decision in self.decisions)
 
 
 def draw(seed: int, pace: Pace = BRISK, on: Iterable[str] | None = None) -> Plan:
     """Draw the decisions of the seed; with `on`, these faults and no others."""
     random = Random(f"plan-{seed}")
-    later = Random(f"files-{seed}")  # of their own: other faults of a seed are what they were
+    later = Random(f"files-{seed}")  # of their own: so the other faults of a seed stay the same
     drawn = tuple(kind for kind in FAULTS if (later if kind in LATER else random).random() < 0.55)
     chosen = drawn if on is None else tuple(on)
     found: list[tuple[int, str, str, int]] = [(0, kind, "", 0) for kind in AMBIENT]
@@ -199,6 +199,6 @@ def _draw_kind(random: Random, kind: str, names: list[str], pace: Pace) -> list[
 
 
 def _times(random: Random, expected: float) -> int:
-    """So often on average."""
+    """Draw how often: `expected` on average."""
     most = expected * random.uniform(0.5, 1.5)
     return int(most) + (random.random() < most % 1)

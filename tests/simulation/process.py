@@ -1,4 +1,4 @@
-"""The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
+"""The daemon of a world: the node, its disk, and their faults. Carries out the node's effects, as
 `coordinator.io.server` does, and each job of a `RunJob`, with crashes and failures between its disk operations."""
 
 import hashlib
@@ -35,7 +35,7 @@ LOOK_AGAIN_MS = 100
 
 @dataclass(slots=True)
 class UnderWay:
-    """A job, and what happens when it is done."""
+    """A job, and the event when it is done."""
 
     number: int
     job: Any
@@ -55,7 +55,7 @@ class Beside:
 
 
 class Process(ABC):
-    """Up or down. What is asked of it while it is down is nobody's: `node` is None then."""
+    """A process that is up or down. While it is down `node` is None, and requests are dropped."""
 
     def __init__(self, seed: int, clock: Clock, config: Config, checkers: Checkers, seen: Seen, ledger: Ledger) -> None:
         self.config, self.limits = config, draw_limits(Random(f"limits-{seed}"))
@@ -68,7 +68,7 @@ class Process(ABC):
         self.wall_offset_ms = 0
         self.paused_until_ms = -1
         self.has_weather = False
-        self._is_serving = False  # the time of who loads or stops is nobody's
+        self._is_serving = False  # time of loading and stopping is not counted
         self.on_up: Callable[[], None] = lambda: None
         self._clock, self._checkers, self._seen, self._ledger = clock, checkers, seen, ledger
         self._random = Random(f"daemon-{seed}")
@@ -79,18 +79,18 @@ class Process(ABC):
         self._wake_ms: int | None = None
         self._jobs: dict[int, UnderWay] = {}
         self._next_job = 0
-        self._waiting: list[Event] = []  # while it stands still
+        self._waiting: list[Event] = []  # while it is paused
         self._unstepped: list[Event] = []  # what clients sent, until all of this turn of the loop is read
         self._unstepped_bytes = 0
         self._is_behind = False
         self._was_full = False
         self._noted: dict[str, int] = {}  # the newest note counted, by group
-        self.power_in = 0  # operations of the disk until the machine stops; 0: it does not
+        self.power_in = 0  # disk operations until the machine stops; 0: it does not
         self.has_failed = False  # an operation, in the last work on the disk
-        self.power_in_swap = 0  # the same, of a job that puts compacted segments in the place of others
+        self.power_in_swap = 0  # the same, of a job that replaces segments by compacted ones
         self.fail_in = 0
-        self._sound: SimDisk | None = None  # what was there before a bit flipped
-        self._flipped = ("", 0, 0)  # the file, the position, and the byte that stands there now
+        self._sound: SimDisk | None = None  # the disk before a bit flipped
+        self._flipped = ("", 0, 0)  # the file, the position, and the byte there now
         self._replay_every = self._replay_at = REPLAY_EVERY_STEPS
 
     @property
@@ -109,13 +109,13 @@ class Process(ABC):
 
     @abstractmethod
     def kill(self, back_after_ms: int = 100) -> None:
-        """The process ends, and nothing else."""
+        """End the process, and nothing else."""
 
     def replay_every(self, steps: int) -> None:
-        """Replay the log each so many steps, in place of `REPLAY_EVERY_STEPS`."""
+        """Replay the log every so many steps, in place of `REPLAY_EVERY_STEPS`."""
         self._replay_every = self._replay_at = steps
 
-    # --- what is asked of it ---
+    # --- its inputs ---
 
     @property
     def stalled_ms(self) -> int:
@@ -126,7 +126,7 @@ class Process(ABC):
         return self._trace.hexdigest()
 
     def step(self, event: Event) -> None:
-        """Let the event happen to the node, and carry out what it asks for; or later, if it stands still."""
+        """Give the event to the node, and carry out its effects; later, if the process is paused."""
         self._step_unstepped()
         self._step_or_wait([event])
 
@@ -191,7 +191,7 @@ class Process(ABC):
         self._checkers.after_step(node)
         if self.steps >= self._replay_at:
             records = compare_with_replay(node)
-            # Each so many steps at first, later as often as the log doubles: it costs no more than the rest.
+            # Every so many steps at first, later each time the log has doubled: it costs no more than the rest.
             self._replay_at = self.steps + max(self._replay_every, records if self.steps > 2_000 else 0)
             if not self._is_behind:
                 compare_sizes(node, self.links)
@@ -203,7 +203,7 @@ class Process(ABC):
             self._trace.update(event.data)
 
     def moment(self, deadline_ms: int | None = None) -> Moment:
-        """Now, to a node that wanted to be woken at `deadline_ms`."""
+        """Return the present moment, for a node that asked to be woken at `deadline_ms`."""
         now_ms = self._clock.now_ms
         active_ms = self._active.read(now_ms - self._booted_ms + self._monotonic_ms, deadline_ms)
         return Moment(active_ms, WALL_MS + now_ms + self.wall_offset_ms)
@@ -229,7 +229,7 @@ class Process(ABC):
             self.step(Woke())
 
     def in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
-        """The action, unless the daemon has died meanwhile."""
+        """Return the action, which does nothing if the daemon has died meanwhile."""
         life = self._life
 
         def unless_dead() -> None:
@@ -271,7 +271,7 @@ class Process(ABC):
         return int(self._random.random() * 200) if self.has_weather else 1
 
     def begin(self, job: Any, event: Callable[[], None], took_ms: int) -> None:
-        """The job runs at some time while it is under way, and is heard of when that is over."""
+        """Run the job at some time within `took_ms`, and give its event to the node at the end of that time."""
         self._next_job += 1
         under_way = self._jobs[self._next_job] = UnderWay(self._next_job, job, event)
         ran_ms = int(self._random.random() * took_ms)

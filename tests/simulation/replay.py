@@ -1,4 +1,4 @@
-"""Replaying the log gives the live hard state: the check that makes recovery one path."""
+"""Checks that replaying the log gives the live durable state."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ from tests.groups.checks import balanced, consumers, members, pending, recorded
 
 
 def compare_with_replay(node: AnyNode) -> int:
-    """Load each shard of the node a second time, from its log as it stands, and compare records and offsets. How many
-    records that was."""
+    """Load each shard of the node a second time, from its log as it stands, and compare records and offsets. Return the
+    number of records."""
     core, records = node.core, 0
     nowhere: Any = _Nowhere()
     for live in core.shards:
@@ -55,7 +55,7 @@ def compare_with_replay(node: AnyNode) -> int:
 
 
 def _close_files(store: LogStore) -> None:
-    """Nobody else would have them open: a file that is must not be forgotten by the simulated system."""
+    """Close the files of the store: the simulated system drops the page cache only of files that are not open."""
     files = store._files
     while files._handles:
         files._close_oldest()
@@ -67,7 +67,7 @@ def _hard(groups: dict[str, Group]) -> dict[str, object]:
 
 
 class _Nowhere:
-    """A log for what loaded groups note: it is not theirs to keep."""
+    """A log for the notes of loaded groups, which are dropped."""
 
     def append(self, batch: bytes) -> None:
         """Drop the batch."""

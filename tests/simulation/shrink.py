@@ -18,7 +18,7 @@ MOST_RUNS = 400
 
 
 def what_breaks(plan: Plan) -> str | None:
-    """Run the plan: the sentence of what broke, if something did."""
+    """Run the plan, and return the failure, if any."""
     try:
         World(plan.seed, plan).run()
     except Broken as broken:
@@ -46,7 +46,7 @@ class Shrunk(NamedTuple):
 
 
 def shrink(plan: Plan, run: Run = what_breaks, most_runs: int = MOST_RUNS) -> Shrunk | None:
-    """None if the plan does not break anything."""
+    """Shrink the plan; return None if it does not fail."""
     broken = run(plan)
     if broken is None:
         return None

@@ -1,4 +1,4 @@
-"""Clients that are no members: remains of one, a repeated request, many requests at once."""
+"""Clients that are not members: a zombie, a repeated request, many requests at once."""
 
 from random import Random
 from typing import Protocol
@@ -23,7 +23,7 @@ class Caller(Protocol):
 
 
 class Ghost:
-    """Late commit of a killed member under its old id, long after others have taken over."""
+    """A late commit of a killed member under its old id, long after others have taken over."""
 
     def __init__(self, dead: "SimMember", exchange: Exchange, seen: Seen) -> None:
         self.link: Link | None = None
@@ -60,8 +60,8 @@ class Ghost:
 
 
 class Echo:
-    """The last request of a member, once more, on a connection of its own: whoever carried the first did not know
-    whether it arrived. Not of a commit: of two that are under way, nobody knows which comes last."""
+    """A duplicate of a member's last request, on a connection of its own, as after a lost connection. Never of a
+    commit: the order of two commits in flight is not known."""
 
     def __init__(self, member: SimMember, exchange: Exchange, seen: Seen) -> None:
         self.link: Link | None = None
@@ -85,7 +85,7 @@ class Echo:
 
 
 def foreign(seen: Seen, random: Random, message: SyncGroup) -> SyncGroup:
-    """An assignment for members that are none, besides those that are."""
+    """Return a SyncGroup that assigns to ids that are not members, besides the members."""
     seen.add("assignments to strangers")
     lines = [SyncGroupAssignment(f"nobody-{random.randrange(99)}", b"x" * 20), *message.assignments]
     random.shuffle(lines)
@@ -93,7 +93,7 @@ def foreign(seen: Seen, random: Random, message: SyncGroup) -> SyncGroup:
 
 
 def oversized(seen: Seen, size: int, message: SyncGroup) -> SyncGroup:
-    """An assignment that no batch has room for."""
+    """Return a SyncGroup with an assignment larger than any batch."""
     seen.add("assignments too large to store")
     first, *others = message.assignments
     first = msgspec.structs.replace(first, assignment=first.assignment + bytes(size))
@@ -101,7 +101,7 @@ def oversized(seen: Seen, size: int, message: SyncGroup) -> SyncGroup:
 
 
 def may_be_sent_again(message: Message | None) -> bool:
-    """See `Echo`. A first join has no id that it could be known by again: a second one is another member."""
+    """See `Echo`. A first join has no member id: its duplicate is another member."""
     return message is not None and not isinstance(message, OffsetCommit)
 
 

@@ -1,4 +1,4 @@
-"""Many seeds on several processes: what they saw, which broke, how long it took."""
+"""Runs many seeds on several processes: counts of events, failures, and times."""
 
 import sys
 import time
@@ -67,13 +67,13 @@ class Total:
         )
 
     def summary(self) -> str:
-        """Everything that was seen, most telling last."""
+        """Return all counts, the most important last."""
         lines = [f"{number:>12,}  {what}" for what, number in sorted(self.counts.items())]
         return "\n".join([*lines, self.line()])
 
 
 def sweep(first: int, pace: Pace, *, seeds: int | None, events: int | None, workers: int, stops: bool) -> Total:
-    """So many seeds, or as many as it takes for so many events. Broken ones are told at once, and end it if it
+    """Run so many seeds, or as many as it takes for so many events. Failures are printed at once, and end the run if it
     `stops`."""
     total = Total()
     numbers: Iterator[int] = count(first) if seeds is None else iter(range(first, first + seeds))

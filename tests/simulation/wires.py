@@ -1,4 +1,4 @@
-"""Wires of simulated members: the native protocol, or Kafka's in versions that the seed draws."""
+"""Protocols of simulated members: the native one, or Kafka's in versions that the seed draws."""
 
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
@@ -41,7 +41,7 @@ _OLDEST: Final[dict[type[Message], int]] = {
     JoinGroup: 0,
     SyncGroup: 0,
     Heartbeat: 0,
-    LeaveGroup: 3,  # below it the reply names no members, and our client wants to know
+    LeaveGroup: 3,  # below it the reply names no members, and our client needs them
     OffsetCommit: 1,
     OffsetFetch: 2,
     FindCoordinator: 4,  # below it the reply does not name the group
@@ -49,11 +49,11 @@ _OLDEST: Final[dict[type[Message], int]] = {
 }
 _OLDEST_WITH_INSTANCE: Final[dict[type[Message], int]] = {JoinGroup: 5, SyncGroup: 3, Heartbeat: 3, OffsetCommit: 7}
 _BY_NAME: Final[dict[type[Message], int]] = {OffsetCommit: 9, OffsetFetch: 9}
-"""The newest in which topics go by name: our client knows no ids."""
+"""The newest versions that name topics by name: our client knows no ids."""
 
 
 def draw_dialect(random: Random, *, is_static: bool) -> Dialect:
-    """Every second member is one of Kafka's, of any age."""
+    """Draw the dialect: every second member speaks Kafka's protocol, of any age."""
     if random.random() < 0.5:
         return NATIVE
     versions = {}
@@ -64,7 +64,7 @@ def draw_dialect(random: Random, *, is_static: bool) -> Dialect:
 
 
 class KafkaWire:
-    """Kafka's, with the face of the native client."""
+    """Kafka's protocol, with the interface of the native client."""
 
     def __init__(self, client_id: str, versions: dict[type[Message], int]) -> None:
         self._client = KafkaClient(client_id, MAX_FRAME_BYTES)
@@ -83,7 +83,7 @@ class KafkaWire:
     def _answer(self, number: int, reply: Any) -> NativeAnswer:
         group_id = self._group_ids.pop(number, None)
         if group_id is not None:
-            # Old versions leave unsaid of which group they speak: there is only one.
+            # Replies of old versions do not name the group: there is only one.
             reply = msgspec.structs.replace(
                 reply, groups=tuple(msgspec.structs.replace(group, group_id=group_id) for group in reply.groups)
             )

@@ -35,7 +35,7 @@ _AT_REST = (GroupState.EMPTY, GroupState.STABLE, ConsumerGroupState.EMPTY, Consu
 
 
 class World:
-    """Everything from one seed. `run` goes through the faults and the quiet after them, checking as it goes."""
+    """A world from one seed. `run` runs the faults and the quiet time after them, with all checks."""
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
         self.seed = seed
@@ -51,7 +51,7 @@ class World:
         self._ledger = Ledger(seed, self.checkers, self.seen)
         self._has_ledger = False
         self.daemon = self._make_daemon(self.draw_config(Random(f"config-{seed}")))
-        self._largest = (0, 0)  # rebalance and session timeout of all members there ever were
+        self._largest = (0, 0)  # rebalance and session timeout of all members so far
         self._is_quiet = False
 
     def draw_config(self, random: Random) -> Config:
@@ -65,7 +65,7 @@ class World:
 
     @property
     def steps(self) -> int:
-        """Calls of `Node.step`."""
+        """Return the number of calls of `Node.step`."""
         return self.daemon.steps
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -74,11 +74,11 @@ class World:
         heapq.heappush(self._queue, (self.now_ms + delay_ms if delay_ms > 0 else self.now_ms, self._order, action))
 
     def stretch(self, amount_ms: int) -> int:
-        """A time of a fault, as long as members of this world would find it."""
+        """Return the duration of a fault, in proportion to the session timeouts of this world."""
         return amount_ms * 40 if self.plan.pace.is_slow else amount_ms
 
     def run(self) -> Seen:
-        """Faults, then quiet; then everything must be settled. Raises Broken, naming the seed."""
+        """Run faults, then a quiet time; then every group must be Stable or Empty. Raises Broken with the seed."""
         try:
             with counting_begun(self._process_of):
                 self._live()
@@ -93,7 +93,7 @@ class World:
         self.daemon.boot()
 
     def befall(self, decision: Decision) -> None:
-        """Let it happen."""
+        """Carry out the decision."""
         befall(self, decision)
 
     def _live(self) -> None:
@@ -107,7 +107,7 @@ class World:
         self._must_be_settled()
 
     def trace(self) -> str:
-        """A digest of every byte that travelled and when."""
+        """Return a digest of every byte sent and its time."""
         return self.daemon.trace()
 
     def advance_to(self, until_ms: int) -> None:
@@ -125,7 +125,7 @@ class World:
     # --- the network ---
 
     def open_link(self, who: Caller, received: Callable[[bytes], None], lost: Callable[[], None]) -> Link | None:
-        """A connection to the daemon, if that is up."""
+        """Open a connection to the daemon, if that is up."""
         return self.connect(self.daemon, who, received, lost)
 
     def connect(
@@ -138,7 +138,7 @@ class World:
         *,
         is_calm: bool = False,
     ) -> Link | None:
-        """A connection to that process, if it is up; `broker`: by the listener in front of that one."""
+        """Open a connection to that process, if it is up; `broker`: by the listener in front of that broker."""
         if daemon.node is None:
             return None
         self._next_link += 1
@@ -172,12 +172,12 @@ class World:
     # --- the people ---
 
     def running(self, name: str) -> SimMember | None:
-        """The member of that name, if it runs."""
+        """Return the member of that name, if it runs."""
         member = self.members.get(name)
         return member if member is not None and member.running else None
 
     def group_of(self, name: str) -> str | None:
-        """The group of the member of that name, if there was one."""
+        """Return the group of the member of that name, if there was one."""
         member = self.members.get(name)
         return None if member is None else member.settings.group_id
 
@@ -187,7 +187,7 @@ class World:
         return draw_traits(self.seed, name, group_id, is_slow=self.plan.pace.is_slow)
 
     def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
-        """A member starts; with `like`, as another one of that name."""
+        """Start a member; with `like`, with the traits of the member of that name."""
         if self._is_quiet:
             return
         alive = sum(member.running for member in self.members.values())
@@ -208,16 +208,16 @@ class World:
         return SimMember(name, traits, self, random, self.open_link, self.checkers, self.seen)
 
     def leaders_live(self) -> None:
-        """No leader dies of being told."""
+        """Let leaders survive from now on: none dies when it learns that it is one."""
         for member in self.members.values():
             member.dies_as_leader = False
 
     def let_weather(self) -> None:
-        """Bytes come split and late from now on."""
+        """Let bytes arrive split and late from now on."""
         self.daemon.has_weather = True
 
     def keep_ledger(self) -> None:
-        """Transactions from now on, one word of them a second."""
+        """Run transactions from now on, one request of them a second."""
         if self._is_quiet:
             return
         self.after(self.stretch(1_000), self.keep_ledger)
@@ -229,7 +229,7 @@ class World:
 
     @property
     def bound_ms(self) -> int:
-        """Time after the last fault within which every group must be Stable."""
+        """Return the time after the last fault within which every group must be Stable."""
         rebalance_ms, session_ms = self._largest
         return 2 * rebalance_ms + 2 * session_ms + self.daemon.config.group_initial_rebalance_delay_ms
 
@@ -252,9 +252,10 @@ class World:
                 link.cut(self, self._random)
 
     def _must_be_settled(self) -> None:
-        """Faults have stopped long enough ago: every group is Stable or Empty, and every member that runs is in one."""
+        """Check, long enough after the last fault, that every group is Stable or Empty, and that every running member
+        is in one."""
         if self.daemon.node is None:
-            # A disk tells a lost write at the next sync of its file, which may come long after the last fault.
+            # A disk reports a lost write at the next sync of its file, which may come long after the last fault.
             self.seen.add("lost writes told after the faults")
             self.advance_to(self.now_ms + self.bound_ms)
         node = self.daemon.node
@@ -288,7 +289,7 @@ class World:
             raise Broken(f"{member.name} has waited for an answer since {since_ms} ms")
 
     def _stop_the_people(self) -> None:
-        """Nobody asks for anything any more; what was asked for ends."""
+        """Stop all clients; requests in flight end."""
         for member in self.members.values():
             member.running = False
         self.advance_to(self.now_ms + self.bound_ms)
@@ -299,7 +300,8 @@ def _sentence(error: Exception) -> str:
 
 
 def run_one(seed: int, plan: Plan | None = None, replay_every: int | None = None) -> tuple[Seen, str, World]:
-    """A whole world; what it saw, its trace, and itself. The trace does not depend on how often the log is replayed."""
+    """Run a whole world; return its counts, its trace, and itself. The trace does not depend on how often the log is
+    replayed."""
     world = World(seed, plan)
     if replay_every is not None:
         world.daemon.replay_every(replay_every)

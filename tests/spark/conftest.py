@@ -19,21 +19,21 @@ class NoKeeper:
         self.attend = attend
 
     def start(self) -> None:
-        """Nothing goes on by itself."""
+        """Start no thread."""
 
     stop = start
 
 
 class NoReporter(Reporter):
-    """Reports nothing; tests say what an operator wants."""
+    """Reports nothing; tests set what an operator requests."""
 
     def start(self) -> None:
-        """Ask nobody."""
+        """Send no request."""
 
 
 @pytest.fixture
 def use_group(monkeypatch: pytest.MonkeyPatch) -> GroupOf:
-    """Makes readers join this group."""
+    """Make readers join this group."""
     monkeypatch.setattr(reader, "_leave_on_sigterm", lambda: None)
     monkeypatch.setattr(reader, "IDLE_WAIT_S", 0.0)
 

@@ -1,4 +1,4 @@
-"""A group and its log without a network: what a reader sees of them, at the pace of the test."""
+"""A group and its log without a network, as a reader sees them; the test controls the time."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ def refused(code: ErrorCode) -> CommitRefused:
 
 
 class FakeGroup:
-    """Eager rebalances, each served by the members' own polls. Accepts commits while members give up what they hold."""
+    """Rebalances eagerly, driven by the members' own polls. Accepts commits while members revoke their partitions."""
 
     def __init__(
         self, partitions: int = 4, *, topics: Sequence[str] = (TOPIC,), refuse_while_rebalancing: bool = False
@@ -21,13 +21,13 @@ class FakeGroup:
         self.partitions = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
         self.deleted: set[str] = set()
         self.may_go_back = False  # a query restarts the group on purpose
-        self.is_away = False  # nobody answers
+        self.is_away = False  # no request is answered
         self.begins = dict.fromkeys(self.partitions, 0)
         self.ends = dict.fromkeys(self.partitions, 0)
         self.offsets: dict[TopicPartition, int] = {}
         self.generation = 0
         self.members: dict[str, FakeMember] = {}
-        self.waiting: set[str] = set()  # who has yet to give up what it holds
+        self.waiting: set[str] = set()  # members that have yet to revoke their partitions
         self.rebalancing = False
         self.refuse_while_rebalancing = refuse_while_rebalancing
         self.lose_next_answer = False

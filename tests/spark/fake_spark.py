@@ -16,7 +16,7 @@ OPTIONS = {
     "bootstrap": "127.0.0.1:1",
     "group": "delays",
     "topics": "flights",
-    # Here nothing happens while a reader waits, so it waits as briefly as it can.
+    # Nothing happens here while a reader waits, so it waits as briefly as possible.
     "assignmentTimeoutMs": "1",
     "heartbeatIntervalMs": "1",
     "sessionTimeoutMs": "2",
@@ -68,7 +68,7 @@ class FakeQuery:
         return self.offset_log[self.finished]
 
     def plan(self) -> bool:
-        """Asks for a batch, unless one is logged already; whether there is one."""
+        """Plan a batch, unless one is logged already; return whether there is one."""
         reader = self.start()
         if len(self.offset_log) == self.finished + 1:
             limit = reader.getDefaultReadLimit()
@@ -100,7 +100,7 @@ class FakeQuery:
 
     @property
     def member(self) -> Any:
-        """The member of the query; it has joined."""
+        """Return the member of the query; it has joined."""
         reader = self.start()
         with reader._inside() as member:
             if not member.member_id:
@@ -114,7 +114,7 @@ class FakeQuery:
         self.start()._attend(message)
 
     def crash(self) -> None:
-        """The process is gone; the group finds out when the test says so."""
+        """Crash the process; the group notices when the test says so."""
         self.reader = None
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class FakeQuery:
 
 
 def settle(*queries: FakeQuery) -> None:
-    """Runs every query until nobody has had anything to read for as long as a rebalance takes."""
+    """Run every query until none has had anything to read for as long as a rebalance takes."""
     quiet = 0
     while quiet < 4:
         quiet = 0 if sum([query.run_batch() for query in queries]) else quiet + 1

@@ -1,4 +1,4 @@
-"""Writers of one table that begin where they like and overtake each other, whatever keeps the table."""
+"""Writers of one table that begin at random positions and overtake each other, for any kind of table."""
 
 from collections.abc import Callable, Mapping
 from random import Random

@@ -1,4 +1,4 @@
-"""Writers of one table in a database, that overtake each other between a look at the marks and the transaction."""
+"""Writers of one table in a database, that overtake each other between reading the marks and the transaction."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class Table:
         meanwhile: Callable[[], object] = lambda: None,
         then: Callable[[], object] = lambda: None,
     ) -> bool:
-        """Add these rows. `meanwhile` runs between the look at the marks and the transaction; `then` in it."""
+        """Add these rows. `meanwhile` runs between reading the marks and the transaction; `then` in it."""
         with closing(self.connect()) as connection:
             marks = _Overtaken(connection, SINK, table="marks")
             marks.meanwhile = meanwhile

@@ -1,4 +1,4 @@
-"""A node's topics without the node: a store on a simulated disk, and who asks."""
+"""A node's topics without the node: a store on a simulated disk, and its clients."""
 
 from coordinator.clock import Moment
 from coordinator.placement import Placement
@@ -34,7 +34,7 @@ REF = RequestRef(7, 42)
 
 
 class CountedIds:
-    """Topic ids in a row."""
+    """Topic ids in sequence."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -49,7 +49,7 @@ def batch(*values: str, at_ms: int = WALL_MS) -> bytes:
 
 
 class Town:
-    """`flush` is what a `Flush` effect and its `Flushed` do."""
+    """`flush` carries out a `Flush` effect and its `Flushed` event."""
 
     def __init__(self, disk: SimDisk | None = None, settings: TopicSettings | None = None) -> None:
         self.disk = disk or SimDisk()
@@ -71,7 +71,7 @@ class Town:
         return Moment(self.now_ms, WALL_MS)
 
     def crash(self) -> None:
-        """And start again."""
+        """Crash, and start again."""
         self.disk.crash()
         self._open()
 
@@ -101,7 +101,7 @@ class Town:
     def send(
         self, records: bytes, *, topic: str = "flights", partition: int = 0, acks: int = 1
     ) -> ProducePartitionReply:
-        """Appended, and not yet durable."""
+        """Append records; they are not yet durable."""
         message = Produce((ProduceTopic(topic, (ProducePartition(partition, records),)),), acks=acks)
         reply, _position = self.topics.produce(message, self.moment)
         ((answer,),) = [told.partition_responses for told in reply.responses]
@@ -121,7 +121,7 @@ class Town:
         return values(self.read(0, partition=partition).records)
 
     def poll(self, message: Fetch, ref: RequestRef = REF) -> FetchReply | DelayedFetch:
-        """Fetch as a node does; a fetch without a reply yet is watched."""
+        """Fetch as a node does; a fetch without a reply yet goes into the purgatory."""
         found = self.topics.fetch(ref, message, self.moment)
         if isinstance(found, DelayedFetch):
             assert self.purgatory.try_complete_else_watch(found, found.notified_by) == []
@@ -145,7 +145,7 @@ def asking(
     max_bytes: int = 1 << 20,
     partition_max_bytes: int = 1 << 20,
 ) -> Fetch:
-    """A fetch of (partition, offset) pairs."""
+    """Return a fetch of (partition, offset) pairs."""
     partitions = tuple(FetchPartition(index, offset, partition_max_bytes) for index, offset in wanted)
     return Fetch((FetchTopic(topic, partitions),), max_wait_ms, min_bytes, max_bytes)
 

@@ -40,7 +40,7 @@ from tests.transcripts.rig import Link, Rig
 
 
 class Script:
-    """Runs the commands of one scenario. `output` gathers what each does."""
+    """Runs the commands of one scenario. `output` collects the effects of each."""
 
     def __init__(self) -> None:
         self.output: list[str] = []
@@ -58,7 +58,7 @@ class Script:
         return Config(**{"offsets_topic_num_partitions": 5, "data_dir": "data", **self._settings})
 
     def close(self) -> None:
-        """Ends the scenario with the check that its log gives back what lives."""
+        """End the scenario with the check that replaying its log gives the live state."""
         if self._rig is not None:
             if not self.rig.holds_disk:
                 self.rig.check_replay()
@@ -103,7 +103,7 @@ class Script:
         self.output.append(f"{client.name} <- {lines.message(reply)}")
 
     def id_of(self, word: str) -> str:
-        """A client's name is its member id; other words are themselves, `-` is nothing."""
+        """Return the member id for a client's name; other words are themselves, `-` is empty."""
         client = self._clients.get(word)
         return client.member_id if client is not None else "" if word == "-" else word
 
@@ -153,7 +153,7 @@ class Script:
     def join_all(self, clients: list[Client]) -> None:
         for client in clients:
             self.run(f"{client.name}: join")
-            if client.member_id:  # it was told the id to come back with
+            if client.member_id:  # it got the member id for its next join
                 self.run(f"{client.name}: join")
 
     def complete(self, clients: list[Client]) -> None:
@@ -181,7 +181,7 @@ class Script:
     def _do_wait(self, words: list[str]) -> None:
         before = len(self.output)
         self.rig.wait(milliseconds(words[0]))
-        # A time at which nothing happened is not worth a line.
+        # A time at which nothing happened gets no line.
         kept = self.output[before:]
         del self.output[before:]
         for line, following in zip(kept, [*kept[1:], "--"], strict=True):

@@ -37,12 +37,12 @@ _LEFT_OUT = ("throttle_time_ms", "wall_ms", "commit_timestamp_ms", "state_since_
 
 
 def duration(ms: int) -> str:
-    """`3 s`, or `1500 ms` where it is not whole."""
+    """Return `3 s`, or `1500 ms` where it is not whole."""
     return f"{ms} ms" if ms % 1_000 else f"{ms // 1_000} s"
 
 
 def text(data: bytes) -> str:
-    """Bytes that are words as themselves, others by their length."""
+    """Return bytes that are words as text, others as their length."""
     try:
         word = data.decode()
     except UnicodeDecodeError:
@@ -125,7 +125,7 @@ def marker(appended: TransactionEnded | None) -> str:
 
 
 def group(shown: ClassicGroup) -> str:
-    """The group in one line."""
+    """Return the group in one line."""
     members = " ".join(map(_name, shown.members.values()))
     pending = f" pending=[{' '.join(shown.pending)}]" if shown.pending else ""
     owed = f" unsynced=[{' '.join(shown.pending_sync)}]" if shown.pending_sync else ""
@@ -137,7 +137,7 @@ def group(shown: ClassicGroup) -> str:
 
 
 def message(sent: Message) -> str:
-    """A reply or push: its kind, its error, and each field that is not at its default."""
+    """Return a reply or push: its kind, its error, and each field that is not at its default."""
     words = [type(sent).__name__.removesuffix("Reply")]
     if hasattr(sent, "error_code"):
         words.append(sent.error_code.name)
@@ -146,7 +146,7 @@ def message(sent: Message) -> str:
 
 
 def fields(sent: Message) -> list[str]:
-    """The fields worth showing."""
+    """Return the fields to show."""
     shown = []
     for info in msgspec.structs.fields(type(sent)):
         value = getattr(sent, info.name)

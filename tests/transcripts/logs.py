@@ -1,4 +1,4 @@
-"""Records that a log may hold and this service does not write: of other versions, of other kinds."""
+"""Records that a log may hold although this service does not write them: of other versions, of other kinds."""
 
 from collections.abc import Callable
 from struct import pack
@@ -12,7 +12,7 @@ _OFFSET_KEY = b"\x00\x01\x00\x01g\x00\x01t"
 
 
 def write_log(words: list[str]) -> list[Pair]:
-    """The records that the words name, of group `g`."""
+    """Return the records that the words name, of group `g`."""
     return [_KINDS[word]() for word in words]
 
 

@@ -1,4 +1,4 @@
-"""Requests of a transcript's clients: the words of a command as a message."""
+"""Requests of a transcript's clients: turns the words of a command into a message."""
 
 import re
 from collections.abc import Callable
@@ -42,14 +42,14 @@ Options = dict[str, str]
 
 
 def milliseconds(words: str) -> int:
-    """`3s`, `500ms`, `7d`."""
+    """Return the duration that `3s`, `500ms` or `7d` means."""
     found = re.fullmatch(r"(-?\d+)(ms|s|min|h|d)", words)
     assert found, f"{words!r} is no duration"
     return int(found[1]) * _UNITS[found[2]]
 
 
 class Client:
-    """Knowledge of the client at the other end."""
+    """State that the client keeps."""
 
     def __init__(self, name: str, link: Link) -> None:
         self.name = name
@@ -171,7 +171,7 @@ def _commit(script: Names, client: Client, options: Options, given: Options, res
 
 
 def transactional_commit(producer_id: int, options: Options, client: Client | None) -> Message:
-    """Offsets of the producer's transaction, of the member or, as old clients do, of nobody."""
+    """Offsets of the producer's transaction, with the member's id or, as old clients do, with none."""
     topics = []
     for word, value in options.items():
         if re.fullmatch(r"\w+-\d+", word):

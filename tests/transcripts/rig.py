@@ -1,6 +1,6 @@
-"""The real node on a simulated disk and a clock that only tests move, with everything that it does written down.
+"""The real node on a simulated disk and a clock that only tests move, with everything that it does logged.
 
-Requests travel as bytes of the native dialect. After every step the checkers run; what they promise is in `check`.
+Requests travel as bytes of the native dialect. After every step the checkers run (`check`).
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ class Link:
 
 
 class Rig:
-    """`told` gets each line of what happens; `answered` each reply and push with the connection it came over."""
+    """`told` takes each line of output; `answered` each reply and push with its connection."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Rig:
         self.feed(Call(self._calls, message))
 
     def wait(self, duration_ms: int) -> None:
-        """Time passes; the node is woken when it asked to be."""
+        """Let time pass; the node is woken when it asked to be."""
         until_ms = self.now_ms + duration_ms
         start_ms = self.now_ms
         while (deadline_ms := self.node.next_deadline_ms) is not None and deadline_ms <= until_ms:
@@ -138,14 +138,14 @@ class Rig:
         self.feed(Woke())
 
     def stall(self, duration_ms: int) -> None:
-        """Time passes and the node is not woken: what arrives next is heard before anything is overdue."""
+        """Let time pass without waking the node: it reads what arrives next before any deadline expires."""
         self.now_ms += duration_ms
 
     def _passed(self, start_ms: int) -> None:
         self._tell(f"-- after {lines.duration(self.now_ms - start_ms)}")
 
     def feed(self, event: Event) -> None:
-        """One event, and all that follows from it without time passing."""
+        """Step the node with an event, and with all that follows from it at the same time."""
         self._step(event)
         while not self.holds_disk and self._flush is not None:
             self._run_flush()
@@ -159,12 +159,12 @@ class Rig:
         self.feed(Woke())
 
     def crash(self) -> None:
-        """The machine stops: what was not synced is gone, and so are all connections."""
+        """Stop the machine: data not synced is lost, and so are all connections."""
         self._disk.crash()
         self._start_again()
 
     def restart(self) -> None:
-        """The daemon ends as it should, and starts again."""
+        """Stop the daemon cleanly, and start it again."""
         self.feed(Stopping())
         while self._flush is not None:
             self._run_flush()
@@ -365,7 +365,7 @@ class Rig:
         assert self._notes == self._rebalances, "each rebalance has exactly one note"
 
     def check_replay(self) -> None:
-        """Loading the log as it stands gives the live hard state."""
+        """Check that loading the present log gives the live durable state."""
         core = self.node.core
         for live in core.shards:
             tools = ShardTools(

@@ -1,4 +1,4 @@
-"""Reads transcripts, runs them, and says what they should read.
+"""Reads transcripts, runs them, and prints what they should contain.
 
 A file is a sequence of scenarios. One begins with `# 9.1.5 words`: the numbers of docs/spec/group-protocol.md it shows
 (or `# words`, for what only Muster does). A block is commands, a line `----`, then what they did, up to an empty line.
@@ -37,7 +37,7 @@ def files() -> list[Path]:
 
 
 def read(path: Path) -> list[Scenario]:
-    """The scenarios of a file, in order."""
+    """Return the scenarios of a file, in order."""
     return [_scenario(text) for text in re.split(r"(?m)^(?=# )", path.read_text()) if text.strip()]
 
 
@@ -54,7 +54,7 @@ def _scenario(text: str) -> Scenario:
 
 
 def play(scenario: Scenario) -> Scenario:
-    """The scenario with what its commands do now."""
+    """Return the scenario with the present output of its commands."""
     script = Script()
     blocks = []
     for commands, _ in scenario.blocks:
@@ -75,7 +75,7 @@ def play(scenario: Scenario) -> Scenario:
 
 
 def page(scenarios: list[Scenario]) -> str:
-    """The file again."""
+    """Return the text of the file."""
     return "\n".join("\n".join(_lines(scenario)) for scenario in scenarios)
 
 

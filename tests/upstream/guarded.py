@@ -47,7 +47,7 @@ class GuardedPair(Pair):
     """A pair with `rights` by connection: pairs of a name, of a group or topic or "cluster", and an operation.
 
     `without`: APIs that the broker does not speak. While `ignores_queries` it answers no permission query;
-    `holds_replies` keeps the replies in `late`.
+    `holds_replies` holds the replies in `late`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -79,7 +79,7 @@ class GuardedPair(Pair):
         self.front.step(Lost(number))
 
     def release(self) -> None:
-        """Deliver the replies that were kept."""
+        """Deliver the replies that were held."""
         self.to_front += self.late
         self.late, self.holds_replies = [], False
         self.run()

@@ -47,7 +47,7 @@ _EDGE_VERSIONS: dict[type[Message], int] = {
     CreatePartitions: 3,
     DescribeConfigs: 4,
 }
-"""Versions in which the edge sends these requests, by and large."""
+"""Versions in which the edge usually sends these requests."""
 _UPSTREAM, _OWN = 10_000, 20_000
 """Connection numbers at the broker: upstream sides of clients count from the first, the gateway's own connection has
 the second."""
@@ -194,7 +194,7 @@ class Pair:
         return self._clients[number].encode_request(message, version)[1]
 
     def carry_some(self, chance: random.Random) -> None:
-        """Move a few of the bytes that are under way, in pieces."""
+        """Move a few of the bytes in flight, in pieces."""
         if self.to_broker and not self.is_cut and chance.random() < 0.7:
             self._deliver(self.to_broker.pop(0))
         if self.to_front and chance.random() < 0.7:
@@ -233,7 +233,7 @@ class Pair:
         self.run()
 
     def run(self) -> None:
-        """Run until nothing is under way any more."""
+        """Run until nothing is in flight any more."""
         while True:
             self.front.rest()
             self.broker.rest()

@@ -106,7 +106,7 @@ class Rig:
     def heartbeat(
         self, member_id: str, epoch: int, owned: str | None = None, **fields: Any
     ) -> ConsumerGroupHeartbeatReply:
-        """`owned` as in `T0,1 U2`; None: not said."""
+        """`owned` as in `T0,1 U2`; None: the request leaves them out."""
         if owned is not None:
             fields["topic_partitions"] = self.partitions(owned)
         request = ConsumerGroupHeartbeat("g", member_id, epoch, **fields)
@@ -136,14 +136,14 @@ class Rig:
     # --- what happens ---
 
     def happen(self, event: ConsumerEvent) -> list[Any]:
-        """Replies to the event; the work in slices that it begins is done, unless the test holds it."""
+        """Apply the event and return the replies; work in slices that it begins is done, unless the test holds it."""
         replies = self._happen(event)
         while self.work and not self.holds_work:
             self.work_on()
         return replies
 
     def work_on(self) -> int:
-        """One piece of the work; its cost."""
+        """Do one slice of the work and return its cost."""
         cost = next(self.work[0], None)
         if cost is None:
             self.work.popleft()
@@ -190,7 +190,7 @@ class Rig:
         self.now_ms = until_ms
 
     def restart(self) -> None:
-        """The node is gone, and loads the log."""
+        """Restart the node: it loads the log."""
         self.group = self.replayed()
         self.work.clear()
         self.purgatory = DelayedOperationPurgatory(self.now_ms)
@@ -216,7 +216,7 @@ class Rig:
     # --- what is seen ---
 
     def told(self, reply: ConsumerGroupHeartbeatReply) -> str | None:
-        """The assignment of a reply, as in `T0,1 U2`; None if it has none."""
+        """Return the assignment of a reply, as in `T0,1 U2`; None if it has none."""
         if reply.assignment is None:
             return None
         return self.named({one.topic_id: one.partitions for one in reply.assignment.topic_partitions})
@@ -237,7 +237,7 @@ class Rig:
 
     @property
     def described(self) -> str:
-        """State, group epoch and target epoch."""
+        """Return state, group epoch and target epoch."""
         return f"{self.group.state.title} {self.group.epoch}/{self.group.target_epoch}"
 
     def held(self, member_id: str) -> str:
@@ -251,7 +251,7 @@ class Rig:
         return self.named(self.group.targets.get(member_id, {}))
 
     def written(self, since: int = 0) -> str:
-        """The records of the batches from this one on, as in `k5 k3 k7 k6 k8 | -k8 -k7 -k5 k3`."""
+        """Return the records of the batches from this one on, as in `k5 k3 k7 k6 k8 | -k8 -k7 -k5 k3`."""
         return " | ".join(" ".join(map(_number, batch)) for batch in self.batches[since:])
 
 

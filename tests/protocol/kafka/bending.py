@@ -1,11 +1,11 @@
-"""Mistakes put into bytes, and what may come of them."""
+"""Inserts mistakes into bytes, and checks what comes of them."""
 
 from collections.abc import Callable
 from random import Random
 from typing import Final
 
 Run = Callable[[Random], bytes]
-"""Make an input and feed it; gives the input back. Raises what was not foreseen."""
+"""Makes an input, feeds and returns it. Raises any exception that is not the documented refusal."""
 
 
 class Unforeseen(Exception):
@@ -20,7 +20,7 @@ _NUMBERS: Final = (b"\xff", b"\x7f", b"\x80", b"\x00", b"\x7f\xff", b"\x80\x00",
 
 
 def bend(data: bytes, random: Random) -> bytes:
-    """The data with one to four mistakes in it; one time in fifty, noise instead."""
+    """Return the data with one to four mistakes in it; one time in fifty, noise instead."""
     if random.random() < 0.02:
         return random.randbytes(random.randrange(200))
     bent = bytearray(data)

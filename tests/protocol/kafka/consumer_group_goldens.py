@@ -1,5 +1,5 @@
-"""Bodies of ConsumerGroupHeartbeat and ConsumerGroupDescribe, written by hand: one judge alone knows these APIs
-(docs/spec/consumer-group-protocol.md#16.2). `tags` stands at the end of every struct."""
+"""Bodies of ConsumerGroupHeartbeat and ConsumerGroupDescribe, written by hand: only one of the two judges knows these
+APIs (docs/spec/consumer-group-protocol.md#16.2). `tags` stands at the end of every struct."""
 
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
@@ -54,7 +54,7 @@ def _heartbeat(regex: str | None, *, is_oldest: bool) -> ConsumerGroupHeartbeat:
 
 
 def _bare_body(tags: bytes, regex: bytes = b"") -> bytes:
-    """A heartbeat that says nothing new."""
+    """Return a heartbeat that has only ids and the epoch."""
     head = b"\x02g" + b"\x02m" + b"\xff\xff\xff\xfe" + b"\x00\x00" + b"\xff\xff\xff\xff"
     return head + b"\x00" + regex + b"\x00\x00" + tags
 
@@ -135,7 +135,7 @@ def _described_body(tags: bytes, member_type: bytes) -> bytes:
 
 
 def goldens(tags: bytes) -> list[Golden]:
-    """Every message in every version, with these tagged fields in every struct."""
+    """Return every message in every version, with these tagged fields in every struct."""
     return [
         Golden(0, _heartbeat(None, is_oldest=True), _heartbeat_body(tags)),
         Golden(1, _heartbeat("a.*", is_oldest=False), _heartbeat_body(tags, b"\x04a.*")),

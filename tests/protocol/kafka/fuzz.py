@@ -1,4 +1,5 @@
-"""Broken bytes for everything that reads bytes of strangers: `python -m tests.protocol.kafka.fuzz --inputs N --seed S`.
+"""Broken bytes for everything that parses bytes from the network: `python -m tests.protocol.kafka.fuzz --inputs N
+--seed S`.
 
 Each target is fed what once was valid, bent in a few places, and now and then noise. It may refuse what it is given in
 its one documented way; any other exception, or an input that takes long, is a finding, printed so that it can be run
@@ -182,7 +183,7 @@ _CODECS: Final[dict[Compression, Callable[[bytes], Any]]] = {
 
 
 def compressed(batch: bytes, compression: Compression) -> bytes:
-    """The batch with its records compressed, its length and checksum to match."""
+    """Return the batch with its records compressed, and length and checksum to match."""
     if compression is Compression.NONE:
         return batch
     whole = bytearray(batch[:HEADER_BYTES] + bytes(_CODECS[compression](batch[HEADER_BYTES:])))
@@ -193,7 +194,7 @@ def compressed(batch: bytes, compression: Compression) -> bytes:
 
 
 def bomb(compression: Compression, size: int = 4 << 20) -> bytes:
-    """A batch of a few kilobytes that would be `size` bytes of zeros."""
+    """Return a batch of a few kilobytes that decompresses to `size` bytes of zeros."""
     return compressed(encode_batch([(None, bytes(size))], timestamp_ms=1), compression)
 
 

@@ -72,7 +72,7 @@ _ELSEWHERE: dict[tuple[type[Message], str], Callable[[Any], Any]] = {
     (AddedPartition, "partition_error_code"): lambda m: m.error_code,
     (DescribeTransactionsReply, "transaction_states"): lambda m: m.transactions,
 }
-"""Fields that our messages name otherwise, or lack and always send."""
+"""Fields that have another name in our messages, or that these lack because we always send one value."""
 
 _INLINE: dict[type[Message], str] = {
     LeaveGroup: "members",
@@ -142,7 +142,7 @@ class KafkaPython:
         return data
 
     def body_with_unknown_tags(self, case: Case, message: Message) -> bytes:
-        """The body with two tagged fields of no known number at the end of every struct."""
+        """Return the body with two tagged fields of unknown tags at the end of every struct."""
         made = self._made(case, message)
         with _unknown_tags():
             data: bytes = made._struct.encode(made, version=case.version, compact=True, tagged=True)

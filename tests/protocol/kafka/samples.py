@@ -1,4 +1,4 @@
-"""Any message of any version, made from its schema: whoever chooses the values decides what it is good for."""
+"""Any message of any version, made from its schema with values from an instance of Choices."""
 
 from collections.abc import Callable
 from random import Random
@@ -29,7 +29,7 @@ from protocol.messages import Message
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 
 KAFKAS = [code for code in ErrorCode if code < ErrorCode.BAD_REQUEST]
-"""Error codes of Kafka; its clients never get the others."""
+"""Kafka's error codes; the others are never sent to Kafka clients."""
 
 
 class Case(NamedTuple):
@@ -72,7 +72,7 @@ class Choices(Protocol):
 
 
 class Filled:
-    """No two neighbours alike, so that no field can stand in another's place."""
+    """Chooses different values for neighbouring fields, so that a swap of fields is noticed."""
 
     def __init__(self, *, entries: int = 2, nulls: bool = False) -> None:
         self._entries = entries
@@ -172,13 +172,13 @@ _COUNTS = st.integers(0, 3)
 
 @st.composite
 def cases(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Case, Message]:
-    """Any message of any version, as that version can carry it."""
+    """Draw any message of any version, with only what that version can carry."""
     case: Case = draw(st.sampled_from(CASES))
     return case, sample(case, _Drawn(draw))
 
 
 def sample(case: Case, choices: Choices) -> Message:
-    """A message as a reader of this version gives it: what the version lacks holds what stands for that."""
+    """Return a message as a reader of this version returns it: fields that the version lacks have their defaults."""
     return _group(case.schema.group, case.version, choices)
 
 

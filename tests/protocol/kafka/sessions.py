@@ -1,4 +1,4 @@
-"""A session to speak to, and what it says by itself."""
+"""A session for tests, and the replies that it sends by itself."""
 
 from struct import pack
 

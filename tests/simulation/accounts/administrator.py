@@ -1,4 +1,4 @@
-"""The administrator of a world: makes what others log in and act by, and takes it back."""
+"""The administrator of a world: creates and deletes the users, tokens and ACLs of the others."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ _TEN_DAYS_MS = 864_000_000
 
 
 class TokenChange(NamedTuple):
-    """An access token of a name, which may be made anew."""
+    """An access token by its name; a deleted one may be created again."""
 
     name: str
     version: int
@@ -56,7 +56,7 @@ def _removal(acl: Acl) -> AclBindingFilter:
 
 
 class Administrator(Person):
-    """Makes users and tokens, changes passwords, deletes; grants and revokes. Stays logged in."""
+    """Creates and deletes users and tokens, changes passwords, grants and revokes. Stays logged in."""
 
     renews = True
 

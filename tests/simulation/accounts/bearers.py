@@ -38,7 +38,7 @@ def _key(name: str) -> OKPKey:
 
 @cache
 def provider_keys() -> bytes:
-    """Return what the identity provider shows."""
+    """Return the key set that the identity provider publishes."""
     return key_set(_key("provider"))
 
 
@@ -48,7 +48,8 @@ def _signed(claims: dict[str, Any], key: OKPKey) -> str:
 
 
 class Robot(Person):
-    """Logs in by a token: `is_right` by a sound one, and often stays beyond its end; else by a false one."""
+    """Logs in by a token: `is_right`: by a valid one, and often stays connected after it expires; else by an invalid
+    one."""
 
     def __init__(self, *given: Any, is_right: bool) -> None:
         super().__init__(*given)
@@ -83,7 +84,7 @@ class Robot(Person):
 
 
 class TokenHolder(Person):
-    """Shows access tokens over HTTP: those that there are, and deleted ones."""
+    """Logs in over HTTP by access tokens: existing ones, and deleted ones."""
 
     def act(self) -> None:
         known, key = self._world.known, ("token", f"token-{self._random.randrange(TOKENS)}")

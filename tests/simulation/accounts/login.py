@@ -1,4 +1,4 @@
-"""A login of a simulated client, in its dialect: before it is done, what the client sends waits."""
+"""A login of a simulated client, in its dialect: what the client sends waits until it is complete."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -21,11 +21,11 @@ class Exchange(Protocol):
         """Return the first message."""
 
     def next(self, answer: bytes) -> bytes | None:
-        """Return what answers the server; None if nothing does any more."""
+        """Return the response to the server's message; None if the exchange is over."""
 
 
 class Scram:
-    """SCRAM of who knows the salted password."""
+    """SCRAM with the salted password."""
 
     mechanism = MECHANISM
 
@@ -44,7 +44,7 @@ class Scram:
 
 
 class OneMessage:
-    """PLAIN, or OAUTHBEARER, whose server may tell why it refuses before it does."""
+    """PLAIN, or OAUTHBEARER, whose server may send the reason before it refuses."""
 
     def __init__(self, mechanism: str, message: bytes) -> None:
         self.mechanism = mechanism
@@ -58,8 +58,8 @@ class OneMessage:
 
 
 class SimLogin:
-    """Logins of one connection. `hear` passes on what comes after them to `received`; `ended` is told of each whether
-    the client is in. `lifetime_ms` is that of the last one, 0 if it does not end."""
+    """Logins of one connection. `hear` passes on what comes after them to `received`; `ended` is called after each with
+    whether it succeeded. `lifetime_ms` is that of the last one, 0 if it does not end."""
 
     def __init__(
         self, exchange: Exchange, *, is_native: bool, received: Callable[[bytes], None], ended: Callable[[bool], None]
@@ -82,7 +82,7 @@ class SimLogin:
             link.to_daemon.send_now(self._kafka.encode_request(SaslHandshake(self._exchange.mechanism), 1)[1])
 
     def renew(self, exchange: Exchange) -> None:
-        """Log in once more (KIP-368). Nothing is under way on the connection."""
+        """Log in once more (KIP-368). No request may be in flight on the connection."""
         assert self._is_done and self._link is not None
         self._exchange, self._is_done = exchange, False
         self.begin(self._link)

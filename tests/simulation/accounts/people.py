@@ -1,4 +1,5 @@
-"""Users of a world that are no members: a guest whose access comes and goes, a user without any, and travellers."""
+"""Users of a world that are not members: a guest whose access is granted and revoked, a user without any, and users
+that only log in."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -48,7 +49,7 @@ GUEST_RULE = Acl(AclResourceType.GROUP, GUESTS, LITERAL, "User:guest", "*", AclO
 
 
 class Told(Protocol):
-    """The world, as its people know it."""
+    """The part of the world that its users need."""
 
     known: Known
     seen: Seen
@@ -60,7 +61,7 @@ class Told(Protocol):
 
     @property
     def stalled_ms(self) -> int:
-        """Time that the daemon's clock leaves out."""
+        """Return the time by which the daemon's clock is behind."""
 
     @property
     def wall_ms(self) -> int:
@@ -74,7 +75,7 @@ class Told(Protocol):
 
 
 class Credential(NamedTuple):
-    """A user, a password, and what it is salted to."""
+    """A user, a password, and the salted password."""
 
     user: str
     password: str
@@ -119,7 +120,7 @@ def codes_of(value: Any) -> Iterator[ErrorCode]:
 
 
 class Person(ABC):
-    """A native client that asks one thing after the other, `every_ms` or so."""
+    """A native client that sends one request after the other, about every `every_ms`."""
 
     dialect = NATIVE
     renews = False
@@ -151,7 +152,7 @@ class Person(ABC):
 
     @abstractmethod
     def act(self) -> None:
-        """Ask for something."""
+        """Send a request."""
 
     def exchange(self, nonce: str) -> Exchange:
         """Return a login."""
@@ -187,7 +188,7 @@ class Person(ABC):
         return self.link is not None
 
     def ask(self, message: Message, heard: Callable[[Any], None]) -> None:
-        """Send the request. `heard` takes the reply, or None if nobody will know it."""
+        """Send the request. `heard` takes the reply, or None if none will arrive."""
         if self.link is None and not self.connect():
             return
         assert self.link is not None
@@ -224,7 +225,7 @@ class Person(ABC):
 
 
 class Guest(Person):
-    """Commits to a group that it may read now and then."""
+    """Commits to a group for which access is granted and revoked."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -257,7 +258,7 @@ class Guest(Person):
 
 
 class Intruder(Person):
-    """Has a password and no ACL: nothing that it asks for may have an effect."""
+    """Has a password and no ACL: none of its requests may have an effect."""
 
     def act(self) -> None:
         group_id, member_id = self._world.members_of(self._random)
@@ -290,7 +291,7 @@ def _commit(group_id: str, offset: int) -> OffsetCommit:
 
 
 class Traveller(Person):
-    """Logs in as one of the users and hangs up: `is_right` by the password that was acknowledged, else by another."""
+    """Logs in as one of the users and disconnects: `is_right`: by the acknowledged password, else by another."""
 
     def __init__(self, *given: Any, is_right: bool) -> None:
         super().__init__(*given)

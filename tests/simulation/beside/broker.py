@@ -1,4 +1,4 @@
-"""The brokers: a node with embedded topics, which may say that it is three."""
+"""The brokers: a node with embedded topics, which may pose as three brokers."""
 
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 BROKER_HOST, BROKER_PORTS = "hidden", 10
 PHOENIX, LATE = "phoenix", "gamma"
-"""One that is made anew again and again, and one that comes later."""
+"""A topic that is deleted and created again and again, and one that is created later."""
 MADE = {**TOPICS, PHOENIX: 2}
 
 
 class Spread(Placement):
-    """One node that says it is several: each leads some partitions and some shards, and is at an address of its own."""
+    """One node that poses as several brokers: each leads some partitions and some shards, and has an address of its
+    own."""
 
     brokers: tuple[int, ...] = (1,)
 
@@ -43,7 +44,7 @@ class Spread(Placement):
 
 
 class Brokers(Daemon):
-    """`ids` are who it says it is."""
+    """`ids` are the broker ids under which it is known."""
 
     ids: tuple[int, ...] = (1,)
     watch: "Watch"
@@ -66,7 +67,7 @@ class Brokers(Daemon):
             self.ask(CreateTopics(missing))
 
     def ask(self, message: object) -> None:
-        """By an operator; nobody hears the answer."""
+        """Send an operator's request; the answer is not read."""
         from coordinator.node.events import Call
 
         self.step(Call(1, message))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Clients that are no members: one wants its answers in time, one knows topics by their ids, one floods."""
+"""Clients that are not members: one checks that answers come in time, one commits by topic ids, one floods."""
 
 from functools import partial
 from random import Random
@@ -42,8 +42,8 @@ _WAIT = (
 
 
 class Pulse:
-    """Speaks the native protocol over a connection that is never troubled: whatever happens to the brokers, it is
-    answered in time, unless the node itself is held up."""
+    """Speaks the native protocol over a connection without faults: whatever happens to the brokers, it is answered in
+    time, unless the node itself is delayed."""
 
     dialect = NATIVE
 
@@ -56,7 +56,7 @@ class Pulse:
         self._looks = self._offset = 0
         self._is_met = False
         self.hindered_ms = 0
-        """Last time at which the node itself was held up."""
+        """Last time at which the node itself was delayed."""
 
     def look(self) -> None:
         world = self._world
@@ -136,7 +136,7 @@ class Pulse:
 
 
 class Keeper:
-    """Commits by a topic's id what it was just told that id is, and asks for it again."""
+    """Looks up a topic's id, commits an offset by that id, and reads it back."""
 
     def __init__(self, world: "BesideWorld", random: Random) -> None:
         self._world, self._random = world, random
@@ -183,7 +183,7 @@ class Keeper:
             self._fetched(reply.groups[0])
 
     def _must_be_known(self, error: ErrorCode) -> None:
-        """The topic that was just told of over this connection."""
+        """Check the error for a topic whose id was just returned on this connection."""
         node = self._world.broker.node
         if error is ErrorCode.UNKNOWN_TOPIC_ID and node is not None and node.core.topics.id_of(PHOENIX) == self._id:
             raise Broken(f"the id of {PHOENIX} is not known, though the client was told it here")
@@ -203,7 +203,7 @@ class Keeper:
 
 
 class Flood:
-    """A join, and behind it more than any connection may leave waiting."""
+    """Sends a join, and after it more than may wait on one connection."""
 
     dialect: Dialect = IN_LINE
 

@@ -1,5 +1,5 @@
-"""`coordinator.gateway.io` on simulated time: looks for brokers, puts the node's questions to them,
-and has a connection to the broker for each client's. It lives and dies with its node."""
+"""`coordinator.gateway.io` on simulated time: looks for brokers, sends them the node's requests, and has a connection
+to the broker for each client's. It starts and ends with its node."""
 
 from collections import deque
 from collections.abc import Callable
@@ -39,14 +39,14 @@ FIRST_BROKER = 1
 _ANSWER_BYTES = 1 << 22
 _OFFSET_FETCH_BY_NAME = 9
 _QUESTION = (-8).to_bytes(4, "big", signed=True)
-"""By this correlation id a connection in front of a broker asks what its client may do."""
+"""Correlation id by which a connection in front of a broker asks for its client's permissions."""
 
 Told = Callable[[Message | None, str], None]
-"""An answer, or why there is none."""
+"""Takes an answer, or the reason why there is none."""
 
 
 class OwnLink:
-    """A connection of the node's own to one broker: one question after another; what goes wrong once ends it."""
+    """A connection of the node's own to one broker: one request after another; any fault ends it."""
 
     dialect = UPSTREAM
 
@@ -61,7 +61,7 @@ class OwnLink:
         edge.between.dial(self, broker, edge.timeout_ms)
 
     def ask(self, message: Message | None, told: Told) -> None:
-        """None: only whether it can be reached."""
+        """Send the request; None: only check whether the broker can be reached."""
         self._waiting.append((message, told))
         if self.versions is not None:
             self._in_time(told)
@@ -127,7 +127,7 @@ class OwnLink:
         self.close("the broker closed the connection")
 
     def close(self, reason: str) -> None:
-        """Fail everything under way."""
+        """Fail all requests in flight."""
         if not self.is_open:
             return
         self.is_open = False
@@ -140,7 +140,7 @@ class OwnLink:
 
 
 class _Frames:
-    """Count of whole frames that have gone by."""
+    """Counts the whole frames that have passed."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -154,7 +154,7 @@ class _Frames:
 
 
 class UpstreamConnection:
-    """A client's other half."""
+    """The connection to a broker for one client's."""
 
     dialect = UPSTREAM
 
@@ -169,7 +169,7 @@ class UpstreamConnection:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the client is not to be read."""
+        """Return whether reading from the client must pause."""
         return sum(map(len, self._pending)) > UNSENT_BYTES
 
     def send(self, data: bytes) -> None:
@@ -193,7 +193,7 @@ class UpstreamConnection:
             self._edge.front.read_on(self._number)
 
     def splice(self, size: int) -> None:
-        """The next bytes are the client's as they come."""
+        """Pass the next bytes to the client unchanged."""
         self._passing = size
 
     def received(self, data: bytes) -> None:
@@ -234,7 +234,7 @@ class UpstreamConnection:
         self._lost(reason)
 
     def finish(self) -> None:
-        """The client is gone. What it sent last still leaves."""
+        """The client has disconnected. What it sent last is still sent to the broker."""
         self._is_over = True
         if self.link is not None:
             self.link.close_by_client()
@@ -254,7 +254,7 @@ class Edge:
         self._turn = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Unless the node is dead by then."""
+        """Act later, unless the node has died by then."""
         self.front.after(delay_ms, lambda: None if self.is_dead else action())
 
     def happen(self, event: Event) -> None:
@@ -262,7 +262,7 @@ class Edge:
             self.front.step(event)
 
     def die(self) -> None:
-        """The process is gone: the system closes its connections."""
+        """The process has died: the system closes its connections."""
         self.is_dead = True
         found = [one.link for one in self._links.values()] + [one.link for one in self.upstreams.values()]
         self.between.cut([link for link in found if link is not None and link.open])
@@ -270,21 +270,21 @@ class Edge:
     # --- connections of clients ---
 
     def any_broker(self) -> int | None:
-        """The next of those with a connection, else of those that are known."""
+        """Return the next of the brokers with a connection, else of those known."""
         known = sorted(self.brokers)
         living = [one for one in known if one in self._links and self._links[one].is_open] or known
         self._turn += 1
         return living[self._turn % len(living)] if living else None
 
     def forward(self, effect: Forward, broker: int) -> None:
-        """On the client's upstream, which is opened now if there is none."""
+        """Forward a request on the client's upstream connection, which is opened now if there is none."""
         upstream = self.upstreams.get(effect.connection)
         if upstream is None:
             upstream = self.upstreams[effect.connection] = UpstreamConnection(self, effect.connection, broker)
         upstream.send(effect.data)
 
     def splice(self, effect: Splice) -> None:
-        """Sometimes there is no way to."""
+        """Splice; sometimes this is not possible."""
         upstream = self.upstreams.get(effect.connection)
         if upstream is not None and self._random.random() < 0.8:
             self.front.seen.add("answers let pass")
@@ -305,7 +305,7 @@ class Edge:
     def ask(self, effect: UpstreamRequest) -> None:
         def told(reply: Message | None, reason: str) -> None:
             self.front.watch.answered(reply)
-            # Whoever waits for a connection that cannot be had tries it again himself, one after another.
+            # Each request that waits for a connection tries again to open it, one after another.
             waits_ms = 0 if reply is not None else self._random.choice((0, 0, self.timeout_ms, 3 * self.timeout_ms))
             self.after(waits_ms, lambda: self.happen(UpstreamReply(effect.call_id, reply, reason)))
 
@@ -325,7 +325,7 @@ class Edge:
     # --- who is there ---
 
     def look(self) -> None:
-        """Now, and from time to time."""
+        """Look for brokers now, and from time to time."""
         known = dict.fromkeys((*self.brokers, FIRST_BROKER))
         self._ask_one_of(sorted(known, key=lambda one: one not in self._links), "nobody to ask")
 

@@ -1,4 +1,4 @@
-"""The node in front of the brokers, with the edge it lives and dies with."""
+"""The node in front of the brokers, with its edge."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 SLOWEST_SYNC_MS = 1_500
 READ_BYTES = 64 * 1024
-"""Bytes that a socket gives at once."""
+"""Most bytes that a socket returns at once."""
 
 
 class Front(Daemon):
-    """Dies with its connections to the brokers, and begins again with none."""
+    """Its connections to the brokers end with it; it starts without any."""
 
     between: Between
     watch: "Watch"
@@ -59,7 +59,7 @@ class Front(Daemon):
         return Gateway(self.config, store, ids, {"native": (CLUSTER, 1), "kafka": ("front", 2)}, self.moment())
 
     def _make_topics(self, node: AnyNode) -> None:
-        """Beginning, it looks for brokers at once."""
+        """Look for brokers, as it does at its start."""
         self.edge = Edge(self, self.between, Random(f"edge {self._life} {self._random.random()}"))
         self.edge.look()
 
@@ -74,7 +74,7 @@ class Front(Daemon):
 
     @property
     def is_hindered(self) -> bool:
-        """True if nothing can hurry it."""
+        """True if it cannot be made to run now."""
         now_ms = self._clock.now_ms
         slow_until_ms = max(self.loop_time.slow_until_ms, self.loop_time.still_until_ms) + SLOWEST_SYNC_MS
         return self.node is None or now_ms < max(self.paused_until_ms, slow_until_ms) or self.disk.is_full
@@ -87,7 +87,7 @@ class Front(Daemon):
         self._read(number)
 
     def read_on(self, number: int) -> None:
-        """Soon: not from within a step."""
+        """Read on soon: not from within a step."""
         if self._unread.get(number):
             self._clock.after(0, self.in_this_life(lambda: self._read(number)))
 

@@ -1,4 +1,4 @@
-"""The network between a node and the brokers: its connections are slow, break, or lose bytes."""
+"""The network between a node and the brokers: connections are slow, break, or lose bytes."""
 
 from collections.abc import Callable
 from random import Random
@@ -29,7 +29,7 @@ class Dialler(Protocol):
 
 
 class Between:
-    """`modes`: by broker, how it is to be reached. Every broker is the same process."""
+    """`modes`: by broker, how connections to it behave. Every broker is the same process."""
 
     def __init__(self, world: "BesideWorld", random: Random, brokers: tuple[int, ...]) -> None:
         self.brokers = brokers
@@ -65,7 +65,7 @@ class Between:
     # --- what goes wrong ---
 
     def links(self, brokers: tuple[int, ...] | None = None) -> list[Link]:
-        """The live connections."""
+        """Return the live connections."""
         self._links = [(broker, link) for broker, link in self._links if link.open]
         return [link for broker, link in self._links if brokers is None or broker in brokers]
 
@@ -75,13 +75,13 @@ class Between:
             link.cut(self._world, self._random)
 
     def silence(self, links: list[Link]) -> None:
-        """Nobody is told, but the brokers' system at last."""
+        """Silence the connections: neither side is notified; only the brokers' system notices in the end."""
         for link in links:
             self._world.seen.add("upstream connections half open")
             link.cut_off(self._world, self._random.choice((5_000, 40_000)))
 
     def trouble(self, mode: str, brokers: tuple[int, ...], for_ms: int) -> None:
-        """These cannot be reached, one way or another."""
+        """Make these brokers unreachable, in the way that `mode` says."""
         for broker in brokers:
             self._modes[broker] = mode
         self._world.seen.add(f"brokers {mode}", len(brokers))
@@ -89,7 +89,7 @@ class Between:
         self._world.after(for_ms, lambda: self.heal(brokers))
 
     def heal(self, brokers: tuple[int, ...] | None = None) -> None:
-        """New connections can be had again; what is half open stays so."""
+        """Let new connections succeed again; half-open ones stay so."""
         self._modes.update(dict.fromkeys(brokers or self.brokers, OPEN))
 
     def delay(self, by_ms: int) -> None:
@@ -99,7 +99,7 @@ class Between:
             link.to_client.hold(by_ms)
 
     def break_off(self, random: Random, link: Link) -> None:
-        """The next answer ends in its middle, and the connection with it."""
+        """Cut the next answer in its middle, and close the connection."""
         after: Callable[[int, Callable[[], None]], None] = self._world.after
 
         def broken(data: bytes) -> None:

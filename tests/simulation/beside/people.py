@@ -1,4 +1,4 @@
-"""Members that read what is written, and who writes it."""
+"""Members that read records, and producers."""
 
 from collections import Counter
 from random import Random
@@ -35,8 +35,8 @@ _NEVER = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCo
 
 
 class Reader(SimMember):
-    """`records`: over what it reads. None: over its group's connection too. `is_beside`: in front of the brokers, and
-    not at one of them."""
+    """`records`: the dialect of the connection over which it reads. None: over its group's connection too. `is_beside`:
+    a member at the node in front of the brokers, not at one of these."""
 
     def __init__(
         self, *given: Any, watch: Watch, records: tuple[Dialect, Connect] | None, is_beside: bool = True

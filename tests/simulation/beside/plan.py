@@ -16,7 +16,7 @@ _OLD_FROM = 100_000
 
 
 def draw_beside(seed: int, on: tuple[str, ...] | None = None) -> Plan:
-    """A swarm of what befalls the node, the brokers and what lies between."""
+    """Draw a swarm of faults of the node, the brokers and the network between them."""
     random, of_files = Random(f"beside-{seed}"), Random(f"beside-files-{seed}")
     if on is None:
         on = (

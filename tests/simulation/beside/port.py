@@ -1,4 +1,4 @@
-"""A client's connection for one question at a time, which it gives up on when nothing comes."""
+"""A client's connection for one request at a time, which it closes when no answer arrives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ GIVE_UP_MS = 14_000
 
 Connect = Callable[[Any, Callable[[bytes], None], Callable[[], None]], Link | None]
 Heard = Callable[[Message, Any], None]
-"""The question, and its answer; None if there is none: asked again, it may be done twice."""
+"""Takes the request, and its answer; None if there is none: then a repeated request may be carried out twice."""
 
 
 class Port:
-    """`asked_ms` is when the question that waits was put; None if none does."""
+    """`asked_ms` is when the waiting request was sent; None if none waits."""
 
     def __init__(self, name: str, dialect: Dialect, clock: Clock, connect: Connect, heard: Heard) -> None:
         self.link: Link | None = None
@@ -23,12 +23,12 @@ class Port:
         self.asked_ms: int | None = None
         self.message: Message | None = None
         self.arrives_ms = 0
-        """Time at which the last requested bytes are there."""
+        """Time at which the last requested bytes will have arrived."""
         self._clock, self._connect, self._heard = clock, connect, heard
         self._wire = dialect.connect(name)
 
     def ask(self, message: Message) -> None:
-        """One at a time."""
+        """Send the request; only one at a time."""
         assert self.message is None
         self.message, self.asked_ms = message, self._clock.now_ms
         if self.link is None:

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 MOVED = "moved"
 """The group that was at the brokers before."""
 _MOST_FRAME = 1 << 17
-"""Longest frame of these worlds, and the most that may wait for its other half."""
+"""Longest frame in these worlds, and the most bytes that may wait on the other side of a connection."""
 MOST_UNFINISHED = READ_BYTES + _MOST_FRAME
 
 
 class Watch(Checkers):
-    """Sees what everybody asks and hears, of members of the node's groups; and what is read, whoever reads it."""
+    """Checks the requests and answers of the members of the node's groups, and all records read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.log: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
-        """Records that somebody was told of: by an acknowledgement, or by reading them."""
+        """Records that a client knows: by an acknowledgement, or by reading them."""
         self.acknowledged_records: Counter[TopicPartition] = Counter()
         self.broker: Brokers | None = None
         self.adopts = False
@@ -56,19 +56,19 @@ class Watch(Checkers):
     # --- records ---
 
     def told(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        """Somebody was told that this record is there."""
+        """Note that a client learned of this record."""
         known = self.log[partition].setdefault(offset, value)
         if known != value:
             raise Broken(f"{partition} has {known!r} at {offset}, and somebody is told {value!r}")
 
     def written(self, partition: TopicPartition, first: int, values: list[bytes]) -> None:
-        """A write was acknowledged."""
+        """Note an acknowledged write."""
         for offset, value in enumerate(values, first):
             self.told(partition, offset, value)
         self.acknowledged_records[partition] += len(values)
 
     def topology(self, reply: MetadataReply) -> None:
-        """No client is told where a broker really is."""
+        """Check that no client gets the address of a broker."""
         for broker in reply.brokers:
             if broker.host != FRONT_HOST:
                 raise Broken(f"a client is told of {broker.host}:{broker.port}")
@@ -87,7 +87,7 @@ class Watch(Checkers):
         return self._offsets_then.get(partition) if group_id == MOVED and self._offsets_then is not None else None
 
     def was_read(self, group_id: str, partition: TopicPartition, up_to: int) -> None:
-        """By a member of the group, wherever that is."""
+        """Note that a member of the group, at the node or at the brokers, has read this far."""
         key = (group_id, partition)
         self._read_to[key] = max(up_to, self._read_to[key])
 
@@ -105,7 +105,7 @@ class Watch(Checkers):
     def _beat_heard(
         self, member: SimMember, message: ConsumerGroupHeartbeat, reply: ConsumerGroupHeartbeatReply
     ) -> None:
-        """Epochs that a member is told do not go back."""
+        """Check that epochs in a member's answers do not go back."""
         seen = member._seen
         seen.add(f"driven: heartbeat {reply.error_code.name}")
         if reply.error_code:
@@ -117,7 +117,7 @@ class Watch(Checkers):
             seen.add("driven: partitions found by a pattern", bool(member.traits.regex))
 
     def answered(self, reply: Any) -> None:
-        """The brokers told the node something."""
+        """Check an answer of the brokers to the node."""
         if isinstance(reply, DescribeGroupsReply):
             for group in reply.groups:
                 self._members = len(group.members) if group.group_id == MOVED else self._members
@@ -137,7 +137,7 @@ class Watch(Checkers):
             self._must_have_moved()
 
     def _look_at_driven(self, node: AnyNode) -> None:
-        """Groups that the node balances are consistent, and their epochs do not go back."""
+        """Check that groups that the node balances are consistent, and that their epochs do not go back."""
         for group_id in self.driven:
             found = node.core.directory.get(group_id)
             group = None if found is None else found.serving_consumer
@@ -160,7 +160,7 @@ class Watch(Checkers):
             raise Broken(f"{held} bytes are held for one connection")
 
     def _must_have_moved(self) -> None:
-        """It is here: then nobody was a member of it there when that was looked up."""
+        """Check a migrated group: it had no member at the brokers when that was looked up."""
         if self._members:
             raise Broken(f"{MOVED} is here, and the brokers have just said that it has {self._members} members there")
         node = self.broker.node if self.broker is not None else None
@@ -173,7 +173,7 @@ class Watch(Checkers):
             }
 
     def after_broker_step(self, node: AnyNode) -> None:
-        """The brokers hear of no group but the one they had."""
+        """Check that the brokers get no request for a group except the one they had."""
         if not node.core.directory or not node.is_loaded:
             return
         if strange := node.core.directory.keys() - {MOVED}:
@@ -183,7 +183,7 @@ class Watch(Checkers):
 
 
 class AtBroker:
-    """Told of what members ask and hear that are at the brokers still."""
+    """Takes the requests and answers of members that are still at the brokers."""
 
     def __init__(self, checkers: Checkers, watch: Watch) -> None:
         self._checkers, self._watch = checkers, watch

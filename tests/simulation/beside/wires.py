@@ -1,4 +1,4 @@
-"""The wire of clients of the proxied listeners: groups and records on one connection, in offered versions."""
+"""The protocol of clients of the proxied listeners: groups and records on one connection, in offered versions."""
 
 from random import Random
 from typing import Any
@@ -37,8 +37,8 @@ class _Wire(KafkaWire):
 
 
 class BesideDialect(Dialect):
-    """A client of Kafka's protocol. It numbers its requests from a start of its own, so that a reply to another one
-    is noticed."""
+    """A client of Kafka's protocol. Its correlation ids begin at a number of its own, so that a reply to another
+    client's request is noticed."""
 
     __slots__ = ()
 
@@ -49,14 +49,14 @@ class BesideDialect(Dialect):
 
 
 def with_records(dialect: Dialect, random: Random) -> Dialect:
-    """The same client, which reads and writes too; one that speaks the native protocol does not."""
+    """Return the same client, which reads and writes too; one that speaks the native protocol does not."""
     if not dialect.versions:
         return dialect
     return BesideDialect("kafka", dialect.versions | draw_versions(random))
 
 
 def draw_versions(random: Random) -> dict[type[Message], int]:
-    """Requests about records and topics."""
+    """Draw versions of the requests about records and topics."""
     versions: dict[type[Message], Any] = {
         message: random.randint(oldest, newest) for message, (oldest, newest) in _RECORDS.items()
     }
@@ -66,7 +66,7 @@ def draw_versions(random: Random) -> dict[type[Message], int]:
 
 
 def server_driven(dialect: Dialect, random: Random, *, has_regex: bool) -> Dialect:
-    """The same client, in the versions that a member of a group needs which the coordinator balances."""
+    """Return the same client, in the versions that a member of a server-driven group needs."""
     if not dialect.versions:
         return dialect
     versions: dict[type[Message], Any] = {
@@ -79,12 +79,12 @@ def server_driven(dialect: Dialect, random: Random, *, has_regex: bool) -> Diale
 
 
 def of_records(random: Random) -> Dialect:
-    """A connection for records alone."""
+    """Return the dialect of a connection for records alone."""
     return BesideDialect("kafka", draw_versions(random))
 
 
 BY_ID = BesideDialect("kafka", {Metadata: 12, OffsetCommit: 10, OffsetFetch: 10})
-"""Topics by id wherever that can be."""
+"""A client that names topics by id wherever the API has a version that does."""
 IN_LINE = BesideDialect("kafka", {JoinGroup: 3, Produce: 9, Metadata: 12})
 UPSTREAM = Dialect("kafka", {})
 """A connection of the node's own to a broker."""

@@ -1,6 +1,6 @@
 """A world beside brokers: a node without topics of its own, in front of brokers that are another node; both have disks
-that fail, and between them lies a network that is cut, falls silent and is slow. Members read through the node what
-producers write through it.
+that fail, and the network between them is cut, silent or slow at times. Members read through the node what producers
+write through it.
 
 What was acknowledged is lost by neither; nobody skips a record or is told of another in its place; groups go on while
 the brokers are away; the brokers' own coordinator hears of no group but the one that was there before, which goes on
@@ -88,7 +88,7 @@ class BesideWorld(World):
         self._pulse, self._keeper = Pulse(self, random), Keeper(self, random)
 
     def draw_config(self, random: Random) -> Config:
-        """The same but for what a restart may change."""
+        """Draw the config anew: only what a restart may change differs."""
         fixed = Random(f"{self.seed} upstream")
         driven: dict[str, Any] = {
             "group_coordinator_rebalance_protocols": RebalanceProtocols(("classic", "consumer")),
@@ -133,7 +133,7 @@ class BesideWorld(World):
         return self.broker if known is not None and group in (known.classic, known.consumer) else self.front
 
     def run(self) -> Seen:
-        """With limits that are reached, as any world goes."""
+        """Run as any world, with limits that are reached."""
         passing, waiting = self._limits
         with patch.multiple(session, SPLICE_MIN_BYTES=passing, MAX_WAITING_BYTES=waiting):
             return super().run()
@@ -161,7 +161,7 @@ class BesideWorld(World):
         self.broker.has_weather = True
 
     def keep_ledger(self) -> None:
-        """No transactions."""
+        """Keep none: there are no transactions."""
 
     @property
     def steps(self) -> int:
@@ -173,7 +173,7 @@ class BesideWorld(World):
     # --- connections ---
 
     def open_link(self, who: Caller, received: Callable[[bytes], None], lost: Callable[[], None]) -> Link | None:
-        """To the node's native listener, or to one in front of a broker."""
+        """Open a connection to the node's native listener, or to one in front of a broker."""
         if who.dialect.name != "kafka":
             return super().open_link(who, received, lost)
         edge = self.front.edge
@@ -183,8 +183,8 @@ class BesideWorld(World):
     def _open_broker_link(
         self, who: Caller, received: Callable[[bytes], None], lost: Callable[[], None]
     ) -> Link | None:
-        """To a broker itself, as clients do that know where they are: records of native members, and who was there
-        before."""
+        """Open a connection to a broker itself, as clients do that know its address: for records of native members, and
+        for members of the group that was there before."""
         return self.connect(self.broker, who, received, lost)
 
     # --- the people ---
@@ -194,7 +194,7 @@ class BesideWorld(World):
         return self._driven(name, traits) if traits.settings.group_id in self.driven else traits
 
     def _driven(self, name: str, traits: Traits) -> Traits:
-        """The same member, in a group that the node balances."""
+        """Return the same member, in a group that the node balances."""
         random = Random(f"{self.seed} {name} driven")
         regex = "|".join(traits.topics) if random.random() < 0.3 else ""
         settings = msgspec.structs.replace(traits.settings, group_protocol=random.choice(("consumer", "auto")))
@@ -214,7 +214,7 @@ class BesideWorld(World):
         return traits._replace(topics=topics, settings=settings, dialect=with_records(traits.dialect, random))
 
     def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
-        """Nobody is sent over before the others are there."""
+        """Add a member; none joins a migrated group before the others are there."""
         if self.now_ms < _MOVES_AFTER_MS and self.traits(like or name, group_id).settings.group_id == MOVED:
             self.after(_MOVES_AFTER_MS, partial(self.join, name, like, group_id))
         else:
@@ -231,7 +231,7 @@ class BesideWorld(World):
         return Reader(*given, watch=self.checkers, records=records)
 
     def join_at_broker(self, name: str) -> None:
-        """A member of the group that will come over."""
+        """Add a member of the group that will be migrated."""
         traits = draw_traits(self.seed, name, MOVED, is_slow=False)
         while not traits.dialect.versions:
             name += "'"
@@ -260,8 +260,8 @@ class BesideWorld(World):
             self._must_not_wait(port)
 
     def _fell_out(self, member: Reader) -> None:
-        """A member that was refused for those at the brokers is started again; as an operator does, from time to
-        time."""
+        """Restart a member that was refused because of the members at the brokers, from time to time, as an operator
+        does."""
         error, member.fatal = member.fatal, None
         if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise Broken(f"{member.name} is refused a topic, and the brokers permit everything")
@@ -272,7 +272,7 @@ class BesideWorld(World):
             self.after(_AGAIN_MS, partial(self.join, member.name))
 
     def _must_not_wait(self, port: Port) -> None:
-        """In front of a broker everybody has an answer in time, or no connection."""
+        """Check that in front of a broker each request is answered in time, or its connection closed."""
         link = port.link
         if port.asked_ms is None or link is None or not link.open or link.is_troubled:
             return
@@ -288,8 +288,8 @@ class BesideWorld(World):
         return super().bound_ms + PROMISE_MS + (_DRIVEN_MS if self.driven else 0)
 
     def _end_faults(self) -> None:
-        # A leader that came back as the instance it was takes over what was shared out before: of a partition that was
-        # added meanwhile it does not know (KIP-814). Somebody else makes it share out anew.
+        # A static leader that returned keeps the earlier assignment: it does not know a partition that was added
+        # meanwhile (KIP-814). Another member makes it assign again.
         for group_id in {one.settings.group_id: None for one in self.members.values() if one.running}:
             names = (f"n{number} of {group_id}" for number in count())
             self.join(next(name for name in names if self._is_dynamic(name, group_id)), group_id=group_id)
@@ -354,7 +354,8 @@ class BesideWorld(World):
                     raise Broken(f"{group_id} has read {topic}-{index} to {read_to} of {log.flushed_offset}")
 
     def _must_have_converged(self, group_id: str) -> None:
-        """Every member of a group that the node balances holds its target, and nothing is left over."""
+        """Check that every member of a group that the node balances holds its target, and that no partition is left
+        over."""
         node = self.front.node
         running = {
             one.membership.member_id: one

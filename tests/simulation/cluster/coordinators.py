@@ -14,7 +14,7 @@ class TransactionalId:
 
 
 class ProducerIds:
-    """Gives out epochs; the last one is never given, as in Kafka, and an id that nobody asks for is forgotten."""
+    """Assigns epochs; the largest one is never assigned, as in Kafka, and an id not used for long is forgotten."""
 
     def __init__(self, last_epoch: int, expiration_ms: int) -> None:
         self._last_epoch = last_epoch
@@ -69,7 +69,7 @@ class NodesGroup:
         self.evicted = 0
 
     def heartbeat(self, member: str, now_ms: int, *, joins: bool) -> tuple[set[int], set[int]] | None:
-        """Return what the member owns, and what it is to hand over; None: it is no member."""
+        """Return the shards that the member owns, and those to hand over; None: it is not a member."""
         self._evict(now_ms)
         known = self.members.get(member)
         if known is None:

@@ -34,9 +34,9 @@ from tests.simulation.errors import Broken
 
 HEARTBEAT_MS = 1_000
 _WAKES_WITHIN_MS = 5_000
-"""Time after a freeze in which what waited for brokers is given up."""
+"""Time after a freeze within which operations that waited for brokers fail."""
 Answer = Callable[[int | None], None]
-"""Told the value, or None where the node does not serve the key."""
+"""Takes the value, or None where the node does not serve the key."""
 
 
 class Surroundings(Protocol):
@@ -89,7 +89,7 @@ class SimNode:
         self.is_leaving = False
         self.frozen_until_ms = 0
         self.freezes_with_effects_ms = 0
-        """Time for which it will stand still when it next has requests to send."""
+        """Time for which it will freeze when it next has requests to send."""
         self._world = world
         self._rate = 1 + random.choice((-0.02, -0.005, 0, 0.005, 0.02))
         self._boot_ms = random.randrange(10**9)
@@ -110,7 +110,7 @@ class SimNode:
 
     @staticmethod
     def number_in(key: bytes, value: bytes | None) -> dict[str, int]:
-        """Return what a record says."""
+        """Return the number in a record."""
         return {} if value is None else {key.decode(): int(value)}
 
     def _make_shards(
@@ -136,12 +136,12 @@ class SimNode:
         self._world.after(for_ms, self.wake)
 
     def wake(self) -> None:
-        """Do what came meanwhile, in order."""
+        """Carry out what arrived during the freeze, in order."""
         while self._waiting and not self.is_frozen:
             self.when_awake(self._waiting.popleft())
 
     def when_awake(self, happen: Callable[[], None]) -> None:
-        """Now, or at the end of a freeze; never if the process has died."""
+        """Act now, or at the end of a freeze; never if the process has died."""
         if self.is_frozen:
             self._waiting.append(happen)
         elif self.is_alive:
@@ -158,7 +158,7 @@ class SimNode:
         self.when_awake(tick)
 
     def _must_have_let_go(self) -> None:
-        """Raise `Broken` if clients wait for a node that has not heard of the nodes' group for three sessions."""
+        """Raise `Broken` if clients wait for a node that has had no answer of the nodes' group for three sessions."""
         silent_ms = self.clock.boot_ms - self._heard_boot_ms
         if silent_ms >= self._silence_ms and self._world.now_ms >= self.frozen_until_ms + _WAKES_WITHIN_MS:
             self._world.mark("looks at nodes that were unheard for long")
@@ -287,7 +287,7 @@ class SimNode:
 
     def _send(self, requests: Sequence[ShardEffect]) -> None:
         if requests and self.freezes_with_effects_ms:
-            # The process has decided, and stands still before it sends.
+            # The process has decided, and freezes before it sends.
             self.freeze(self.freezes_with_effects_ms)
             self.freezes_with_effects_ms = 0
             self._world.mark("freezes between decision and send")

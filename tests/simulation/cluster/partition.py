@@ -1,5 +1,5 @@
-"""A partition of the cluster's log as its leader shows it: producers' epochs and sequence numbers, replication that
-lags, leaders that move, producers that are forgotten, and the cleaner. As observed in docs/spec/shared-log.md#1 to
+"""A partition of the cluster's log as clients of its leader see it: producers' epochs and sequence numbers, replication
+that lags, leaders that move, producers that are forgotten, and the cleaner. As observed in docs/spec/shared-log.md#1 to
 #4."""
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ class Batch:
     producer: tuple[int, int, int]
     entries: list[LogEntry]
     kept: set[int] = field(default_factory=set)
-    """Offsets that the cleaner has left."""
+    """Offsets that the cleaner has kept."""
 
 
 @dataclass(slots=True)
@@ -74,11 +74,11 @@ class Partition:
         self.committed = 0
         self.high_watermark = 0
         self.away_until_ms = 0
-        """No leader until then."""
+        """There is no leader until then."""
         self.slow_until_ms = 0
-        """Replicas do not follow until then."""
+        """Replicas do not replicate until then."""
         self.was_forgetful = False
-        """True once the leader forgot producers earlier than it promises."""
+        """True once the leader forgot producers before their expiration time."""
         self.forgets_at_claim = False
         """True if it will do that at the next claim."""
         self.leader = 0
@@ -180,7 +180,7 @@ class Partition:
         return ErrorCode.NONE, b"".join(found), self.high_watermark
 
     def clean(self, now_ms: int) -> int:
-        """Keep the last record of each key among those older than the lag. Return how many went."""
+        """Keep the last record of each key among those older than the lag. Return how many were removed."""
         old = [one for one in self.batches if one.end <= self.committed and one.appended_ms < now_ms - self._lag_ms]
         old = [batch for batch in old if not _is_marker(batch)]
         newest = {entry.key: entry.offset for batch in old for entry in batch.entries if entry.offset in batch.kept}

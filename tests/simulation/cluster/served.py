@@ -60,7 +60,7 @@ def _key_of(group_id: str) -> str:
 
 
 class ServedShard:
-    """A shard as the world looks at it: it counts as claimed while its groups are served."""
+    """A shard as the world's checks see it: it counts as claimed while its groups are served."""
 
     def __init__(self, service: ShardService, shards: int) -> None:
         self._service = service
@@ -150,7 +150,7 @@ class ServedNode(SimNode):
         self._send(requests)
 
     def _look(self) -> None:
-        """Wake the node as an edge does, until its next deadline lies ahead."""
+        """Wake the node as an edge does, until its next deadline is in the future."""
         for _ in range(_STEPS_AT_ONCE):
             deadline_ms = self.node.next_deadline_ms
             if deadline_ms is None or deadline_ms > self._moment.monotonic_ms:

@@ -51,7 +51,7 @@ _TRIES = 5
 
 
 class Answered(Event):
-    """An answer of a broker, for what waits in the node."""
+    """An answer of a broker, for the operation that waits in the node."""
 
     go_on: Callable[[Moment], None]
 
@@ -75,7 +75,7 @@ class Coordinator:
         self._known: dict[str, Transaction] = {}
 
     def init(self, name: str) -> Transaction:
-        """Give the next epoch; end what is open."""
+        """Return the next epoch; end the open transaction."""
         known = self._known.setdefault(name, Transaction(9_000 + len(self._known)))
         known.epoch += 1
         if known.state == "Ongoing":
@@ -193,7 +193,7 @@ class TransactedWorld(ServedWorld):
         return self._delay.randrange(1, 1 + self._longest_ms)
 
     def ask_coordinator(self, node: SimNode, message: Message, answer: Callable[[Message | None], None]) -> None:
-        """Bring a node's question to the coordinator, and the answer back; None if one of them is lost."""
+        """Carry a node's request to the coordinator, and the answer back; None if one of them is lost."""
         is_over = False
 
         def once(reply: Message | None) -> None:
@@ -235,7 +235,7 @@ class TransactionalClient:
         self._was_unanswered = False
 
     def begin(self) -> None:
-        """Begin a transaction, with a new epoch if a request of the one before may still be under way."""
+        """Begin a transaction, with a new epoch if a request of the one before may still be in flight."""
         if self._was_unanswered:
             self._transaction = self._world.coordinator.init(self.name)
             self._was_unanswered = False
@@ -284,7 +284,7 @@ class TransactionalClient:
         self._read()
 
     def begin_anew(self) -> None:
-        """Fence what may still be under way, which aborts."""
+        """Fence requests that may still be in flight; the transaction aborts."""
         self._transaction = self._world.coordinator.init(self.name)
         self._was_unanswered = False
 
@@ -306,7 +306,7 @@ class TransactionalClient:
         self._send(OffsetFetch((wanted,), require_stable=True), read)
 
     def _send(self, message: Message, answer: Callable[[Message | None], None]) -> None:
-        """Ask the owner, or who believes to be; None: there was no answer in time."""
+        """Send the request to the owner, or to a node that believes to be; None: there was no answer in time."""
         world, node = self._world, self._world.pick_node(self._random, self._shard, None, 0.0)
         self._asked += 1
         asked = self._asked

@@ -1,4 +1,4 @@
-"""Shards with one rule of the protocol taken out, each to be found by the worlds."""
+"""Shards with one rule of the protocol taken out; the worlds must find each."""
 
 from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase
 from coordinator.cluster_log.cluster_shard import ClusterShard
@@ -16,13 +16,13 @@ class _Unwritten(ClaimAttempt):
 
 
 class WithoutClaimRecord(ClusterShard):
-    """InitProducerId is taken for the fence."""
+    """InitProducerId alone counts as the fence."""
 
     attempt = _Unwritten
 
 
 class WithoutBaseOffsetCheck(ClusterShard):
-    """Everything that the leader took is acknowledged, wherever it stands."""
+    """Everything that the leader accepted is acknowledged, at whatever offset."""
 
     def _is_in_place(self, base_offset: int) -> bool:
         return True
@@ -37,7 +37,7 @@ class WithoutLease(ClusterShard):
 
 
 class _AlwaysHeard(Lease):
-    """A lease that ends as another, of a node that is told of its group for ever."""
+    """A lease that ends as any other, of a node that counts as in contact with its group forever."""
 
     def __init__(self, lease: Lease) -> None:
         self._of_node = lease
@@ -50,7 +50,7 @@ class _AlwaysHeard(Lease):
 
 
 class WithoutLettingGo(ClusterShard):
-    """An owner that hears of nobody serves on."""
+    """An owner that has no contact to its group continues to serve."""
 
     def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
         super().__init__(index, settings, lease, now)
@@ -58,7 +58,7 @@ class WithoutLettingGo(ClusterShard):
 
 
 class WithoutReclaimAfterSleep(WithoutLettingGo):
-    """A process that wakes goes on. A long sleep is found by either rule, so both are taken out."""
+    """A process that wakes continues. A long sleep is found by either rule, so both are taken out."""
 
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         pass
@@ -84,7 +84,7 @@ class WithoutFenceByHand(ClusterShard):
 
 
 class WithLeaseByWrites(ClusterShard):
-    """A write that was taken is good for reads as a heartbeat is."""
+    """An accepted write extends the lease as a heartbeat does."""
 
     _taken_ms = -(2**62)
 

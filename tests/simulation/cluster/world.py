@@ -31,7 +31,8 @@ from tests.simulation.errors import Broken
 
 SHARDS, KEYS = 2, 3
 MEMORY_MS, ID_MEMORY_MS, LAG_MS = 60_000, 240_000, 60_000
-"""Time for which brokers remember producers (a day, and a week, in Kafka), and the cleaner leaves records alone."""
+"""Time for which brokers remember producers (a day, and a week, in Kafka), and in which the cleaner removes no
+record."""
 SETTINGS = ClusterLogSettings(keep_alive_ms=15_000, renew_ms=100_000, follow_ms=700)
 TIMEOUT_MS = 2_000
 FAULTS_MS, QUIET_MS = 150_000, 40_000
@@ -146,7 +147,7 @@ class ClusterWorld:
         return not self._is_quiet and self._random.random() < self._loss
 
     def request(self, node: SimNode, effect: ShardEffect, decided_ms: int) -> None:
-        """Bring a request to its broker. The node gives up after a while, the request may come all the same."""
+        """Bring a request to its broker. The node gives up after a while; the request may arrive all the same."""
         answered = False
 
         def answer(event: ShardEvent) -> None:
@@ -223,7 +224,7 @@ class ClusterWorld:
         if not stale:
             return
         self.mark("stale records taken")
-        # The promise has its limits: a leader that forgets what it must not, a batch as old as its memory.
+        # The guarantee has limits: a leader that forgets what it must not, a batch as old as its memory.
         if self._partitions[shard].was_forgetful or self.now_ms - decided_ms >= MEMORY_MS // 2:
             return
         is_of_writer = claim is not None and claim.producer[0] == batch.producer[0]
@@ -252,7 +253,7 @@ class ClusterWorld:
             self.after(self._latency_ms(), arrive)
 
     def send_released(self, node: SimNode, member: str, shard: int) -> None:
-        """Tell the group; -1: the member leaves. It gets there, sooner or later."""
+        """Notify the group; -1: the member leaves. The notice arrives sooner or later."""
         delay_ms = self._latency_ms()
         if shard < 0:
             self.after(delay_ms, lambda: self._group.leave(member))
@@ -305,7 +306,7 @@ class ClusterWorld:
         return random.choice(serving or alive) if alive else None
 
     def rest(self, go_on: Callable[[], None]) -> None:
-        """Let a client go on after a pause, or when a time without requests has ended."""
+        """Let a client continue after a pause, or when a time without requests has ended."""
 
         def look() -> None:
             if self.now_ms < self._idle_until_ms and not self._is_quiet:

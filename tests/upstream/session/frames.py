@@ -24,7 +24,7 @@ KAFKA = {
     28: (0, 5), 32: (1, 4), 33: (0, 2), 36: (0, 2), 42: (0, 2), 44: (0, 1), 47: (0, 0),
     55: (0, 2), 60: (0, 2), 68: (0, 1), 76: (1, 1), 99: (0, 3),
 }  # fmt: skip
-"""Versions of Apache Kafka 4.3, by and large, and an API that is not invented yet."""
+"""Versions about as those of Apache Kafka 4.3, and an API that does not exist yet."""
 BROKER = ApiVersionsReply(
     api_keys=tuple(ApiVersion(key, *versions) for key, versions in KAFKA.items()),
     finalized_features_epoch=7,
@@ -47,7 +47,7 @@ def opened(broker: ApiVersionsReply = BROKER, frame_bytes: int = FRAME_BYTES) ->
 
 
 def raw(key: int, version: int, number: int, body: bytes, client: bytes = b"c") -> bytes:
-    """A request whose body nobody here can read."""
+    """Return a request whose body has an unknown format."""
     frame = pack(">hhih", key, version, number, len(client)) + client + body
     return pack(">i", len(frame)) + frame
 
@@ -57,7 +57,7 @@ def answer(number: int, body: bytes) -> bytes:
 
 
 def told(key: int, version: int, number: int, reply: Message) -> bytes:
-    """A reply as a broker writes it."""
+    """Return a reply as a broker encodes it."""
     return VersionCodec(WIRE_APIS[key], version).frame(number, reply)
 
 
@@ -85,7 +85,7 @@ def forwarded(session: ProxySession) -> bytes:
 
 
 def frames_in(data: bytes) -> list[bytes]:
-    """Whole frames, and what is left as the last one."""
+    """Return the whole frames, and the remaining bytes as the last item."""
     found, position = [], 0
     while len(data) - position >= 4:
         end = position + 4 + unpack_from(">i", data, position)[0]
@@ -97,11 +97,11 @@ def frames_in(data: bytes) -> list[bytes]:
 
 
 def number_of(frame: bytes) -> int:
-    """The correlation id of a request."""
+    """Return the correlation id of a request."""
     number: int = unpack_from(">i", frame, 8)[0]
     return number
 
 
 def served(number: int, reply: MetadataReply = TOPOLOGY) -> bytes:
-    """The broker's reply to the question whether it serves the client."""
+    """Return the broker's reply to the query whether it serves the client."""
     return VersionCodec(WIRE_APIS[METADATA], 4).frame(number, reply)
