@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -28,7 +29,12 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 	}
 	topics := []kgo.Opt{kgo.ConsumeTopics(given.topic)}
 	if given.pattern != "" {
-		topics = []kgo.Opt{kgo.ConsumeRegex(), kgo.ConsumeTopics(given.pattern)}
+		topics = []kgo.Opt{
+			kgo.ConsumeRegex(),
+			kgo.ConsumeTopics(given.pattern),
+			kgo.MetadataMaxAge(2 * time.Second), // it matches topics itself, and looks for new ones each five minutes
+			kgo.MetadataMinAge(time.Second),
+		}
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(given.bootstrap),
