@@ -37,7 +37,7 @@ _SETTINGS: dict[str, Any] = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
     "spark.driver.host": "127.0.0.1",
     # Else each task waits 40 ms: Spark sends it in two small writes, and TCP holds the second back for an ACK.
-    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.unix.domain.socket.enabled": True,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": 2,
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "muster-spark-warehouse"),  # unused

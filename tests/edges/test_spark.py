@@ -387,4 +387,4 @@ def test_a_wrong_option_is_refused_when_the_stream_is_loaded(spark: SparkSession
 def test_a_local_session_sends_its_tasks_over_unix_sockets(spark: SparkSession) -> None:
     """Over TCP each task would wait 40 ms for an acknowledgement."""
     told = spark.sparkContext.range(1).map(lambda _: os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED")).collect()
-    assert told == ["true"]
+    assert told == ["True"]
