@@ -425,6 +425,17 @@ _RULES = (
         ),
         f"{_CLASSIC_TESTS}::test_a_member_that_was_removed_joins_only_without_what_it_owned",
     ),
+    _rule(
+        "replacement-is-not-timed",
+        "A classic member that takes the place of one with partitions to revoke may keep them without end",
+        Edit(
+            _MEMBERS,
+            "        time_revocation(group, change.member_id, change.current, change.line.rebalance_timeout_ms, out)\n"
+            "    if change.line != change.before:\n",
+            "    if change.line != change.before:\n",
+        ),
+        f"{_CLASSIC_TESTS}::test_a_replacement_that_does_not_revoke_is_fenced",
+    ),
     # --- conversions (13) ---
     _rule(
         "upgrade-whatever-the-policy",

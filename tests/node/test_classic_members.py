@@ -120,6 +120,29 @@ def test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard() -> Non
     assert {"member never synced", "member did not rejoin in time", "session expired"} <= set(rig.causes)
 
 
+def test_a_replacement_that_does_not_revoke_is_fenced() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    c = rig.classic_join(group_instance_id="i").member_id
+    rig.beat("A", 2)
+    rig.beat("A", 2, {"T": (0, 1)})
+    owned = {"T": (2, 3)}
+    assert rig.classic_join(c, group_instance_id="i").generation_id == 3
+    assert rig.sync(c, 3, group_instance_id="i") == (0, owned)
+    rig.join("B", "T")
+    rig.join("D", "T")
+    rig.classic_join(c, owned=owned, group_instance_id="i")
+    rig.desk.wait(5_000)
+    c2 = rig.classic_join(owned=owned, group_instance_id="i")
+    assert (c2.error_code, c2.generation_id) == (ErrorCode.NONE, 0), "it says that it reads what it must give up"
+    for _ in range(4):
+        assert rig.classic_join(c2.member_id, owned=owned).error_code is ErrorCode.NONE
+        assert rig.sync(c2.member_id, 0)[0] == 0
+        rig.desk.wait(5_000)
+    assert rig.sync(c2.member_id, 0)[0] == UNKNOWN, "the rebalance timeout counts from the replacement"
+    assert rig.describe().group_epoch == 6
+
+
 def test_scenario_71_classic_members_share_an_assignor() -> None:
     rig = mixed()
     assert rig.classic_join("d", protocol_type="connect").error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

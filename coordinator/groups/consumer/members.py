@@ -63,6 +63,7 @@ def update(
     `sees` no regular expression is resolved."""
     if change.replaced is not None:
         write_replacement(group, change, out)
+        time_revocation(group, change.member_id, change.current, change.line.rebalance_timeout_ms, out)
     if change.line != change.before:
         out.records.append(change.line)
     after = subscriptions_after(group, change)
