@@ -72,7 +72,7 @@ class Rig:
             self.desk.store.close(self.desk.node.snapshots())
         else:
             self.desk.disk.crash()
-        self.desk = Desk(self.desk.disk, **self.settings)
+        self.desk = Desk(self.desk.disk, ids=self.desk.ids, **self.settings)
 
     def ask(self, message: Message) -> Any:
         self.desk.replied.pop(1, None)

@@ -25,7 +25,14 @@ class Desk:
     """`step` carries out flushes and jobs at once unless `holds_disk`, or `holds_jobs`; records data sent and
     connections closed."""
 
-    def __init__(self, disk: SimDisk | None = None, limits: StoreLimits = LIMITS, **settings: Any) -> None:
+    def __init__(
+        self,
+        disk: SimDisk | None = None,
+        limits: StoreLimits = LIMITS,
+        ids: CountingIds | None = None,
+        **settings: Any,
+    ) -> None:
+        self.ids = ids or CountingIds()
         settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
         self.disk = disk or SimDisk(1)
         self.store = LogStore(self.disk, "data", limits, cluster_id="desk")
@@ -39,7 +46,7 @@ class Desk:
         self.received: dict[int, list[Message]] = {}
         self.flushes: list[Flush] = []
         self._clients: dict[int, NativeClient] = {}
-        self.node = Node(Config(**settings), self.store, CountingIds(), {"native": ("desk", 9)}, self._moment())
+        self.node = Node(Config(**settings), self.store, self.ids, {"native": ("desk", 9)}, self._moment())
         self.wake_until_idle()
 
     def _moment(self) -> Moment:
