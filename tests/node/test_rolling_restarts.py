@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from random import Random
 
 from diagnosis.problem import GroupProblem
-from tests.enumerations import share_of
+from tests.enumerations import worlds_of
 from tests.node.operated import BEAT_MS, Clinic, SimMember
 from tests.node.test_problem_watch import Rounds
 
-GROUPS, MEMBERS, PARTITIONS = share_of(1_000), 3, 4
+GROUPS, MEMBERS, PARTITIONS = worlds_of(1_000), 3, 4
 DEPLOYS, AT_ONCE = 3, 250
 """Deploys of all groups, and groups that are restarted at the same time."""
 STEP_MS, LOOK_MS, QUIET_MS = 1_000, 10_000, 660_000
