@@ -84,10 +84,13 @@ class Ledger:
         offsets[offset] = False
 
         def heard(reply: Any) -> None:
-            if reply.topics[0].partitions[0].error_code:
-                del offsets[offset]
-            elif offset in offsets:
-                offsets[offset] = True
+            is_refused = bool(reply.topics[0].partitions[0].error_code)
+            reopened = self._open.get(producer_id, {}).get(index, offsets)  # by a refused marker meanwhile
+            for one in (offsets, reopened):
+                if is_refused:
+                    one.pop(offset, None)
+                elif offset in one:
+                    one[offset] = True
 
         topics = (TxnOffsetCommitTopic(TOPIC, (TxnOffsetCommitPartition(index, offset),)),)
         return TxnOffsetCommit("tx", GROUP, producer_id, 0, topics), heard
