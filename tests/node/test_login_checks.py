@@ -98,9 +98,7 @@ def test_a_full_queue_keeps_nobody_out_but_who_has_filled_it(queue: Queue) -> No
 
 
 def test_many_addresses_together_have_a_bound(queue: Queue) -> None:
-    begun = [
-        number for host in range(2 * MOST_CHECKS) for number in queue.begin(f"10.0.{host >> 8}.{host & 255}", 50)
-    ]
+    begun = [number for host in range(2 * MOST_CHECKS) for number in queue.begin(f"10.0.{host >> 8}.{host & 255}", 50)]
     assert MOST_CHECKS < sum(number is not None for number in begun) < 8 * MOST_CHECKS
     assert begun[-1] is None
 
