@@ -48,7 +48,8 @@ def test_three_members_share_six_partitions_through_a_join_and_a_leave(
     assert within(WITHIN_S, shared(name, (first, second)))
     third = stage.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first, second, third)))
-    assert [len(owned_by(member)) for member in (first, second, third)] == [2, 2, 2]
+    # a cooperative group may need one more rebalance before the shares are even
+    assert within(WITHIN_S, lambda: [len(owned_by(member)) for member in (first, second, third)] == [2, 2, 2])
     second.close()
     assert within(WITHIN_S, shared(name, (first, third)))
     assert [first.failed, second.failed, third.failed] == [None, None, None]
