@@ -32,5 +32,5 @@ def share_of(count: int) -> int:
 
 
 def worlds_of(count: int) -> int:
-    """Number of simulated worlds out of `count`: they take longest, so `make test` has a sixth."""
-    return count if SHARE == 1 else max(1, count // (2 * SHARE))
+    """Number of simulated worlds out of `count`: they take longest, so `make test` has a twelfth."""
+    return count if SHARE == 1 else max(1, count // (4 * SHARE))

@@ -7,12 +7,13 @@ from collections import Counter
 
 import pytest
 
-from tests.enumerations import share_of
+from tests.enumerations import share_of, worlds_of
 from tests.simulation.beside.plan import draw_beside
 from tests.simulation.beside.world import BesideWorld
 from tests.simulation.beside_world import missing
 
-SEEDS, SHARES = share_of(50), share_of(3)
+SEEDS, SHARES = max(10, worlds_of(50)), share_of(3)
+"""Ten worlds meet every mark together."""
 
 
 @pytest.mark.parametrize("share", range(SHARES))
