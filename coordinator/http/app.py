@@ -338,7 +338,11 @@ def _openapi(described: Callable[[], Json]) -> Handler:
 
 
 async def _yield_to_loop() -> None:
-    """Let the loop serve other requests: a page may make many requests to the node, each answered without a wait."""
+    """Let the loop serve other requests: a page may make many requests to the node, each answered without a wait.
+
+    Two turns of the loop: sockets are read at the end of a turn, served in the next, and their answers are written once
+    all that was due in it has run. With one turn a heartbeat would wait for two pieces of a page."""
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 

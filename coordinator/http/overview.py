@@ -1,13 +1,15 @@
 """The state of the whole node in one page: `/v1/overview`. Groups are sorted by their problems."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
 from coordinator.http.client_balanced import CONTAINS, STATE
 from coordinator.http.lag.totals import GroupTotal, group_totals
-from coordinator.http.queries import Queries
+from coordinator.http.queries import GROUPS_A_REQUEST, Queries
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
 from coordinator.http.routing.schemas import COUNTS, TEXT, TEXT_OR_NULL, WHOLE, WHOLE_OR_NULL, record, several
@@ -24,6 +26,7 @@ ORDER: Final = tuple(Kind)
 WITHOUT: Final = "none"
 SORTS: Final = ("problem", "group", "-group", "state", "-state", "lag", "-lag", "members", "-members")
 _DEFAULT_SIZE: Final = 100
+_group_id, _group_state = attrgetter("group_id"), attrgetter("group_state")
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -70,71 +73,71 @@ async def look_over(queries: Queries, open_problems: OpenProblems, wanted: Group
     """Gather the overview. Members and lag are counted only for the rows of the page, unless the list is sorted by
     them."""
     node = await queries.node()
-    problems = await open_problems.shown_to(queries)
     listed = await queries.groups()
+    problems = await open_problems.listed_for(queries, set(map(_group_id, listed)), node.wall_ms)
     by_group: dict[str, list[GroupProblem]] = {}
-    kinds: dict[str, int] = {}
     for problem in sorted(problems, key=lambda one: ORDER.index(one.kind)):
         by_group.setdefault(problem.group_id, []).append(problem)
-        kinds[problem.kind.value] = kinds.get(problem.kind.value, 0) + 1
-    states: dict[str, int] = {}
-    for one in listed:
-        states[one.group_state] = states.get(one.group_state, 0) + 1
-    there = {one.group_id for one in listed}
-    absent = [ListedGroup(group_id, "", "Dead") for group_id in by_group if group_id not in there]
-    rows = [
-        GroupRow(one.group_id, one.group_state, one.group_type, tuple(by_group.get(one.group_id, ())))
-        for one in (*listed, *absent)
-        if _is_wanted(one, by_group.get(one.group_id, ()), wanted)
-    ]
-    page = await _page(queries, rows, wanted)
-    return Overview(node, states, kinds, problems, len(listed), len(rows), page)
+    kinds = Counter(problem.kind.value for problem in problems)
+    absent = by_group.keys() - map(_group_id, listed)
+    every = [*listed, *(ListedGroup(group_id, "", "Dead") for group_id in absent)]
+    matching = _matching(every, by_group, wanted)
+    page = await _page(queries, matching, by_group, wanted)
+    states = Counter(map(_group_state, listed))
+    return Overview(node, dict(states), dict(kinds), problems, len(listed), len(matching), page)
 
 
-def _is_wanted(one: ListedGroup, problems: Iterable[GroupProblem], wanted: GroupFilter) -> bool:
-    if wanted.contains not in one.group_id or wanted.state not in (None, one.group_state):
-        return False
-    kinds = {problem.kind.value for problem in problems}
-    match wanted.problem:
-        case None:
-            return True
-        case "any":
-            return bool(kinds)
-        case "none":
-            return not kinds
-        case kind:
-            return kind in kinds
+def _matching(
+    groups: list[ListedGroup], by_group: Mapping[str, list[GroupProblem]], wanted: GroupFilter
+) -> list[ListedGroup]:
+    """Return the groups that pass the filter, by id."""
+    if wanted.contains:
+        groups = [one for one in groups if wanted.contains in one.group_id]
+    if wanted.state is not None:
+        groups = [one for one in groups if one.group_state == wanted.state]
+    if wanted.problem == WITHOUT:
+        groups = [one for one in groups if one.group_id not in by_group]
+    elif wanted.problem is not None:
+        kinds = {one: {problem.kind.value for problem in problems} for one, problems in by_group.items()}
+        having = {one for one, its in kinds.items() if wanted.problem in {"any", *its}}
+        groups = [one for one in groups if one.group_id in having]
+    return sorted(groups, key=_group_id)
 
 
-async def _page(queries: Queries, rows: list[GroupRow], wanted: GroupFilter) -> list[GroupRow]:
+async def _page(
+    queries: Queries, groups: list[ListedGroup], by_group: Mapping[str, list[GroupProblem]], wanted: GroupFilter
+) -> list[GroupRow]:
     field, is_down = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
     page = slice(wanted.start, wanted.start + wanted.size)
-    rows.sort(key=lambda row: row.group_id)
+    totals: Mapping[str, GroupTotal] | None = None
     if field in ("lag", "members"):
-        totals = await group_totals(queries, [row.group_id for row in rows])
-        rows.sort(key=lambda row: _counted(totals, row.group_id, field), reverse=is_down)
-        return await _described(queries, rows[page], totals)
-    if field == "problem":
-        rows.sort(key=_urgency)
+        totals = await group_totals(queries, list(map(_group_id, groups)))
+        counts = {group_id: total.members if field == "members" else total.lag or 0 for group_id, total in totals.items()}
+        groups.sort(key=lambda one: counts.get(one.group_id, 0), reverse=is_down)
+    elif field == "problem":
+        urgent = [one for one in groups if one.group_id in by_group]
+        urgent.sort(key=lambda one: _urgency(by_group[one.group_id]))
+        groups = [*urgent, *(one for one in groups if one.group_id not in by_group)]
     else:
-        rows.sort(key=lambda row: row.state if field == "state" else row.group_id, reverse=is_down)
-    totals = await group_totals(queries, [row.group_id for row in rows[page]])
-    return await _described(queries, rows[page], totals)
+        groups.sort(key=_group_state if field == "state" else _group_id, reverse=is_down)
+    rows = [
+        GroupRow(one.group_id, one.group_state, one.group_type, tuple(by_group.get(one.group_id, ())))
+        for one in groups[page]
+    ]
+    if totals is None:
+        totals = await group_totals(queries, [row.group_id for row in rows])
+    found: list[GroupRow] = []
+    for start in range(0, len(rows), GROUPS_A_REQUEST):
+        found += await _described(queries, rows[start : start + GROUPS_A_REQUEST], totals)
+    return found
 
 
-def _counted(totals: Mapping[str, GroupTotal], group_id: str, field: str) -> int:
-    total = totals.get(group_id, GroupTotal())
-    return total.members if field == "members" else total.lag or 0
-
-
-def _urgency(row: GroupRow) -> tuple[int, int]:
-    if not row.problems:
-        return len(ORDER), 0
-    return ORDER.index(row.problems[0].kind), -sum(problem.records for problem in row.problems)
+def _urgency(problems: Sequence[GroupProblem]) -> tuple[int, int]:
+    return ORDER.index(problems[0].kind), -sum(one.records for one in problems)
 
 
 async def _described(queries: Queries, rows: list[GroupRow], totals: Mapping[str, GroupTotal]) -> list[GroupRow]:
-    """Return the rows with the states of their groups; groups deleted meanwhile are omitted."""
+    """Return the rows with the states of their groups. Groups deleted meanwhile are shown as they were listed."""
     described = {one.group_id: one for one in await queries.describe([row.group_id for row in rows])}
     return [
         row if group is None else _row(row, group, totals.get(row.group_id, GroupTotal()))

@@ -85,9 +85,9 @@ T = TypeVar("T")
 _PERMITTED = {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP}
 """Errors of a deletion that are told only to who may delete."""
 
-GROUPS_A_REQUEST = 20
-"""A description of them is one step, a millisecond with ten members each."""
-PARTITIONS_A_REQUEST = 1_000
+GROUPS_A_REQUEST = 10
+"""A description of them is one step, a third of a millisecond with ten members each."""
+PARTITIONS_A_REQUEST = 250
 ENDS_MAX_AGE_MS = 1_000
 _EARLIEST, _LATEST = -2, -1
 _DEAD = "Dead"

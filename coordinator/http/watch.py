@@ -4,7 +4,7 @@ A check of one group takes about 0.3 ms. The cost of a round must depend on the 
 groups: so the node keeps changed groups in memory for `ListSuspects`, and `diagnosis.schedule` says when the others are
 due."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, Protocol
 
@@ -12,7 +12,7 @@ from coordinator.http.queries import Queries, partitions_of
 from diagnosis import gathering
 from diagnosis.problem import Evidence, GroupProblem
 from diagnosis.schedule import next_look_ms
-from protocol.messages.groups import DescribedGroup, ListedNote
+from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
 Rest = Callable[[], Awaitable[None]]
 Told = Callable[[GroupProblem, bool], None]
@@ -24,6 +24,8 @@ _GROUPS_A_GO: Final = 5
 _REST_MS: Final = 1_000
 """Least time between two checks of a group with a problem, however many clients ask: a silent member makes its group
 due for as long as it is silent."""
+RECENT_MS: Final = 1_000
+"""Largest age of the problems in a list of groups while events are followed."""
 _LIST_EVERY_MS: Final = 600_000
 """Interval of searches for groups that were created without a change of state, by a commit without a member."""
 
@@ -44,6 +46,10 @@ class OpenProblems(Protocol):
 
     async def shown_to(self, queries: Queries) -> list[GroupProblem]:
         """Return those of groups that the caller behind `queries` may see, by group."""
+
+    async def listed_for(self, queries: Queries, group_ids: Set[str], now_ms: int) -> list[GroupProblem]:
+        """Return those of a list at the node's wall time `now_ms`, by group. `group_ids`: all groups that the caller
+        behind `queries` may see."""
 
 
 class ProblemWatch:
@@ -67,14 +73,22 @@ class ProblemWatch:
         self._since_ms = 0
         self._list_at_ms = -1
         self._open: dict[_Key, GroupProblem] = {}
+        self._last: list[GroupProblem] = []
+        self._followed_ms: int | None = None
         self.waiting = 0
         """Groups that were due in the last round and will be checked in the next ones."""
 
-    async def look(self) -> list[GroupProblem]:
-        """Make a round, and return all open problems, by group."""
+    @property
+    def since_ms(self) -> int:
+        """Wall time from which on the next round wants the changes."""
+        return self._since_ms
+
+    async def look(self, suspects: ListSuspectsReply | None = None) -> list[GroupProblem]:
+        """Make a round, and return all open problems, by group. `suspects`: the groups that changed at `since_ms` or
+        later, if the caller knows them."""
         async with self._lock:
             known = await self._known()
-            await self._find_changed(known)
+            await self._find_changed(known, suspects)
             chosen = self._chosen(known.now_ms)
             for start in range(0, len(chosen), _GROUPS_A_GO):
                 await self._examine(chosen[start : start + _GROUPS_A_GO], known)
@@ -82,6 +96,9 @@ class ProblemWatch:
             self._absent = gathering.problems_of_absent(self._seen, known)
             found = self._found()
             self._tell(found)
+            self._last = found
+            if suspects is not None:
+                self._followed_ms = known.now_ms
             return found
 
     async def shown_to(self, queries: Queries) -> list[GroupProblem]:
@@ -91,20 +108,28 @@ class ProblemWatch:
         visible |= {one.group_id for one in await queries.refusals(())}
         return [one for one in found if one.group_id in visible]
 
+    async def listed_for(self, queries: Queries, group_ids: Set[str], now_ms: int) -> list[GroupProblem]:
+        """Return the problems in a list of the groups `group_ids`. While events are followed, there is a round each
+        second, and the list makes none of its own."""
+        is_recent = self._followed_ms is not None and 0 <= now_ms - self._followed_ms < RECENT_MS
+        found = self._last if is_recent else await self.look()
+        visible = group_ids | {one.group_id for one in await queries.refusals(())}
+        return [one for one in found if one.group_id in visible]
+
     async def _known(self) -> gathering.Known:
         node = await self._ask.node()
         topology = await self._ask.topology(topics=True)
         refusals = await self._ask.refusals(())
         return gathering.Known(node.wall_ms, partitions_of(topology.topics), refusals)
 
-    async def _find_changed(self, known: gathering.Known) -> None:
+    async def _find_changed(self, known: gathering.Known, suspects: ListSuspectsReply | None) -> None:
         if known.now_ms >= self._list_at_ms:
             listed = [one.group_id for one in await self._ask.groups()]
             self._changed |= dict.fromkeys(one for one in listed if one not in self._seen)
             self._list_at_ms = known.now_ms + _LIST_EVERY_MS
         refused = (one.group_id for one in known.refusals if one.wall_ms >= self._since_ms)
         self._changed |= dict.fromkeys(one for one in refused if one in self._seen)
-        found = await self._ask.suspects(self._since_ms)
+        found = suspects or await self._ask.suspects(self._since_ms)
         self._since_ms = found.wall_ms
         self._changed |= dict.fromkeys(found.groups)
 

@@ -12,7 +12,7 @@ from coordinator.http.queries import Queries
 from diagnosis.assignments import Key
 from protocol.messages.offsets import GroupOffsets
 
-_GROUPS_A_GO: Final = 20
+_GROUPS_A_GO: Final = 10
 """Groups whose lag is summed before the loop serves others."""
 
 

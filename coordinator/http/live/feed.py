@@ -90,12 +90,12 @@ class Feed:
         node = await self._ask.node()
         self._now_ms = node.wall_ms
         began_ms = self._since_ms
-        found = await self._ask.suspects(node.wall_ms if began_ms < 0 else began_ms)
+        found = await self._ask.suspects(min(node.wall_ms if began_ms < 0 else began_ms, self._watch.since_ms))
         self._since_ms = found.wall_ms
         if began_ms >= 0:
             for group_id in found.groups:
                 await self._tell_notes(group_id, began_ms)
-        await self._watch.look()  # makes events of problems by calling `tell_problem`
+        await self._watch.look(found)  # makes events of problems by calling `tell_problem`
 
     async def _tell_notes(self, group_id: str, since_ms: int) -> None:
         last = self._numbers.get(group_id, -1)

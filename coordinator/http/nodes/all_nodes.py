@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Set
 from typing import Final, NamedTuple
 
 from coordinator.http.nodes.client import NodeAnswer, NodeClient, NodeSilent
@@ -150,8 +150,15 @@ class ClusterProblems:
 
     async def shown_to(self, queries: Queries) -> list[GroupProblem]:
         """Return the problems, by group."""
-        own, theirs = await asyncio.gather(self._watch.shown_to(self._own), self._nodes.others_problems())
-        return sorted([*own, *theirs], key=lambda one: one.group_id)
+        return await self._all(self._watch.shown_to(self._own))
+
+    async def listed_for(self, queries: Queries, group_ids: Set[str], now_ms: int) -> list[GroupProblem]:
+        """Return the problems in a list of groups, by group."""
+        return await self._all(self._watch.listed_for(self._own, group_ids, now_ms))
+
+    async def _all(self, own: Awaitable[list[GroupProblem]]) -> list[GroupProblem]:
+        found, theirs = await asyncio.gather(own, self._nodes.others_problems())
+        return sorted([*found, *theirs], key=lambda one: one.group_id)
 
 
 def _error_of(reply: Message) -> ErrorCode:
