@@ -2,6 +2,7 @@
 formats of their own."""
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
@@ -10,6 +11,8 @@ from protocol.messages.groups import DescribedGroup, DescribedMember
 
 Key = tuple[str, int]
 """Topic and partition."""
+_MOST_REMEMBERED, _MOST_REMEMBERED_BYTES = 512, 1_024
+"""Assignments whose partitions are remembered, and the size of the largest: a page reads each several times."""
 
 
 def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple[Key, ...]:
@@ -20,15 +23,22 @@ def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple
 def partitions_of(group: DescribedGroup, assignment: bytes) -> tuple[Key, ...]:
     """Return the partitions of an assignment of protocol type `consumer` or `streams`, in order; none if it has another
     type or cannot be decoded."""
+    return (_remembered if len(assignment) <= _MOST_REMEMBERED_BYTES else _decoded)(group.protocol_type, assignment)
+
+
+def _decoded(protocol_type: str, assignment: bytes) -> tuple[Key, ...]:
     topics: Iterable[tuple[str, Iterable[int]]] = ()
     try:
-        if group.protocol_type == PROTOCOL_TYPE:
+        if protocol_type == PROTOCOL_TYPE:
             topics = decode_assignment(assignment).partitions
-        elif group.protocol_type == streams_protocol.PROTOCOL_TYPE:
+        elif protocol_type == streams_protocol.PROTOCOL_TYPE:
             topics = streams_protocol.decode_streams_assignment(assignment).items()
     except ProtocolViolation:
         return ()
-    return tuple(sorted((topic, part) for topic, parts in topics for part in parts))
+    return tuple(sorted([(topic, part) for topic, parts in topics for part in parts]))
+
+
+_remembered = lru_cache(_MOST_REMEMBERED)(_decoded)
 
 
 def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collection[str]:

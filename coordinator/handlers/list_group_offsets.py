@@ -3,7 +3,8 @@
 A list by lag reads all offsets there are. OffsetFetch makes a message of each, which costs ten times this."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from coordinator.clock import Moment
@@ -27,6 +28,10 @@ _DECODERS: Final[Mapping[str, Callable[[bytes], Collection[str]]]] = {
     streams_protocol.PROTOCOL_TYPE: streams_protocol.decode_streams_assignment,
 }
 """Readers of assignments by protocol type; those of other types cannot be read."""
+_MOST_REMEMBERED, _MOST_REMEMBERED_BYTES = 16_384, 1_024
+"""Assignments whose topics are remembered, and the size of the largest: they change with a rebalance alone."""
+_MEMBERS_A_PIECE = 20
+_assignment = attrgetter("assignment")
 
 
 def list_group_offsets(core: Core, ref: RequestRef, message: ListGroupOffsets, moment: Moment) -> None:
@@ -44,30 +49,51 @@ def _listing(core: Core, message: ListGroupOffsets) -> Work:
             continue
         committed = shard.offsets.topics(group_id)
         names = set(committed)
-        for assigned in _assigned_topics(group):
-            names.update(assigned)
-            yield 1 + len(assigned)
+        for cost, assigned in _assigned_topics(group):
+            names |= assigned
+            yield cost
         topics: dict[str, dict[int, int]] = {}
         for topic in names:
-            offsets = topics[topic] = {}
+            offsets: dict[int, int] = {}
             for some in offsets_in_pieces(core.topics, topic, committed.get(topic, {}), _OFFSETS_A_PIECE):
-                offsets |= some
+                if offsets:
+                    offsets |= some
+                else:
+                    offsets = some
                 yield len(some) // _OFFSETS_A_US
+            topics[topic] = offsets
         found.append(GroupOffsets(group_id, group.member_count, topics))
         awaited.add_group(shard.outbox, group_id)
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)
 
 
-def _assigned_topics(group: Group) -> Iterator[Collection[str]]:
-    """Yield the topics of each member's assignment, and those that a client-balanced group is configured with."""
+def _assigned_topics(group: Group) -> Iterator[tuple[int, set[str]]]:
+    """Yield the topics of some members' assignments, or those that a client-balanced group is configured with, and the
+    cost of finding them."""
     if (consumer := group.serving_consumer) is not None:
         for one in list(consumer.members.values()):  # members may change between two pieces
-            yield tuple(filter(None, map(consumer.topics.name_of, one.current.assigned)))
+            found = set(filter(None, map(consumer.topics.name_of, one.current.assigned)))
+            yield 1 + len(found), found
     elif group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
-        yield tuple(group.balanced.on_record.topics)
+        found = set(group.balanced.on_record.topics)
+        yield 1 + len(found), found
     elif (decode := _DECODERS.get(group.classic.protocol_type or "")) is not None:
-        for member in list(group.classic.members.values()):
-            topics: Collection[str] = ()
-            with suppress(ProtocolViolation):  # its leader may write what it likes
-                topics = decode(member.assignment)
-            yield topics
+        assignments = list(map(_assignment, group.classic.members.values()))
+        for start in range(0, len(assignments), _MEMBERS_A_PIECE):
+            some = [_topics_of(decode, one) for one in assignments[start : start + _MEMBERS_A_PIECE]]
+            yield sum(map(len, some)) + len(some), set().union(*some)
+
+
+def _topics_of(decode: Callable[[bytes], Collection[str]], assignment: bytes) -> Collection[str]:
+    return (_remembered if len(assignment) <= _MOST_REMEMBERED_BYTES else _decoded)(decode, assignment)
+
+
+def _decoded(decode: Callable[[bytes], Collection[str]], assignment: bytes) -> Collection[str]:
+    """Decode the topics of an assignment; none if it is not valid, since a leader may write what it likes."""
+    try:
+        return tuple(decode(assignment))
+    except ProtocolViolation:
+        return ()
+
+
+_remembered = lru_cache(_MOST_REMEMBERED)(_decoded)

@@ -71,8 +71,9 @@ def _are_here(core: Core, group: ClassicGroup, now_ms: int) -> bool:
         return True
     if not all(map(core.connections.__contains__, map(_connection, members))):
         return False
-    heard_ms = min(map(_heard_ms, members))
-    return heard_ms >= 0 and 2 * (now_ms - heard_ms) <= min(map(_session_timeout_ms, members))
+    heard_ms: int = min(map(_heard_ms, members))
+    timeout_ms: int = min(map(_session_timeout_ms, members))
+    return heard_ms >= 0 and 2 * (now_ms - heard_ms) <= timeout_ms
 
 
 def _is_unsettled(core: Core, group: ConsumerGroup, now_ms: int) -> bool:

@@ -112,7 +112,9 @@ async def _page(
     totals: Mapping[str, GroupTotal] | None = None
     if field in ("lag", "members"):
         totals = await group_totals(queries, list(map(_group_id, groups)))
-        counts = {group_id: total.members if field == "members" else total.lag or 0 for group_id, total in totals.items()}
+        counts = {
+            group_id: total.members if field == "members" else total.lag or 0 for group_id, total in totals.items()
+        }
         groups.sort(key=lambda one: counts.get(one.group_id, 0), reverse=is_down)
     elif field == "problem":
         urgent = [one for one in groups if one.group_id in by_group]

@@ -360,6 +360,21 @@ class Queries:
         answer may be a second old."""
         return await self._offsets(keys, _LATEST)
 
+    async def ends_of(self, topic: str, indexes: Sequence[int]) -> dict[int, PartitionEnd]:
+        """Return the ends of a topic's partitions as `ends` does."""
+        found: dict[int, PartitionEnd] = {}
+        for some in _slices(indexes, PARTITIONS_A_REQUEST):
+            parts = tuple([ListOffsetsPartition(index, _LATEST) for index in some])
+            wanted = ListOffsets((ListOffsetsTopic(topic, parts),), max_age_ms=ENDS_MAX_AGE_MS)
+            reply = await self._answer(wanted, ListOffsetsReply)
+            found |= {
+                part.partition_index: _end(part)
+                for its in reply.topics
+                for part in its.partitions
+                if part.error_code not in _NO_END
+            }
+        return found
+
     async def begins(self, keys: Iterable[Key]) -> dict[Key, PartitionEnd]:
         """Return the start offset of each partition, otherwise like `ends`."""
         return await self._offsets(keys, _EARLIEST)

@@ -4,7 +4,7 @@ A check of one group takes about 0.3 ms. The cost of a round must depend on the 
 groups: so the node keeps changed groups in memory for `ListSuspects`, and `diagnosis.schedule` says when the others are
 due."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ Told = Callable[[GroupProblem, bool], None]
 """Called with each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
 _SUSPECTS_A_ROUND: Final = 700
-_GROUPS_A_GO: Final = 5
+_GROUPS_A_GO: Final = 2
 """Groups examined before the loop serves other requests."""
 _REST_MS: Final = 1_000
 """Least time between two checks of a group with a problem, however many clients ask: a silent member makes its group
@@ -47,7 +47,7 @@ class OpenProblems(Protocol):
     async def shown_to(self, queries: Queries) -> list[GroupProblem]:
         """Return those of groups that the caller behind `queries` may see, by group."""
 
-    async def listed_for(self, queries: Queries, group_ids: Set[str], now_ms: int) -> list[GroupProblem]:
+    async def listed_for(self, queries: Queries, group_ids: Collection[str], now_ms: int) -> list[GroupProblem]:
         """Return those of a list at the node's wall time `now_ms`, by group. `group_ids`: all groups that the caller
         behind `queries` may see."""
 
@@ -108,12 +108,12 @@ class ProblemWatch:
         visible |= {one.group_id for one in await queries.refusals(())}
         return [one for one in found if one.group_id in visible]
 
-    async def listed_for(self, queries: Queries, group_ids: Set[str], now_ms: int) -> list[GroupProblem]:
+    async def listed_for(self, queries: Queries, group_ids: Collection[str], now_ms: int) -> list[GroupProblem]:
         """Return the problems in a list of the groups `group_ids`. While events are followed, there is a round each
         second, and the list makes none of its own."""
         is_recent = self._followed_ms is not None and 0 <= now_ms - self._followed_ms < RECENT_MS
         found = self._last if is_recent else await self.look()
-        visible = group_ids | {one.group_id for one in await queries.refusals(())}
+        visible = {*group_ids, *(one.group_id for one in await queries.refusals(()))}
         return [one for one in found if one.group_id in visible]
 
     async def _known(self) -> gathering.Known:

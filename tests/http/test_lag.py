@@ -42,7 +42,7 @@ def _ends(chance: random.Random) -> TopicEnds:
     found = TopicEnds(chance.randrange(7), {}, begins, {})
     is_current = chance.random() < 0.5
     for index in range(6):
-        found.learn(index, PartitionEnd(60) if is_current else _end(chance))
+        found.learn({index: PartitionEnd(60) if is_current else _end(chance)})
     return found
 
 

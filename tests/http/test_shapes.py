@@ -291,4 +291,4 @@ async def test_many_groups_are_described_in_slices(browser: Browser, coordinator
     coordinator.groups = {name: msgspec.structs.replace(template, group_id=name) for name in names}
 
     assert len((await browser.get(GROUPS))["data"]) == 250
-    assert [len(m.groups) for m in coordinator.asked if type(m).__name__ == "DescribeGroups"] == [20] * 12 + [10]  # type: ignore[attr-defined]
+    assert [len(m.groups) for m in coordinator.asked if type(m).__name__ == "DescribeGroups"] == [10] * 25  # type: ignore[attr-defined]

@@ -1,7 +1,6 @@
 """Sums of lag of many groups, computed for each page, since cached sums would be out of date."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import repeat
 from operator import sub
 from typing import Final
 
@@ -25,11 +24,27 @@ class TopicEnds(msgspec.Struct, frozen=True):
     begins: dict[int, PartitionEnd | None] = {}
     current: dict[int, int] = {}
 
-    def learn(self, index: int, end: PartitionEnd | None) -> None:
-        """Keep an answer about the end of a partition."""
-        self.ends[index] = end
-        if end is not None and end.offset is not None and end.age_ms is None:
-            self.current[index] = end.offset
+    def learn(self, ends: Mapping[int, PartitionEnd | None]) -> None:
+        """Keep answers about the ends of partitions."""
+        self.ends.update(ends)
+        self.current.update(
+            {
+                index: end.offset
+                for index, end in ends.items()
+                if end is not None and end.offset is not None and end.age_ms is None
+            }
+        )
+
+    def behind(self, committed: Mapping[int, int]) -> list[int] | None:
+        """Return the distance of each commit from its end, in C alone. None unless it is as usual: all ends of the topic
+        are current, and each partition has a commit."""
+        current = self.current
+        if not committed or len(committed) != len(current) or len(current) != len(self.ends):
+            return None
+        try:
+            return list(map(sub, current.values(), map(committed.__getitem__, current)))
+        except KeyError:
+            return None
 
 
 class GroupTotal(msgspec.Struct, frozen=True):
@@ -58,12 +73,13 @@ async def _complete(queries: Queries, known: dict[str, TopicEnds], groups: Colle
     new = {topic for topic, _committed in named if topic not in known}
     counts = await queries.partition_counts(new)
     known |= {topic: TopicEnds(counts.get(topic, 0)) for topic in new}
-    ends = {(topic, index) for topic in new for index in range(known[topic].count)}
+    ends = {topic: set(range(known[topic].count)) for topic in new}
     begins: set[Key] = set()
     for topic, committed in named:
-        ends |= {(topic, index) for index in committed.keys() - known[topic].ends.keys()}
-    for (topic, index), end in (dict.fromkeys(ends) | await queries.ends(ends)).items():
-        known[topic].learn(index, end)
+        if more := committed.keys() - known[topic].ends.keys():
+            ends.setdefault(topic, set()).update(more)
+    for topic, indexes in ends.items():
+        known[topic].learn(dict.fromkeys(indexes) | await queries.ends_of(topic, sorted(indexes)))
     for topic, committed in named:
         its = known[topic]
         if committed.keys() == its.ends.keys():
@@ -78,10 +94,10 @@ def group_total(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTot
     partitions, lag, age_ms, is_known = 0, 0, -1, False
     for topic, committed in group.topics.items():
         of_topic = known[topic]
-        current = of_topic.current
-        if committed and committed.keys() == current.keys() == of_topic.ends.keys():  # the usual case, in C alone
-            behind = map(sub, current.values(), map(committed.__getitem__, current))
-            partitions, lag, is_known = partitions + len(current), lag + sum(map(max, behind, repeat(0))), True
+        if (behind := of_topic.behind(committed)) is not None:
+            if min(behind) < 0:
+                behind = [max(one, 0) for one in behind]
+            partitions, lag, is_known = partitions + len(behind), lag + sum(behind), True
             continue
         for index, end in of_topic.ends.items():
             start = committed.get(index)
