@@ -15,9 +15,9 @@ from protocol.messages.groups import ListSuspects, ListSuspectsReply
 from protocol.session import RequestRef
 
 _GROUPS_A_PIECE = 50
-_WORK_A_GROUP, _WORK_A_MEMBER = 4, 1
-"""In microseconds, twice what they take: this is asked for each second while somebody looks, and heartbeats wait behind
-a slice."""
+_WORK_A_GROUP, _WORK_A_MEMBER = 8, 2
+"""In microseconds, thrice what they take: this is asked for each second while somebody looks, and heartbeats wait
+behind a slice."""
 _connection, _heard_ms, _session_timeout_ms = map(attrgetter, ("connection", "heard_ms", "session_timeout_ms"))
 
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from coordinator.http.queries import Queries, partitions_of
 from diagnosis import gathering
+from diagnosis.assignments import Key
 from diagnosis.problem import Evidence, GroupProblem
 from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
@@ -38,7 +39,7 @@ class _Seen(NamedTuple):
     due_ms: int
 
 
-_Key = tuple[str, str, str, str]
+_ProblemKey = tuple[str, str, str, str]
 
 
 class OpenProblems(Protocol):
@@ -72,7 +73,7 @@ class ProblemWatch:
         self._changed: dict[str, None] = {}
         self._since_ms = 0
         self._list_at_ms = -1
-        self._open: dict[_Key, GroupProblem] = {}
+        self._open: dict[_ProblemKey, GroupProblem] = {}
         self._last: list[GroupProblem] = []
         self._followed_ms: int | None = None
         self.waiting = 0
@@ -89,9 +90,9 @@ class ProblemWatch:
         async with self._lock:
             known = await self._known()
             await self._find_changed(known, suspects)
-            chosen = self._chosen(known.now_ms)
+            chosen, asked = self._chosen(known.now_ms), _Asked(self._ask)
             for start in range(0, len(chosen), _GROUPS_A_GO):
-                await self._examine(chosen[start : start + _GROUPS_A_GO], known)
+                await self._examine(chosen[start : start + _GROUPS_A_GO], known, asked)
                 await self._rest()
             self._absent = gathering.problems_of_absent(self._seen, known)
             found = self._found()
@@ -152,8 +153,8 @@ class ProblemWatch:
         seen = self._seen.get(group_id)
         return seen is not None and bool(seen.problems) and 0 <= now_ms - seen.at_ms < _REST_MS
 
-    async def _examine(self, group_ids: Sequence[str], known: gathering.Known) -> None:
-        evidence = await gathering.gather(_Asked(self._ask), group_ids, known)
+    async def _examine(self, group_ids: Sequence[str], known: gathering.Known, asked: "_Asked") -> None:
+        evidence = await gathering.gather(asked, group_ids, known)
         for group_id in group_ids:
             self._changed.pop(group_id, None)
             self._seen.pop(group_id, None)
@@ -190,8 +191,9 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     wanted = [one.group_id for one in await queries.groups()] if group_ids is None else group_ids
     found: list[GroupProblem] = []
     there: set[str] = set()
+    asked = _Asked(queries)
     for start in range(0, len(wanted), _GROUPS_A_GO):
-        evidence = await gathering.gather(_Asked(queries), wanted[start : start + _GROUPS_A_GO], known)
+        evidence = await gathering.gather(asked, wanted[start : start + _GROUPS_A_GO], known)
         there.update(one.group.group_id for one in evidence)
         found += gathering.problems_of(evidence)
         await rest()
@@ -199,16 +201,24 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
 
 
 class _Asked:
-    """The node as the source of evidence."""
+    """The node as the source of evidence, for one round. Starts of logs are asked for once; ends again with each group,
+    since its commits must not be compared with older ones."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
+        self._begins: dict[Key, int | None] = {}
         self.commits = queries.commits
-        self.offsets_at = queries.offsets_at
         self.first_expiry = queries.first_expiry
 
     async def describe(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
         return await self._queries.describe(group_ids, with_facts=True)
+
+    async def offsets_at(self, keys: Sequence[Key], timestamp: int) -> dict[Key, int]:
+        if timestamp != gathering.EARLIEST:
+            return await self._queries.offsets_at(keys, timestamp)
+        if new := [key for key in keys if key not in self._begins]:
+            self._begins |= dict.fromkeys(new) | await self._queries.offsets_at(new, timestamp)
+        return {key: begin for key in keys if (begin := self._begins[key]) is not None}
 
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         return (await self._queries.notes(group_id, -1, gathering.NOTES_A_GROUP)).notes

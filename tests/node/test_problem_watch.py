@@ -156,3 +156,48 @@ async def test_a_problem_is_looked_at_once_a_second_however_many_ask() -> None:
     clinic.run(1_000)
     assert [one.kind for one in await rounds.look()] == [found.kind]
     assert rounds.looked_at == ["g"]
+
+
+async def test_a_member_that_is_silent_on_an_open_connection_is_found_by_a_round() -> None:
+    clinic = Clinic()
+    members(clinic)
+    rounds = Rounds(clinic)
+    await rounds.look()
+    clinic.members.pop(0)  # its process stands still
+    kinds: list[Kind] = []
+    for second in range(40):
+        clinic.run(1_000)
+        kinds = [one.kind for one in await rounds.look()]
+        assert kinds == [one.kind for one in await clinic.problems()], second
+        if kinds:
+            break
+    assert kinds == [Kind.SILENT_MEMBER]
+
+
+async def test_a_list_makes_no_round_while_events_are_followed() -> None:
+    clinic = Clinic()
+    members(clinic)
+    rounds = Rounds(clinic)
+    queries = Queries(clinic.ask_doctor)
+
+    async def listed(*group_ids: str) -> list[Kind]:
+        rounds.looked_at.clear()
+        now_ms = (await queries.node()).wall_ms
+        return [one.kind for one in await rounds.watch.listed_for(queries, set(group_ids), now_ms)]
+
+    await rounds.look()
+    clinic.members[1].kill()
+    clinic.run(1_500)
+    assert await listed("g") == [Kind.SILENT_MEMBER], "nobody follows: the list makes a round"
+    assert await listed() == []
+
+    clinic.members[0].kill()
+    clinic.run(1_500)
+    await rounds.watch.look(await queries.suspects(rounds.watch.since_ms))  # as for followers
+    clinic.members[0].kill()
+    clinic.run(500)
+    assert await listed("g") == [Kind.SILENT_MEMBER] * 2
+    assert rounds.looked_at == []
+    clinic.run(500)
+    assert await listed("g") == [Kind.SILENT_MEMBER] * 3
+    assert rounds.looked_at == ["g"]

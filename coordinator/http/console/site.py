@@ -34,7 +34,7 @@ _HEADERS: Final = {
 _PROXIED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 """Headers of a reverse proxy, with which the request's sender is not the connection's peer."""
 _READ_ONLY: Final = "the console is read-only here: log in, or open it on the machine of the node itself"
-_PARTS_A_GO: Final = 200
+_PARTS_A_GO: Final = 100
 """Parts of a page written before the loop serves other requests; a list of a hundred groups has four thousand parts."""
 F = TypeVar("F")
 ShowPage = Callable[[Names], Awaitable[Context]]

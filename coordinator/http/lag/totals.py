@@ -36,8 +36,8 @@ class TopicEnds(msgspec.Struct, frozen=True):
         )
 
     def behind(self, committed: Mapping[int, int]) -> list[int] | None:
-        """Return the distance of each commit from its end, in C alone. None unless it is as usual: all ends of the topic
-        are current, and each partition has a commit."""
+        """Return the distance of each commit from its end, in C alone; None if not all ends of the
+        topic are current, or a partition has no commit."""
         current = self.current
         if not committed or len(committed) != len(current) or len(current) != len(self.ends):
             return None
