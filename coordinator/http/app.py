@@ -114,7 +114,7 @@ def make_app(
     own_queries, watching_queries = Queries(ask_own), Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
     complaints = Complaints()
     watch = ProblemWatch(
-        watching_queries, _yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told)
+        watching_queries, yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told)
     )
     feed = Feed(watching_queries, watch, time.time_ns() // 1_000_000, look_every_s)
     client = NodeClient(nodes.tls)
@@ -122,7 +122,7 @@ def make_app(
     queries, problems = Queries(all_nodes.ask), ClusterProblems(watch, own_queries, all_nodes)
     entrance = None if authenticator is None else Entrance(authenticator, partial(_in_time, "the login", ask_timeout_s))
     surgery, what_if = SurgeryPages(queries), WhatIf(queries, asyncio.to_thread)
-    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, _yield_to_loop), entrance)
+    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, yield_to_loop), entrance)
     middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
     if entrance is not None:
         middlewares.append(logged_in(entrance, console.show_form, METRICS if has_open_metrics else frozenset()))
@@ -162,7 +162,7 @@ def _rows(
         (OverviewPages(queries, problems), OVERVIEW_ROUTES),
         (Pages(queries, what_if), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
-        (ProblemPages(queries, _yield_to_loop, problems), PROBLEM_ROUTES),
+        (ProblemPages(queries, yield_to_loop, problems), PROBLEM_ROUTES),
         (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
@@ -270,7 +270,7 @@ async def serve(
 def _with_timeout(ask: Ask, timeout_s: float) -> Ask:
     async def ask_in_time(message: Message) -> Message:
         reply = await _in_time(type(message).__name__, timeout_s, ask(message))
-        await _yield_to_loop()
+        await yield_to_loop()
         return reply
 
     return ask_in_time
@@ -337,11 +337,11 @@ def _openapi(described: Callable[[], Json]) -> Handler:
     return handle
 
 
-async def _yield_to_loop() -> None:
+async def yield_to_loop() -> None:
     """Let the loop serve other requests: a page may make many requests to the node, each answered without a wait.
 
-    Two turns of the loop: sockets are read at the end of a turn, served in the next, and their answers are written once
-    all that was due in it has run. With one turn a heartbeat would wait for two pieces of a page."""
+    It takes two turns of uvloop: sockets are read at the end of a turn and served in the next, and their answers are
+    written once all that was due in it has run. With one turn a heartbeat would wait for two pieces of a page."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
@@ -350,7 +350,7 @@ def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler
     history = EndHistory()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(queries, most_series, watch, _yield_to_loop, history)
+        measured = await measure(queries, most_series, watch, yield_to_loop, history)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

@@ -1,14 +1,17 @@
 """The HTTP pages of a real `musterd` whose group has a real member."""
 
+import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
+from coordinator.http.app import yield_to_loop
 from muster import Consumer, Producer
 from muster.blocking import ClusterClient
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -81,3 +84,32 @@ def test_a_group_nobody_knows_is_a_404(daemon: Daemon) -> None:
     with refused.value as answer:
         assert answer.status == 404
         assert json.load(answer)["error_code"] == 40403
+
+
+class _Answering(asyncio.Protocol):
+    """Answers as the node's edge does: in the turn of the loop after that in which the bytes were read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        asyncio.get_running_loop().call_soon(self._transport.write, data)
+
+
+def test_what_arrives_during_a_piece_of_a_page_is_answered_before_the_next_piece() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def pieces() -> list[bytes]:
+        server = await asyncio.get_running_loop().create_server(_Answering, "127.0.0.1", 0)
+        client = socket.create_connection(server.sockets[0].getsockname())
+        await asyncio.sleep(0.1)  # until the connection is accepted
+        answers = []
+        for _ in range(20):
+            client.send(b"heartbeat")
+            await yield_to_loop()
+            answers.append(client.recv(100, socket.MSG_DONTWAIT))
+        client.close()
+        server.close()
+        return answers
+
+    assert uvloop.run(pieces()) == [b"heartbeat"] * 20
