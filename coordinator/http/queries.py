@@ -299,12 +299,15 @@ class Queries:
                 ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, timestamp) for part in parts))
                 for name, parts in by_topic(some).items()
             )
-            reply = await self._answer(ListOffsets(topics, max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
+            reply = await self.list_offsets(topics)
             for topic in reply.topics:
                 found |= {
                     (topic.name, part.partition_index): part.offset for part in topic.partitions if not part.error_code
                 }
         return found
+
+    async def list_offsets(self, topics: Sequence[ListOffsetsTopic]) -> ListOffsetsReply:
+        return await self._answer(ListOffsets(tuple(topics), max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
 
     async def refusals(self, group_ids: Sequence[str]) -> Sequence[RefusedRequest]:
         """Return the clients refused lately, in these groups or in all."""
@@ -360,21 +363,6 @@ class Queries:
         answer may be a second old."""
         return await self._offsets(keys, _LATEST)
 
-    async def ends_of(self, topic: str, indexes: Sequence[int]) -> dict[int, PartitionEnd]:
-        """Return the ends of a topic's partitions as `ends` does."""
-        found: dict[int, PartitionEnd] = {}
-        for some in _slices(indexes, PARTITIONS_A_REQUEST):
-            parts = tuple([ListOffsetsPartition(index, _LATEST) for index in some])
-            wanted = ListOffsets((ListOffsetsTopic(topic, parts),), max_age_ms=ENDS_MAX_AGE_MS)
-            reply = await self._answer(wanted, ListOffsetsReply)
-            found |= {
-                part.partition_index: _end(part)
-                for its in reply.topics
-                for part in its.partitions
-                if part.error_code not in _NO_END
-            }
-        return found
-
     async def begins(self, keys: Iterable[Key]) -> dict[Key, PartitionEnd]:
         """Return the start offset of each partition, otherwise like `ends`."""
         return await self._offsets(keys, _EARLIEST)
@@ -386,7 +374,7 @@ class Queries:
                 ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, timestamp) for _, part in parts))
                 for name, parts in groupby(some, key=lambda key: key[0])
             )
-            reply = await self._answer(ListOffsets(topics, max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
+            reply = await self.list_offsets(topics)
             for topic in reply.topics:
                 for part in topic.partitions:
                     if part.error_code not in _NO_END:
@@ -443,6 +431,17 @@ class Queries:
             raise problem_of(reply.error_code, reply.error_message)
         assert isinstance(reply, kind), f"{type(message).__name__} was answered by {type(reply).__name__}"
         return reply
+
+
+async def ends_of(queries: Queries, topic: str, indexes: Sequence[int]) -> dict[int, PartitionEnd]:
+    """Return the ends of a topic's partitions as `Queries.ends` does."""
+    found: dict[int, PartitionEnd] = {}
+    for some in _slices(indexes, PARTITIONS_A_REQUEST):
+        wanted = ListOffsetsTopic(topic, tuple([ListOffsetsPartition(index, _LATEST) for index in some]))
+        for its in (await queries.list_offsets((wanted,))).topics:
+            parts = [part for part in its.partitions if part.error_code not in _NO_END]
+            found |= {part.partition_index: _end(part) for part in parts}
+    return found
 
 
 def _end(part: ListOffsetsPartitionReply) -> PartitionEnd:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from coordinator.http.lag.partitions import PartitionEnd
-from coordinator.http.queries import Queries
+from coordinator.http.queries import Queries, ends_of
 from diagnosis.assignments import Key
 from protocol.messages.offsets import GroupOffsets
 
@@ -79,7 +79,7 @@ async def _complete(queries: Queries, known: dict[str, TopicEnds], groups: Colle
         if more := committed.keys() - known[topic].ends.keys():
             ends.setdefault(topic, set()).update(more)
     for topic, indexes in ends.items():
-        known[topic].learn(dict.fromkeys(indexes) | await queries.ends_of(topic, sorted(indexes)))
+        known[topic].learn(dict.fromkeys(indexes) | await ends_of(queries, topic, sorted(indexes)))
     for topic, committed in named:
         its = known[topic]
         if committed.keys() == its.ends.keys():
