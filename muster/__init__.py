@@ -17,48 +17,70 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
-from typing import TYPE_CHECKING, Any  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402  (after the check they would trip over)
 
-from membership.events import OffsetToCommit  # noqa: E402
-from membership.topic_partition import TopicPartition  # noqa: E402
-from muster.blocking import (  # noqa: E402  (after the check they would trip over)
-    Consumer,
-    GroupMember,
-    Producer,
-    RangeReader,
-    Sent,
-    Written,
-)
-from muster.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord  # noqa: E402
-from muster.core.fetching import ConsumerRecord  # noqa: E402
-from muster.errors import (  # noqa: E402
-    AuthenticationFailed,
-    BufferFull,
-    CannotConnect,
-    CannotDeserialize,
-    ClientClosed,
-    ClientFailed,
-    CommitRefused,
-    ConcurrentUse,
-    CorruptRecords,
-    Fenced,
-    GroupRefused,
-    LogTruncated,
-    MusterError,
-    NoOffset,
-    OffsetOutOfRange,
-    ProducerFenced,
-    Refused,
-    RequestTimedOut,
-    TransactionFailed,
-    WokenUp,
-    WrongSubscription,
-)
-from muster.net.security import Security  # noqa: E402
-from protocol.errors import ErrorCode  # noqa: E402
+from muster._on_demand import names_on_demand  # noqa: E402
 
 if TYPE_CHECKING:
+    from membership.events import OffsetToCommit
+    from membership.topic_partition import TopicPartition
     from muster.balanced import ClientBalancedConsumer
+    from muster.blocking.consumer import Consumer
+    from muster.blocking.group_member import GroupMember
+    from muster.blocking.producer import Producer
+    from muster.blocking.range_reader import RangeReader
+    from muster.blocking.sent import Sent
+    from muster.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+    from muster.core.fetching.records import ConsumerRecord
+    from muster.core.producing.handles import Written
+    from muster.errors import (
+        AuthenticationFailed,
+        BufferFull,
+        CannotConnect,
+        CannotDeserialize,
+        ClientClosed,
+        ClientFailed,
+        CommitRefused,
+        ConcurrentUse,
+        CorruptRecords,
+        Fenced,
+        GroupRefused,
+        LogTruncated,
+        MusterError,
+        NoOffset,
+        OffsetOutOfRange,
+        ProducerFenced,
+        Refused,
+        RequestTimedOut,
+        TransactionFailed,
+        WokenUp,
+        WrongSubscription,
+    )
+    from muster.net.security import Security
+    from protocol.errors import ErrorCode
+else:
+    __getattr__ = names_on_demand(
+        globals(),
+        {
+            "membership.events": "OffsetToCommit",
+            "membership.topic_partition": "TopicPartition",
+            "muster.balanced": "ClientBalancedConsumer",
+            "muster.blocking.consumer": "Consumer",
+            "muster.blocking.group_member": "GroupMember",
+            "muster.blocking.producer": "Producer",
+            "muster.blocking.range_reader": "RangeReader",
+            "muster.blocking.sent": "Sent",
+            "muster.client.interceptors": "ConsumerInterceptor ProducerInterceptor ProducerRecord",
+            "muster.core.fetching.records": "ConsumerRecord",
+            "muster.core.producing.handles": "Written",
+            "muster.errors": "AuthenticationFailed BufferFull CannotConnect CannotDeserialize ClientClosed "
+            "ClientFailed CommitRefused ConcurrentUse CorruptRecords Fenced GroupRefused LogTruncated MusterError "
+            "NoOffset OffsetOutOfRange ProducerFenced Refused RequestTimedOut TransactionFailed WokenUp "
+            "WrongSubscription",
+            "muster.net.security": "Security",
+            "protocol.errors": "ErrorCode",
+        },
+    )
 
 __all__ = [
     "AuthenticationFailed",
@@ -100,10 +122,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import client-balanced groups on demand, since few programs use them, and the import delays the start."""
-    if name != "ClientBalancedConsumer":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from muster.balanced import ClientBalancedConsumer
-
-    return ClientBalancedConsumer
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

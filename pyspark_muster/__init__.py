@@ -18,8 +18,22 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
-from pyspark_muster.guard import guard  # noqa: E402
-from pyspark_muster.progress import progress  # noqa: E402
-from pyspark_muster.source import DefaultSource, MusterDataSource  # noqa: E402  (after the check it would trip over)
+from typing import TYPE_CHECKING  # noqa: E402  (after the check it would trip over)
+
+from muster._on_demand import names_on_demand  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark_muster.listener import guard
+    from pyspark_muster.reports import progress
+    from pyspark_muster.source import DefaultSource, MusterDataSource
+else:
+    __getattr__ = names_on_demand(
+        globals(),
+        {
+            "pyspark_muster.listener": "guard",
+            "pyspark_muster.reports": "progress",
+            "pyspark_muster.source": "DefaultSource MusterDataSource",
+        },
+    )
 
 __all__ = ["DefaultSource", "MusterDataSource", "guard", "progress"]

@@ -3,13 +3,11 @@
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from membership.member import GROUP_PROTOCOLS, MemberSettings
 from muster.blocking.cluster import ClusterClient
-from muster.client.member import DEFAULT_ASSIGNORS
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import NAMES, Security, of_environment, securities
 from pyspark_muster.bounds import EARLIEST, parse_offsets
@@ -19,6 +17,8 @@ from pyspark_muster.plan import Start
 NewCheckpoint = Literal["group", "startingOffsets"]
 GroupProtocol = Literal["classic", "consumer", "auto"]
 Isolation = Literal["read_committed", "read_uncommitted"]
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
+"""The client's own default."""
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -210,6 +210,8 @@ def _pattern(name: str, text: str) -> str:
 
 
 def _assignors(name: str, text: str) -> tuple[str, ...]:
+    from membership.member import MemberSettings  # not by tasks, which have no member
+
     names = _topics(name, text)
     try:
         MemberSettings(group_id="checked", assignors=names)
@@ -249,7 +251,7 @@ _READ = {
     "starting_offsets": _start,
     "new_checkpoint": one_of("group", "startingOffsets"),
     "isolation_level": one_of("read_committed", "read_uncommitted"),
-    "group_protocol": one_of(*GROUP_PROTOCOLS),
+    "group_protocol": one_of(*get_args(GroupProtocol)),
     "assignors": _assignors,
 }
 

@@ -21,16 +21,17 @@ from pyspark_muster.control import DrainFile, Finished
 from pyspark_muster.errors import Drained
 from pyspark_muster.keeper import Keeper
 from pyspark_muster.limits.size import ByteLimit
-from pyspark_muster.member import QueryMember
 from pyspark_muster.options import Options
 from pyspark_muster.outage import Outage, is_outage
 from pyspark_muster.plan import INITIAL, Plan, Planner
-from pyspark_muster.progress import lags
 from pyspark_muster.reporting import Facts, Reporter
+from pyspark_muster.reports import lags
 from pyspark_muster.tasks import read_task, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyspark_muster.member import QueryMember
 
 IDLE_WAIT_S = 0.1
 """Time that `latestOffset` waits for the group if there is nothing to read, before it returns to Spark."""
@@ -155,9 +156,11 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ----------------------------------------------------------------------------------------------------- the member
 
     @contextmanager
-    def _inside(self) -> Iterator[QueryMember]:
+    def _inside(self) -> Iterator["QueryMember"]:
         """Lock out the keeper's thread. Raises an error that it had since the last call."""
         if self._member is None:
+            from pyspark_muster.member import QueryMember  # not by tasks, which have no member
+
             _leave_on_sigterm()
             self._lock = threading.Lock()
             self._member = QueryMember(self._options, self._planner)
@@ -242,7 +245,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._the_member.poll(0)
 
     @property
-    def _the_member(self) -> QueryMember:
+    def _the_member(self) -> "QueryMember":
         assert self._member is not None
         return self._member
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_muster.control import DRAINED
-from pyspark_muster.guard import guard
-from pyspark_muster.java import use_java
+from pyspark_muster.java import use_installed_pyspark, use_java
+from pyspark_muster.listener import guard
 
 
 class NotDrained(Exception):
@@ -23,6 +23,7 @@ def local_session(name: str, *, cores: int = 2, settings: dict[str, Any] | None 
     tried four times, as on a cluster. Raises `NoJava`.
     """
     use_java()
+    use_installed_pyspark()
     # Without it Spark warns on every machine whose name resolves to loopback.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(f"local[{cores},4]")

@@ -23,14 +23,9 @@ from pyspark.sql.types import (
 from pyspark_muster.batch import BatchOptions, BatchReader
 from pyspark_muster.errors import OptionError
 from pyspark_muster.options import Options
-from pyspark_muster.reader import GroupReader
-from pyspark_muster.standalone.reader import StandaloneReader
 from pyspark_muster.synonyms import in_our_names
 from pyspark_muster.tables.columns import ddl
 from pyspark_muster.tables.options import TableOptions, names_table
-from pyspark_muster.tables.reader import TableReader
-from pyspark_muster.writing.options import SinkOptions
-from pyspark_muster.writing.writer import TopicStreamWriter, TopicWriter
 
 SCHEMA = StructType(
     [
@@ -69,18 +64,30 @@ class MusterDataSource(DataSource):
             table = self._table_options().table
             raise OptionError(f"the option 'table' is {table!r}: a table is a batch, use `spark.read`")
         if self._has_group():
+            from pyspark_muster.reader import GroupReader  # each of Spark's processes needs one reader or writer
+
             return GroupReader(self._group_options())
+        from pyspark_muster.standalone.reader import StandaloneReader
+
         return StandaloneReader(self._batch_options(is_stream=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if names_table(self.options):
+            from pyspark_muster.tables.reader import TableReader
+
             return TableReader(self._table_options())
         return BatchReader(self._batch_options(is_stream=False))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pyspark_muster.writing.options import SinkOptions
+        from pyspark_muster.writing.writer import TopicWriter
+
         return TopicWriter(SinkOptions.parse(self.options, os.environ), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from pyspark_muster.writing.options import SinkOptions
+        from pyspark_muster.writing.writer import TopicStreamWriter
+
         return TopicStreamWriter(SinkOptions.parse(self.options, os.environ), schema)
 
     def _has_group(self) -> bool:

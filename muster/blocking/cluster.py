@@ -13,8 +13,7 @@ from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
 from muster.client.steps import Procedure, WaitUntil
 from muster.client.topics import TopicProcedures, ignore
-from muster.core.consumer_state import isolation
-from muster.core.fetching import FetchSettings
+from muster.core.fetching.settings import FetchSettings, isolation
 from muster.core.lookups import Lookups
 from muster.core.requests import Requests
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut

@@ -9,9 +9,8 @@ from typing import Any, Self
 from membership.topic_partition import TopicPartition
 from muster.blocking.ahead import Ahead
 from muster.blocking.cluster import RETRY_S, ClusterClient, expect
-from muster.core.consumer_state import isolation
 from muster.core.fetching.records import AbortedBatches
-from muster.core.fetching.settings import Isolation
+from muster.core.fetching.settings import Isolation, isolation
 from muster.errors import CannotConnect, CorruptRecords, OffsetOutOfRange, Refused, RequestTimedOut
 from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode

@@ -10,9 +10,9 @@ from muster.client.member import DEFAULT_ASSIGNORS, Listener, MemberProcedures, 
 from muster.client.steps import LET_OTHERS_RUN, Procedure, call_application
 from muster.client.topics import TopicProcedures
 from muster.core.completions import Done, Partitions
-from muster.core.consumer_state import check_regex, isolation, topic_names
-from muster.core.fetching import FetchSettings
+from muster.core.fetching.settings import FetchSettings, isolation
 from muster.core.lookups import Lookups
+from muster.core.subscriptions import check_regex, topic_names
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import SecurityLike
 

@@ -11,7 +11,8 @@ from muster.client.commits import CommitProcedures
 from muster.client.interceptors import ConsumerInterceptors
 from muster.client.member import Listener, MemberProcedures, listeners
 from muster.client.steps import Procedure
-from muster.core.consumer_state import ConsumerState, SubscriptionKind, check_regex, topic_names
+from muster.core.consumer_state import ConsumerState, SubscriptionKind
+from muster.core.subscriptions import check_regex, topic_names
 
 
 class SubscriptionProcedures(CommitProcedures):

@@ -3,7 +3,6 @@ automatic commits (docs/spec/consumer-client.md#A8, #B5). Both edges use it.
 """
 
 import enum
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -12,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from membership.checks import check_name, check_number
+from membership.checks import check_number
 from membership.events import OffsetsDone
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
+from muster.core.fetching.fetcher import Fetcher
+from muster.core.fetching.records import ConsumerRecord
+from muster.core.fetching.settings import Deserializer, FetchSettings, Isolation, isolation
 from muster.core.lookups import Lookups
 from muster.core.metrics import ConsumerMetrics
 from muster.core.positions import ConsumerPositions, OffsetReset
@@ -56,15 +57,6 @@ def offset_reset(name: str) -> OffsetReset:
     except ValueError:
         known = ", ".join(repr(one.value) for one in OffsetReset)
         raise ValueError(f"auto_offset_reset is {name!r}, it must be one of {known}") from None
-
-
-def isolation(name: str) -> Isolation:
-    """Parse the name of an isolation level. Raises ValueError with the valid names."""
-    try:
-        return Isolation[name.upper()]
-    except KeyError:
-        known = " or ".join(repr(one.name.lower()) for one in Isolation)
-        raise ValueError(f"isolation_level is {name!r}, it must be {known}") from None
 
 
 _SHARED = ("request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms")
@@ -121,32 +113,6 @@ def _suggestion(name: str) -> str:
     known = {*_ELSEWHERE, *read_settings.__annotations__, *MemberOptions.__annotations__} - _OF_NOBODY
     near = get_close_matches(name, sorted(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
-    """Return the topics to subscribe to; a string is one name. Raises ValueError."""
-    names = (topics,) if isinstance(topics, str) else tuple(topics)
-    if pattern is not None:
-        if names:
-            raise ValueError("either topics or a pattern is wanted, not both")
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"the pattern {pattern!r} is no regular expression: {error}") from None
-    for name in names:
-        check_name("a topic", name)
-    if not all(name.strip() for name in names):
-        raise ValueError(f"cannot subscribe to {list(names)}: a topic without a name is among them")
-    return names
-
-
-def check_regex(pattern: object, group_protocol: str) -> str:
-    """Return the regular expression, which the coordinator compiles. Raises ValueError."""
-    if group_protocol == "classic":
-        raise ValueError("the coordinator matches patterns of groups that it balances: set group_protocol")
-    if not isinstance(pattern, str) or not pattern:
-        raise ValueError(f"the pattern is {pattern!r}: a regular expression is wanted")
-    return pattern
 
 
 class ConsumerState:

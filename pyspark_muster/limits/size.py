@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from muster import OffsetOutOfRange, RangeReader, TopicPartition
+from muster import OffsetOutOfRange, TopicPartition
 from muster.blocking.cluster import ClusterClient
 from pyspark_muster.options import Options
 from pyspark_muster.plan import share
@@ -55,6 +55,8 @@ class ByteLimit:
             cluster.close()
 
     def _measure(self, one: TopicPartition, start: int, end: int) -> float | None:
+        from muster import RangeReader  # by queries with this limit alone, since it imports what decodes records
+
         reader = RangeReader(
             self._options.bootstrap,
             *one,

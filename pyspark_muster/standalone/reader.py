@@ -14,8 +14,8 @@ from pyspark_muster.bounds import split
 from pyspark_muster.control import DrainFile
 from pyspark_muster.limits.size import ByteLimit
 from pyspark_muster.outage import Outage, is_outage
-from pyspark_muster.progress import lags
 from pyspark_muster.reader import IDLE_WAIT_S, most_records
+from pyspark_muster.reports import lags
 from pyspark_muster.standalone.offsets import Positions, advance, from_json, ranges_between, to_json, within
 from pyspark_muster.tasks import RangePartition, ReadSettings, read_task
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muster import Consumer, GroupMember, Producer, TopicPartition
-from pyspark_muster.progress import progress
+from pyspark_muster.reports import progress
 from pyspark_muster.session import drain
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.streaming import started

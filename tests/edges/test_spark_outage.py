@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muster import Producer
-from pyspark_muster.progress import progress
+from pyspark_muster.reports import progress
 from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.streaming import started
 from tests.edges.test_client import create

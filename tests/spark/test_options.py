@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from muster.client.member import DEFAULT_ASSIGNORS
 from muster.net.security import Security
 from pyspark_muster.errors import OptionError
 from pyspark_muster.options import Options
@@ -23,7 +24,7 @@ def test_the_three_needed_options_are_enough() -> None:
 def test_what_keeps_a_query_alive_has_defaults_that_are_safe() -> None:
     options = Options.parse(NEEDED)
     assert (options.isolation_level, options.new_checkpoint, options.sole_member) == ("read_committed", "group", False)
-    assert (options.outage_timeout_ms, options.assignors) == (600_000, ("range", "cooperative-sticky"))
+    assert (options.outage_timeout_ms, options.assignors) == (600_000, DEFAULT_ASSIGNORS)
     given = {
         "assignors": "cooperative-sticky",
         "newcheckpoint": "startingoffsets",

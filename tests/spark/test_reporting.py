@@ -10,7 +10,7 @@ from muster import CannotConnect, ErrorCode, Refused
 from protocol.messages.reports import LONGEST_FACT, ReportMember, ReportMemberReply
 from pyspark_muster.control import ControlSocket, Finished, tell_finished
 from pyspark_muster.errors import Drained
-from pyspark_muster.guard import _Guard, _in_short
+from pyspark_muster.listener import _Guard, _in_short
 from pyspark_muster.options import Options
 from pyspark_muster.reporting import Reporter
 from tests.spark.fake_group import FakeGroup

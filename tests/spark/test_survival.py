@@ -13,8 +13,8 @@ from pyspark_muster.errors import DataLoss, NoSuchTopic
 from pyspark_muster.keeper import Keeper
 from pyspark_muster.member import NotSoleMember
 from pyspark_muster.outage import Outage, OutageTooLong, is_outage
-from pyspark_muster.progress import lags, reports
 from pyspark_muster.reader import NoAssignment, StatefulQuery
+from pyspark_muster.reports import lags, reports
 from pyspark_muster.tasks import ReadSettings
 from tests.client.test_range_reader import Cluster, transactions
 from tests.spark.conftest import GroupOf

@@ -21,6 +21,15 @@ class Isolation(enum.IntEnum):
     READ_COMMITTED = 1
 
 
+def isolation(name: str) -> Isolation:
+    """Parse the name of an isolation level. Raises ValueError with the valid names."""
+    try:
+        return Isolation[name.upper()]
+    except KeyError:
+        known = " or ".join(repr(one.name.lower()) for one in Isolation)
+        raise ValueError(f"isolation_level is {name!r}, it must be {known}") from None
+
+
 class Grants(msgspec.Struct, frozen=True):
     """Grants of a group's registry by which a member reads: the epoch of each partition
     (docs/spec/consumer-client.md#E2)."""

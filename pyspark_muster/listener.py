@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from pyspark_muster.control import Finished, tell_finished
-from pyspark_muster.progress import reports
+from pyspark_muster.reports import reports
 
 _MOST_HOSTS = 10
 
