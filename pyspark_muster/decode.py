@@ -1,7 +1,8 @@
 """Record batches to Arrow: a few numpy steps for many records at a time, without a Python object for each record.
 
-Only the positions of records must be found one by one, since each record has the length to the next one. All other
-fields, varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
+Only the positions of records must be found one after the other, since each record has the length to the next one: in
+many small batches together, the second records of all batches after the first ones, and so on. All other fields,
+varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
 laid over the received bytes, with values in its even slots and the bytes between them in the odd ones; then the even
 slots are selected.
 """
@@ -33,6 +34,9 @@ ROWS = 32_768
 BYTES = 16 * 1024 * 1024
 """Largest numbers of rows and bytes of an Arrow batch; large, since Spark processes a few large batches much faster
 than many small ones."""
+
+TOGETHER = 100
+"""Batches from which on the positions of records are found in all of them together, if all are equally long."""
 
 _LOG_APPEND_TIME = 0x08
 
@@ -84,10 +88,10 @@ def decode(
     `[start, end)`.
     """
     buffer = b"".join(payload for _, payload in batches)
-    at = np.array(_bodies(buffer, batches), np.int64)
     data = np.frombuffer(buffer, np.uint8)
     counts = [header.record_count for header, _ in batches]
     try:
+        at = _bodies(buffer, data, batches, counts)
         timestamp_deltas, at = _varints(data, at + 1)  # after the record's attributes, which Kafka does not use
         offset_deltas, at = _varints(data, at)
         offsets = offset_deltas + np.repeat([header.base_offset for header, _ in batches], counts)
@@ -120,33 +124,68 @@ def decode(
     )
 
 
-def _bodies(buffer: bytes, batches: Sequence[tuple[BatchHeader, Bytes]]) -> list[int]:
-    """Return the position of each record, after its length field. `buffer`: all payloads, joined."""
+def _bodies(
+    buffer: bytes, data: npt.NDArray[np.uint8], batches: Sequence[tuple[BatchHeader, Bytes]], counts: Sequence[int]
+) -> Numbers:
+    """Return the position of each record, after its length field. `buffer` and `data`: all payloads, joined. Raises
+    IndexError if a batch's records do not end where it ends.
+    """
+    total = sum(counts)
+    if total > len(buffer):
+        raise IndexError(f"{total} records in {len(buffer)} bytes")
+    if total > TOGETHER * max(counts):
+        return _bodies_together(data, batches, counts)
+    return np.array(_bodies_one_by_one(buffer, batches), np.int64)
+
+
+def _bodies_together(
+    data: npt.NDArray[np.uint8], batches: Sequence[tuple[BatchHeader, Bytes]], counts: Sequence[int]
+) -> Numbers:
+    """Find the first records of all batches, then their second ones, and so on: fast if there are many batches."""
+    ends = np.cumsum([len(payload) for _, payload in batches])
+    at = np.append(0, ends[:-1])
+    of_batch = np.array(counts)
+    first = np.cumsum(of_batch) - of_batch  # row of each batch's first record
+    longest_first = np.argsort(-of_batch, kind="stable")
+    at, first, ends = at[longest_first], first[longest_first], ends[longest_first]
+    longer = len(counts) - np.searchsorted(np.sort(of_batch), np.arange(of_batch.max()), side="right")
+    bodies = np.empty(of_batch.sum(), np.int64)
+    for number, left in enumerate(longer.tolist()):  # batches that have a record of this number
+        lengths, body = _varints(data, at[:left])
+        if lengths.min() < 0 or lengths.max() > len(data):
+            raise IndexError("a record of negative length, or beyond its batch")
+        bodies[first[:left] + number] = body
+        at[:left] = body + lengths
+    if (at != ends).any():
+        wrong = longest_first[np.flatnonzero(at != ends)[0]]
+        raise IndexError(f"batch at {batches[wrong][0].base_offset}: its records do not end where it ends")
+    return bodies
+
+
+def _bodies_one_by_one(buffer: bytes, batches: Sequence[tuple[BatchHeader, Bytes]]) -> list[int]:
+    """Find one record after the other: fast if there are few batches."""
     bodies: list[int] = []
     at = end = 0
-    try:
-        for header, payload in batches:
-            end += len(payload)
-            for _ in range(header.record_count):
-                low = buffer[at]
-                if low < 0x80:
-                    at += 1
-                    length = low
+    for header, payload in batches:
+        end += len(payload)
+        for _ in range(header.record_count):
+            low = buffer[at]
+            if low < 0x80:
+                at += 1
+                length = low
+            else:
+                high = buffer[at + 1]
+                if high < 0x80:
+                    at += 2
+                    length = (low & 0x7F) | high << 7
                 else:
-                    high = buffer[at + 1]
-                    if high < 0x80:
-                        at += 2
-                        length = (low & 0x7F) | high << 7
-                    else:
-                        length, at = _long_varint(buffer, at)
-                if length & 1:
-                    raise IndexError("a record of negative length")
-                bodies.append(at)
-                at += length >> 1
-            if at != end:
-                raise IndexError(f"batch at {header.base_offset}: its records end {at - end} bytes behind its end")
-    except IndexError as error:
-        raise CorruptBatch(0, f"its records are no records: {error}") from None
+                    length, at = _long_varint(buffer, at)
+            if length & 1:
+                raise IndexError("a record of negative length")
+            bodies.append(at)
+            at += length >> 1
+        if at != end:
+            raise IndexError(f"batch at {header.base_offset}: its records do not end where it ends")
     return bodies
 
 

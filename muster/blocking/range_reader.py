@@ -173,7 +173,7 @@ class RangeReader:
     def _wanted(self, answer: FetchPartitionReply, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield the batches of a reply that begin before the end, without control batches and aborted transactions."""
         is_committed = self._isolation == Isolation.READ_COMMITTED
-        aborted = AbortedBatches(answer.aborted_transactions or ()) if is_committed else None
+        aborted = AbortedBatches(answer.aborted_transactions) if is_committed and answer.aborted_transactions else None
         for header, batch in self._checked(answer.records, position):
             if header.base_offset >= self._end:
                 return

@@ -2,6 +2,8 @@
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest import mock
 
 import cramjam
 import pytest
@@ -51,6 +53,13 @@ def opened(batches: list[bytes]) -> Iterator[tuple[BatchHeader, bytes]]:
     return ((read_header(batch), batch) for batch in batches)
 
 
+@contextmanager
+def records_found(*, together: bool) -> Iterator[None]:
+    """Have the records of all batches found together, or one after the other."""
+    with mock.patch.object(decode_module, "TOGETHER", 0 if together else 1 << 40):
+        yield
+
+
 def as_rows(records: list[Record]) -> list[tuple[object, ...]]:
     return [(record.key, record.value, record.offset, record.timestamp_ms) for record in records]
 
@@ -60,9 +69,9 @@ def plain(decoded: list[dict[str, object]]) -> list[tuple[object, ...]]:
 
 
 @settings(deadline=None)
-@given(st.lists(PAIRS, min_size=1, max_size=5), st.integers(0, 1 << 33), st.integers(0, 4))
+@given(st.lists(PAIRS, min_size=1, max_size=5), st.integers(0, 1 << 33), st.integers(0, 4), st.booleans())
 def test_any_records_in_any_compression_come_out_as_the_plain_reader_has_them(
-    batches: list[list[tuple[bytes | None, bytes | None]]], base: int, compression: int
+    batches: list[list[tuple[bytes | None, bytes | None]]], base: int, compression: int, together: bool
 ) -> None:
     encoded: list[bytes] = []
     for pairs in batches:
@@ -72,7 +81,8 @@ def test_any_records_in_any_compression_come_out_as_the_plain_reader_has_them(
         encoded.append(batch)
         base += len(pairs)
     expected = [record for batch in encoded for record in decode_batch(batch)]
-    assert plain(rows(encoded)) == as_rows(expected)
+    with records_found(together=together):
+        assert plain(rows(encoded)) == as_rows(expected)
 
 
 @settings(deadline=None)
@@ -87,20 +97,48 @@ def test_only_the_range_asked_for_comes_out(
 
 
 @settings(deadline=None, max_examples=share_of(300))
-@given(PAIRS, st.data())
+@given(PAIRS, st.lists(PAIRS, max_size=2), st.booleans(), st.data())
 def test_bytes_that_are_no_records_are_refused_and_never_read_beyond(
-    pairs: list[tuple[bytes | None, bytes | None]], data: st.DataObject
+    pairs: list[tuple[bytes | None, bytes | None]],
+    others: list[list[tuple[bytes | None, bytes | None]]],
+    together: bool,
+    data: st.DataObject,
 ) -> None:
     batch = bytearray(encode_batch(pairs, timestamp_ms=0))
     for _ in range(3):
         batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
-    sealed = with_attributes(bytes(batch), 0)
+    sealed = [with_attributes(bytes(batch), 0), *(encode_batch(one, timestamp_ms=0) for one in others)]
     try:
-        pieces = list(decode_range(opened([sealed]), "flights", 0, 0, 1 << 62))
+        with records_found(together=together):
+            pieces = list(decode_range(opened(sealed), "flights", 0, 0, 1 << 62))
     except CorruptBatch:
         return
     # The damage lay within a value, or in where a record says it stands.
-    assert sum(piece.num_rows for piece in pieces) <= len(pairs)
+    assert sum(piece.num_rows for piece in pieces) <= len(pairs) + sum(map(len, others))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_batch_with_more_records_than_bytes_is_refused(together: bool) -> None:
+    batch = bytearray(encode_batch([(None, b"a")], timestamp_ms=0))
+    batch[23:27] = batch[57:61] = struct.pack(">i", (1 << 31) - 1)
+    forged = bytes(batch[:23]) + struct.pack(">i", (1 << 31) - 2) + bytes(batch[27:])
+    with records_found(together=together), pytest.raises(CorruptBatch, match="2147483647 records in"):
+        list(decode_range(opened([forged]), "flights", 0, 0, 1 << 62))
+
+
+def test_many_small_batches_of_different_lengths_are_found_together() -> None:
+    batches, base = [], 0
+    for number in range(300):
+        pairs = [(None, b"v" * (number * at % 300)) for at in range(1 + number % 3)]
+        batches.append(encode_batch(pairs, timestamp_ms=number, base_offset=base))
+        base += len(pairs)
+    assert sum(1 + number % 3 for number in range(300)) > decode_module.TOGETHER * 3
+    expected = [record for batch in batches for record in decode_batch(batch)]
+    assert plain(rows(batches)) == as_rows(expected)
+    longer = with_attributes(batches[150], 0, batches[150][HEADER_BYTES:] + b"\0")
+    at = read_header(longer).base_offset
+    with pytest.raises(CorruptBatch, match=f"batch at {at}: its records do not end where it ends"):
+        rows([*batches[:150], longer, *batches[151:]])
 
 
 def test_a_log_that_stamps_its_own_time_is_believed() -> None:
