@@ -1,9 +1,12 @@
 """A query in a group: what is read, what is committed, and what happens when partitions change hands."""
 
+import atexit
 import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -381,4 +384,25 @@ def test_the_first_sigterm_unwinds_and_the_second_does_not_interrupt_that() -> N
         os.kill(os.getpid(), signal.SIGTERM)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
+        atexit.unregister(reader_module._end_at_once)
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_process_told_to_end_leaves_first_and_then_ends_without_taking_its_modules_down() -> None:
+    program = """
+import os, signal
+from pyspark_muster import reader
+
+class Kept:
+    def __del__(self):
+        print("taken down")
+
+kept = Kept()
+reader._leave_on_sigterm()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+finally:
+    print("left")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "left\n"
