@@ -41,7 +41,7 @@ for entry in $PYTHONPATH; do
   esac
 done
 unset IFS
-PYTHONPATH=$kept exec {python} "$@"
+PYTHONPATH=$kept${{kept:+:}}{installed} exec {python} "$@"
 """
 
 
@@ -142,7 +142,7 @@ def use_installed_pyspark(environ: MutableMapping[str, str] = os.environ) -> Non
     if not is_installed or Path(environ.get("SPARK_HOME", home)).resolve() != home.resolve():
         return
     script = _temporary_folder("muster-python-") / "python"
-    _write_script(script, _PYTHON.format(python=shlex.quote(sys.executable)))
+    _write_script(script, _PYTHON.format(installed=shlex.quote(str(home.parent)), python=shlex.quote(sys.executable)))
     if os.access(script, os.X_OK):  # not where temporary files cannot be executed
         environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = str(script)
 

@@ -99,7 +99,7 @@ def test_pythons_of_spark_import_the_installed_pyspark_and_not_its_archive() -> 
         text=True,
         check=True,
     )
-    kept = "/opt/a folder:/opt/*::/opt/pyspark.zip"
+    kept = f"/opt/a folder:/opt/*::/opt/pyspark.zip:{home.parent}"
     assert done.stdout == f"{kept} {home / '__init__.py'} {sys.executable} two words\n"
 
 
