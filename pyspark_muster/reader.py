@@ -162,11 +162,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _inside(self) -> Iterator["QueryMember"]:
         """Lock out the keeper's thread. Raises an error that it had since the last call."""
         if self._member is None:
-            from pyspark_muster.member import QueryMember  # not by tasks, which have no member
-
             _leave_on_sigterm()
             self._lock = threading.Lock()
-            self._member = QueryMember(self._options, self._planner)
+            self._member = _make_member(self._options, self._planner)
             self._keeper = Keeper(self._attend)
             self._keeper.start()
             self._reporter = Reporter(self._options, self._report)
@@ -351,6 +349,12 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return outage or self._state
         note = "" if self._member is None else self._member.note
         return note or "reading"
+
+
+def _make_member(options: Options, planner: Planner) -> "QueryMember":
+    from pyspark_muster.member import QueryMember  # not imported by tasks, which have no member
+
+    return QueryMember(options, planner)
 
 
 def most_records(limit: ReadLimit, default: int | None) -> int | None:
