@@ -1,24 +1,32 @@
 """EDGE: topics of a Kafka cluster, for `foreachBatch`: records and their positions in one transaction."""
 
+import random
+import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from muster import Consumer, Producer, TopicPartition
+from muster import Consumer, Producer, ProducerFenced, TopicPartition, TransactionFailed
 from muster.core.producing.handles import CompressionName
 from muster.net.security import Security
+from protocol.errors import ErrorCode
 from pyspark_muster.sinks.batches import bounds_of, rows_from
-from pyspark_muster.sinks.bounds import Positions, new_rows, positions_after
+from pyspark_muster.sinks.bounds import Bounds, Positions, new_rows, positions_after
 
 _CONTENT = ("key", "value", "headers")
 _TIMEOUT_S = 120.0
+_SUPERSEDED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""Errors of a writer after whose begin another one has begun."""
+_MOST_TRIES = 50
 
 
 class TopicSink:
     """A topic that has each record once for consumers with `isolation.level=read_committed`. Pass `write` to
-    `foreachBatch`; several queries, of one group or of none, may write with one `sink`. The positions of the sink are
+    `foreachBatch`; several queries, of one group or of none, may write with one `sink`. If two write at once, the later
+    one supersedes the other, which writes again after it. The positions of the sink are
     offsets of a group with its name, in the topics that rows come from, so the cluster must have these topics too. They
     are committed in the transaction of the records.
     """
@@ -49,7 +57,26 @@ class TopicSink:
         """
         if "value" not in batch.columns:
             raise ValueError("the column value is missing: it is what the records of the sink's topic hold")
-        with bounds_of(batch) as bounds, self._producer() as producer:
+        with bounds_of(batch) as bounds:
+            for tries in count(1):
+                began_s = time.monotonic()
+                try:
+                    self._write(batch, bounds)
+                except (ProducerFenced, TransactionFailed) as error:
+                    took_s = time.monotonic() - began_s
+                    is_late = took_s * 1_000 >= self._transaction_timeout_ms
+                    if error.error_code not in _SUPERSEDED or is_late or tries == _MOST_TRIES:
+                        raise
+                else:
+                    return
+                # The other writer needs about as long; chance keeps two from fencing each other for ever.
+                time.sleep(took_s * random.uniform(0.5, 2))  # noqa: S311 # nothing is secret in it
+
+    def _write(self, batch: DataFrame, bounds: Bounds) -> None:
+        """Write in one transaction what the sink lacks. Raises ProducerFenced, or TransactionFailed with the same
+        codes, if another writer of the sink has begun meanwhile: then nothing is written.
+        """
+        with self._producer() as producer:
             # First, so that a superseded writer can commit nothing from here on, and its open transaction is aborted.
             producer.begin(_TIMEOUT_S)
             positions = self._positions(bounds)

@@ -2,20 +2,21 @@
 whoever comes late. Skipped without Kafka's jars."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from muster import Consumer, Producer, TopicPartition
 from pyspark_muster.sinks import TopicSink
-from tests.edges.transactional_kafka import committed_values
+from tests.edges.transactional_kafka import PARTITIONS, committed_values
 
 pytestmark = [pytest.mark.xdist_group("spark-2"), pytest.mark.long, pytest.mark.timeout(600)]
 
 
-def rows(spark: SparkSession, name: str, first: int, end: int) -> DataFrame:
-    """Rows of records with these offsets, of a topic's one partition."""
-    found = [(f"{name}-in", 0, offset, b"k", b"%04d" % offset, [("h", b"x")]) for offset in range(first, end)]
+def rows(spark: SparkSession, name: str, first: int, end: int, partition: int = 0) -> DataFrame:
+    """Rows of records with these offsets, of a topic's partition."""
+    found = [(f"{name}-in", partition, offset, b"k", b"%04d" % offset, [("h", b"x")]) for offset in range(first, end)]
     columns = "topic string, partition int, offset bigint, key binary, value binary"
     return spark.createDataFrame(found, f"{columns}, headers array<struct<key:string,value:binary>>")
 
@@ -55,6 +56,20 @@ def test_a_driver_that_dies_between_the_records_and_the_commit_leaves_nothing(
             sink.write(rows(spark, name, 0, 50), 0)
     sink.write(rows(spark, name, 0, 80), 0)
     assert committed_values(where, f"{name}-out", 80) == values(0, 80)
+
+
+def test_queries_that_write_at_once_with_one_sink_all_go_on(spark: SparkSession, where: str, name: str) -> None:
+    """The last that begins fences the others, whose batches are written after its own."""
+    sinks = [TopicSink(where, f"{name}-out", sink=f"{name}-sink") for _ in range(PARTITIONS)]
+
+    def write(partition: int) -> None:
+        for first in range(0, 60, 10):
+            sinks[partition].write(rows(spark, name, first, first + 10, partition), first)
+
+    with ThreadPoolExecutor(PARTITIONS) as queries:
+        for done in [queries.submit(write, partition) for partition in range(PARTITIONS)]:
+            done.result(300)
+    assert committed_values(where, f"{name}-out", 60 * PARTITIONS) == sorted(values(0, 60) * PARTITIONS)
 
 
 def test_a_batch_without_the_columns_is_refused(spark: SparkSession, where: str, name: str) -> None:
