@@ -10,7 +10,6 @@ consumer never went there. `--speed` measures instead what Spark's tasks do: str
 import argparse
 import contextlib
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -27,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from bench.builds import NotHere
 from interop.beside import Watch
 from interop.beside_rows import Place, mark, mend, read, written_bytes
+from interop.processes import kill_session
 from interop.server import Musterd, apache_kafka
 from muster import GroupMember, Producer, TopicPartition
 from muster.blocking.cluster import ClusterClient, expect
@@ -75,12 +75,8 @@ class Member:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL to all processes of its session at once, as when its machine is gone."""
         self.was_killed = True
-        for process in _of_session(self._process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        self._process.wait()
+        kill_session(self._process)
         mend(self._folder, self.name)
 
     def end(self) -> None:
@@ -89,14 +85,6 @@ class Member:
             assert self._process.stdin is not None
             self._process.stdin.close()
             self._process.wait(PATIENCE_S)
-
-
-def _of_session(leader: int) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == leader:
-                    yield int(entry.name)
 
 
 class Source:

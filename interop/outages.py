@@ -8,12 +8,9 @@ acknowledged is lost, and Kafka's own coordinator has heard of no group.
 """
 
 import argparse
-import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from interop.beside import Watch
 from interop.kafka_cluster import Cluster, kafka_cluster
 from interop.load import Load
 from interop.outage_member import LIBRARIES, NATIVE
+from interop.reader import Reader, Telling
 from interop.server import Musterd
 from interop.verdict import add_keep, judged
 from tests.edges.musterd import free_port
@@ -70,42 +68,6 @@ class Clerk:
         return int(found)
 
 
-class Reader:
-    """A consumer, a process of its own; what it has read is in its file."""
-
-    def __init__(self, name: str, command: list[str], file: Path, errors: Path) -> None:
-        self.name = name
-        self._file = file
-        self._taken = 0
-        self._read: list[tuple[int, int]] = []
-        with file.open("ab") as out, errors.open("ab") as err:
-            self._process = subprocess.Popen(command, stdout=out, stderr=err)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(30)
-
-    def read(self) -> list[tuple[int, int]]:
-        """Places, in the order in which they were read. The last line may not be whole yet."""
-        with self._file.open("rb") as file:
-            file.seek(self._taken)
-            whole, newline, _ = file.read().rpartition(b"\n")
-        self._taken += len(whole) + len(newline)
-        for line in whole.decode(errors="replace").split("\n"):
-            words = line.replace("Partition:", "").replace("Offset:", "").split()
-            if len(words) >= 2 and words[0].isdigit() and words[1].isdigit():
-                self._read.append((int(words[0]), int(words[1])))
-        return self._read
-
-
 def _members(bootstrap: str, native: str, work: Path) -> list[Reader]:
     readers = []
     for library in LIBRARIES:
@@ -125,39 +87,13 @@ def _members(bootstrap: str, native: str, work: Path) -> list[Reader]:
     return readers
 
 
-class Story:
-    """Runs the outages, and measures the time until records are read again."""
+class Story(Telling):
+    """Runs the outages."""
 
     def __init__(self, cluster: Cluster, front: Musterd, readers: list[Reader], load: Load) -> None:
+        super().__init__(readers, load, ease_s=_EASE_S, patience_s=_PATIENCE_S)
         self._cluster = cluster
         self._front = front
-        self._readers = readers
-        self._load = load
-        self.failed: list[str] = []
-
-    def tell(self, what: str, happen: Callable[[], None], *, by_all: bool = True) -> None:
-        """Let it happen, and look that all that was acknowledged by then is read, by and by; and that every member has
-        read something since."""
-        begun = time.monotonic()
-        happen()
-        over = time.monotonic()
-        due = set(self._load.acknowledged)
-        before = {reader.name: len(reader.read()) for reader in self._readers}
-        waiting, seen = ["everything"], set[tuple[int, int]]()
-        while waiting and time.monotonic() - over < _PATIENCE_S:
-            time.sleep(0.25)
-            for reader in self._readers:
-                seen.update(reader.read())
-            due -= seen
-            waiting = [f"{len(due)} records"] if due else []
-            if by_all:
-                waiting += [one.name for one in self._readers if one.is_alive and len(one.read()) == before[one.name]]
-        caught_up_s = time.monotonic() - over
-        dead = [f"{reader.name} has ended" for reader in self._readers if not reader.is_alive]
-        self.failed += [f"{what}: {one}" for one in dead + [f"still waiting for {one}" for one in waiting]]
-        said = "; ".join(dead + waiting) or "all read"
-        print(f"{what}: {over - begun:.1f} s; after {caught_up_s:.1f} s more: {said}", flush=True)
-        time.sleep(_EASE_S)
 
     def kill_musterd(self) -> None:
         self._front.crash()

@@ -79,6 +79,22 @@ def kill_group(process: "subprocess.Popen[Any]") -> None:
     process.wait(10)
 
 
+def kill_session(process: "subprocess.Popen[Any]") -> None:
+    """SIGKILL to all processes of the session that the program leads, as when its machine is gone."""
+    for one in _of_session(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+    process.wait(10)
+
+
+def _of_session(leader: int) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == leader:
+                    yield int(entry.name)
+
+
 def ask_to_stop(process: "subprocess.Popen[str]") -> None:
     """Write the line that ends a program; one that has ended already is left alone."""
     assert process.stdin is not None

@@ -6,12 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.builds import NotHere
 from interop import builds, catalogue, franz_go
 from interop.cluster_nodes import NODES_GROUP, node, node_behind_a_balancer
+from interop.committed import committed_records, reading
 from interop.exactly_once.judge import of_copies, of_counts
 from interop.exactly_once.workers import Worker
 from interop.kafka_cluster import Cluster, kafka_cluster
@@ -36,8 +37,6 @@ _PAUSE_MS = "250"
 _ETL_PAUSE_S = 8.0
 """Time between two kills during TestTxnEtl."""
 _EVENTS = ("committed", "aborted", "anew", "ended by itself")
-_AT_END = -191
-"""librdkafka's code for a partition without further records."""
 
 
 class Plan(NamedTuple):
@@ -173,24 +172,12 @@ def _revive(workers: Iterable[list[Worker]]) -> None:
 
 def _ends(stage: Stage, name: str) -> int:
     """Sum of the topic's ends, as readers of committed records see them."""
-    reader = Consumer(_reading(stage))
+    reader = Consumer(reading(stage.cluster.bootstrap))
     try:
         ends = [reader.get_watermark_offsets(TopicPartition(_target(name), at), timeout=20) for at in range(PARTITIONS)]
         return sum(high for _, high in ends)
     finally:
         reader.close()
-
-
-def _reading(stage: Stage) -> dict[str, str | bool | int]:
-    return {
-        "bootstrap.servers": stage.cluster.bootstrap,
-        "group.id": "the judge",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "enable.partition.eof": True,
-        "log_level": 0,
-    }
 
 
 def _judge(stage: Stage, name: str, count: int, workers: list[Worker]) -> None:
@@ -214,26 +201,7 @@ def _judge(stage: Stage, name: str, count: int, workers: list[Worker]) -> None:
 
 def _everything(stage: Stage, name: str) -> list[str]:
     """Return the committed values of a topic now, each partition's in order."""
-    reader = Consumer(_reading(stage))
-    values: list[str] = []
-    try:
-        reader.assign([TopicPartition(_target(name), at, 0) for at in range(PARTITIONS)])
-        open_partitions = set(range(PARTITIONS))
-        while open_partitions:
-            record = reader.poll(20)
-            if record is None:
-                raise TimeoutError(f"{_target(name)} cannot be read")
-            error, value = record.error(), record.value()
-            if error is None:
-                assert value is not None
-                values.append(value.decode())
-            elif error.code() == _AT_END:
-                open_partitions.discard(record.partition())
-            else:
-                raise KafkaException(error)
-    finally:
-        reader.close()
-    return values
+    return [one.value for one in committed_records(stage.cluster.bootstrap, _target(name), PARTITIONS)]
 
 
 # --- franz-go's own test ---
