@@ -95,6 +95,7 @@ async def _aio(bootstrap: str, group: str, topic: str, out: TextIO) -> None:
 
 def ours(bootstrap: str, group: str, topic: str, out: TextIO) -> None:
     settings: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+    settings["isolation_level"] = "read_committed"
     with muster.Consumer(bootstrap, group, session_timeout_ms=SESSION_MS, **settings) as consumer:
         consumer.subscribe([topic])
         while not _over.is_set():

@@ -1,0 +1,1 @@
+"""Spark queries and services over several musterd that are killed."""
