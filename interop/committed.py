@@ -1,4 +1,4 @@
-"""What readers of committed records see in a topic."""
+"""Committed records of a topic, as readers with `read_committed` see them."""
 
 from typing import NamedTuple
 

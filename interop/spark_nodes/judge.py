@@ -9,7 +9,7 @@ Place = tuple[int, int]
 
 
 class Handed(NamedTuple):
-    """What a group has been given of a topic."""
+    """Records of a topic that a group has been given."""
 
     written: int
     missing: list[Place]
