@@ -6,8 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import rand
 
-from muster import Consumer, Producer, TopicPartition
+from interop.committed import committed_records
+from muster import Consumer, Producer, ProducerFenced, TopicPartition, TransactionFailed
+from muster.errors import Refused
+from protocol.errors import ErrorCode
 from pyspark_muster.sinks import TopicSink
 from tests.edges.transactional_kafka import PARTITIONS, committed_values
 
@@ -35,6 +39,13 @@ def test_a_topic_has_each_record_once(spark: SparkSession, where: str, name: str
     with Consumer(where, f"{name}-sink") as consumer:
         place = TopicPartition(f"{name}-in", 0)
         assert consumer.committed([place])[place] == 301
+
+
+def test_records_of_a_key_are_in_the_order_of_their_offsets(spark: SparkSession, where: str, name: str) -> None:
+    sink = TopicSink(where, f"{name}-out", sink=f"{name}-sink")
+    sink.write(rows(spark, name, 0, 300).orderBy(rand(seed=1)))
+    found = committed_records(where.removeprefix("kafka://"), f"{name}-out", PARTITIONS)
+    assert [one.value.encode() for one in found] == values(0, 300)
 
 
 def test_a_driver_that_dies_between_the_records_and_the_commit_leaves_nothing(
@@ -70,6 +81,29 @@ def test_queries_that_write_at_once_with_one_sink_all_go_on(spark: SparkSession,
         for done in [queries.submit(write, partition) for partition in range(PARTITIONS)]:
             done.result(300)
     assert committed_values(where, f"{name}-out", 60 * PARTITIONS) == sorted(values(0, 60) * PARTITIONS)
+
+
+@pytest.mark.parametrize(
+    ("error", "transaction_timeout_ms"),
+    [
+        (TransactionFailed(ErrorCode.MESSAGE_TOO_LARGE, "a record is too large"), 300_000),
+        (ProducerFenced(ErrorCode.PRODUCER_FENCED, "the transaction took too long"), 0),
+    ],
+)
+def test_what_another_try_does_not_mend_is_raised_at_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, error: Refused, transaction_timeout_ms: int
+) -> None:
+    tries = []
+
+    def fail(*arguments: object) -> None:
+        tries.append(arguments)
+        raise error
+
+    monkeypatch.setattr(TopicSink, "_write", fail)
+    sink = TopicSink("kafka://127.0.0.1:1", "out", sink="sink", transaction_timeout_ms=transaction_timeout_ms)
+    with pytest.raises(type(error), match="too"):
+        sink.write(rows(spark, "x", 0, 3))
+    assert len(tries) == 1
 
 
 def test_a_batch_without_the_columns_is_refused(spark: SparkSession, where: str, name: str) -> None:
