@@ -63,6 +63,11 @@ class NativeMember(Generic[WatcherT]):
         """Return true if the member's session holds by its own clock."""
         return self.running and self._clock.now_ms - self.session_from_ms < SESSION_MS
 
+    @property
+    def is_staying(self) -> bool:
+        """Return true if it runs and was not told to leave."""
+        return self.running and not self._leaving
+
     def start(self) -> None:
         self._later()
 
