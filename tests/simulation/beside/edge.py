@@ -226,7 +226,9 @@ class UpstreamConnection:
         self._edge.front.read_on(self._number)
 
     def give_up(self, reason: str) -> None:
-        if self._requests.count == self._answers.count:
+        # That no broker can be reached may be found in the step that takes the last answer, after a pause.
+        is_silent = reason.startswith("the broker has sent nothing")
+        if is_silent and self._requests.count == self._answers.count:
             raise Broken("a broker is given up that has answered everything")
         self._edge.front.seen.add("silent upstreams given up")
         if self.link is not None:
