@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -13,8 +13,9 @@ from tests.edges.kafka.client import Admin, Consumer, Library, Membership, Produ
 from tests.edges.kafka.libraries import LIBRARIES
 from tests.edges.kafka.members import Member, MemberProcess
 from tests.edges.kafka.with_muster import MUSTER
-from tests.edges.musterd import running
+from tests.edges.musterd import running, within
 
+WITHIN_S = 60.0
 SETTINGS = (
     "group.initial.rebalance.delay.ms=100",
     "group.min.session.timeout.ms=1000",
@@ -61,6 +62,16 @@ class Stage:
     def admin(self, library: Library) -> Admin:
         admin = library.admin(self.server.bootstrap)
         self._open.append(admin.close)
+        return admin
+
+    def create_topic(
+        self, library: Library, name: str, partitions: int, settings: Mapping[str, str] | None = None
+    ) -> Admin:
+        """Create a topic, and wait until it is shown: a broker may answer before it knows the topic itself. Return the
+        client that created it."""
+        admin = self.admin(library)
+        admin.create_topic(name, partitions, settings)
+        assert within(WITHIN_S, lambda: name in admin.topics())
         return admin
 
     def consumer(self, library: Library, membership: Membership | None = None) -> Consumer:

@@ -1,10 +1,8 @@
 """Administration with stock clients: topics, their configs, groups, their offsets."""
 
-from collections.abc import Mapping
-
 import pytest
 
-from tests.edges.kafka.client import Admin, Committed, Library, Membership
+from tests.edges.kafka.client import Committed, Library, Membership
 from tests.edges.kafka.conftest import Stage
 from tests.edges.kafka.libraries import CONFLUENT, KAFKA_PYTHON, LIBRARIES
 from tests.edges.musterd import within
@@ -24,15 +22,8 @@ def commit(stage: Stage, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
-def create(admin: Admin, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
-    """Create a topic, and wait until it is shown: a broker may answer before it knows the topic itself."""
-    admin.create_topic(topic, partitions, settings)
-    assert within(WITHIN_S, lambda: topic in admin.topics())
-
-
 def test_a_topic_is_created_seen_by_all_grown_and_deleted(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 2)
+    admin = stage.create_topic(library, name, 2)
     for other in LIBRARIES:
         assert stage.admin(other).partitions(name) == 2
     admin.add_partitions(name, 5)
@@ -43,16 +34,14 @@ def test_a_topic_is_created_seen_by_all_grown_and_deleted(library: Library, stag
 
 
 def test_a_topic_that_exists_is_not_created_again(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 1)
+    admin = stage.create_topic(library, name, 1)
     with pytest.raises(Exception, match=r"(?i)exists"):
         admin.create_topic(name, 1)
     assert admin.partitions(name) == 1
 
 
 def test_a_topic_has_the_settings_it_was_created_with(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 1, {"retention.ms": "3600000", "cleanup.policy": "compact"})
+    admin = stage.create_topic(library, name, 1, {"retention.ms": "3600000", "cleanup.policy": "compact"})
     settings = admin.settings(name)
     assert (settings["retention.ms"], settings["cleanup.policy"]) == ("3600000", "compact")
     assert "segment.bytes" in settings
@@ -60,8 +49,7 @@ def test_a_topic_has_the_settings_it_was_created_with(library: Library, stage: S
 
 @pytest.mark.parametrize("library", offering("change"))
 def test_a_setting_is_changed_and_the_others_stay(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 1, {"retention.ms": "3600000"})
+    admin = stage.create_topic(library, name, 1, {"retention.ms": "3600000"})
     admin.change(name, "retention.bytes", "1048576")
     assert within(WITHIN_S, lambda: admin.settings(name)["retention.bytes"] == "1048576")
     assert admin.settings(name)["retention.ms"] == "3600000"
@@ -69,15 +57,13 @@ def test_a_setting_is_changed_and_the_others_stay(library: Library, stage: Stage
 
 @pytest.mark.parametrize("library", offering("change"))
 def test_a_value_no_topic_may_have_is_refused(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 1)
+    admin = stage.create_topic(library, name, 1)
     with pytest.raises(library.refusals):
         admin.change(name, "retention.ms", "soon")
 
 
 def test_a_group_is_listed_and_described_with_and_without_members(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 1)
+    admin = stage.create_topic(library, name, 1)
     member = stage.member(library, Membership(name), name)
     assert within(WITHIN_S, lambda: len(member.assignment) == 1)
     assert name in admin.groups()
@@ -89,8 +75,7 @@ def test_a_group_is_listed_and_described_with_and_without_members(library: Libra
 
 @pytest.mark.parametrize("library", offering("delete_group"))
 def test_a_group_is_deleted_once_it_is_empty(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 1)
+    admin = stage.create_topic(library, name, 1)
     member = stage.member(CONFLUENT, Membership(name), name)
     assert within(WITHIN_S, lambda: len(member.assignment) == 1)
     with pytest.raises(Exception, match=r"(?i)non_?-?empty|not empty"):
@@ -103,16 +88,14 @@ def test_a_group_is_deleted_once_it_is_empty(library: Library, stage: Stage, nam
 
 
 def test_the_offsets_of_a_group_are_listed(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 2)
+    admin = stage.create_topic(library, name, 2)
     commit(stage, name, name, 42)
     assert admin.offsets(name) == {(name, 0): 42}
 
 
 @pytest.mark.parametrize("library", offering("alter_offsets"))
 def test_the_offsets_of_an_empty_group_are_altered(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 2)
+    admin = stage.create_topic(library, name, 2)
     commit(stage, name, name, 42)
     admin.alter_offsets(name, {(name, 0): 3, (name, 1): 4})
     assert admin.offsets(name) == {(name, 0): 3, (name, 1): 4}
@@ -120,8 +103,7 @@ def test_the_offsets_of_an_empty_group_are_altered(library: Library, stage: Stag
 
 @pytest.mark.parametrize("library", offering("delete_offsets"))
 def test_the_offsets_of_one_partition_are_deleted(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    create(admin, name, 2)
+    admin = stage.create_topic(library, name, 2)
     stage.admin(KAFKA_PYTHON).alter_offsets(name, {(name, 0): 3, (name, 1): 4})
     admin.delete_offsets(name, [(name, 0)])
     assert admin.offsets(name) == {(name, 1): 4}

@@ -75,7 +75,7 @@ def test_a_consumer_whose_subscription_cannot_be_read_shares_a_group_with_one_li
     metadata: bytes, library: Library, wires: list[Wire], stage: Stage, name: str
 ) -> None:
     """It leads, since it came first; what it hands out is what the other one reads."""
-    stage.admin(KAFKA_PYTHON).create_topic(name, PARTITIONS)
+    stage.create_topic(KAFKA_PYTHON, name, PARTITIONS)
     odd = WireMember(wires[0], name, "consumer", {"range": metadata})
     odd.join()
     odd.sync({odd.member_id: b""})

@@ -37,7 +37,7 @@ def test_the_last_value_of_every_key_is_read_by_everyone(stage: Stage, name: str
     if codec not in {"none", *library.codecs}:
         library = CONFLUENT
     random = Random(1)
-    stage.admin(CONFLUENT).create_topic(name, 1, COMPACTED)
+    stage.create_topic(CONFLUENT, name, 1, COMPACTED)
     producer = stage.producer(CONFLUENT, codec=codec, idempotent=True)
     written: dict[bytes, tuple[int, bytes | None]] = {}
     for number in range(RECORDS):

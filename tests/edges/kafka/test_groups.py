@@ -42,7 +42,7 @@ def owned_by(member: Member) -> frozenset[Part]:
 def test_three_members_share_six_partitions_through_a_join_and_a_leave(
     library: Library, assignor: str, stage: Stage, name: str
 ) -> None:
-    stage.admin(library).create_topic(name, PARTITIONS)
+    stage.create_topic(library, name, PARTITIONS)
     membership = Membership(name, assignor)
     first, second = (stage.member(library, membership, name) for _ in range(2))
     assert within(WITHIN_S, shared(name, (first, second)))
@@ -60,7 +60,7 @@ def test_three_members_share_six_partitions_through_a_join_and_a_leave(
 def test_a_cooperative_member_keeps_what_it_may_keep_while_another_joins(
     library: Library, stage: Stage, name: str
 ) -> None:
-    stage.admin(library).create_topic(name, PARTITIONS)
+    stage.create_topic(library, name, PARTITIONS)
     membership = Membership(name, "cooperative-sticky")
     first = stage.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first,)))
@@ -74,7 +74,7 @@ def test_a_cooperative_member_keeps_what_it_may_keep_while_another_joins(
 def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session(
     library: Library, stage: Stage, name: str
 ) -> None:
-    stage.admin(library).create_topic(name, PARTITIONS)
+    stage.create_topic(library, name, PARTITIONS)
     membership = Membership(name, session_ms=stage.server.shortest_session_ms)
     survivor = stage.member(library, membership, name)
     victim = stage.process(library, membership, name)
@@ -89,7 +89,7 @@ def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session
 def test_a_static_member_that_restarts_is_given_what_it_had_and_nobody_rebalances(
     library: Library, stage: Stage, name: str
 ) -> None:
-    stage.admin(library).create_topic(name, PARTITIONS)
+    stage.create_topic(library, name, PARTITIONS)
     stays = stage.member(library, Membership(name, instance="stays", session_ms=10_000), name)
     restarts = stage.member(library, Membership(name, instance="restarts", session_ms=10_000), name)
     assert within(WITHIN_S, shared(name, (stays, restarts)))
@@ -105,7 +105,7 @@ def test_a_static_member_that_restarts_is_given_what_it_had_and_nobody_rebalance
 @pytest.mark.parametrize("library", [pytest.param(each, id=each.name) for each in LIBRARIES
                                      if "fencing" not in each.lacks])  # fmt: skip
 def test_of_two_static_members_with_one_name_the_later_one_stays(library: Library, stage: Stage, name: str) -> None:
-    stage.admin(library).create_topic(name, PARTITIONS)
+    stage.create_topic(library, name, PARTITIONS)
     membership = Membership(name, instance="only-one", session_ms=stage.server.shortest_session_ms)
     first = stage.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first,)))
@@ -126,18 +126,16 @@ def is_told_that_it_is_fenced(member: Member, part: Part) -> bool:
 
 
 def test_a_pattern_takes_in_a_topic_that_is_created_later(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    admin.create_topic(f"{name}.one", 2)
+    stage.create_topic(library, f"{name}.one", 2)
     member = stage.member(library, Membership(name, metadata_age_ms=500), like=f"{name}[.].*")
     assert within(WITHIN_S, lambda: len(member.assignment) == 2)
-    admin.create_topic(f"{name}.two", 3)
+    stage.create_topic(library, f"{name}.two", 3)
     assert within(WITHIN_S, lambda: {topic for topic, _ in member.assignment} == {f"{name}.one", f"{name}.two"})
     assert len(owned_by(member)) == 5
 
 
 def test_partitions_added_to_a_topic_are_shared_out_too(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.admin(library)
-    admin.create_topic(name, 2)
+    admin = stage.create_topic(library, name, 2)
     members = [stage.member(library, Membership(name, metadata_age_ms=500), name) for _ in range(2)]
     assert within(WITHIN_S, shared(name, members, 2))
     admin.add_partitions(name, 4)
@@ -145,7 +143,7 @@ def test_partitions_added_to_a_topic_are_shared_out_too(library: Library, stage:
 
 
 def test_the_first_members_of_a_group_share_it_within_moments(stage: Stage, name: str) -> None:
-    stage.admin(CONFLUENT).create_topic(name, PARTITIONS)
+    stage.create_topic(CONFLUENT, name, PARTITIONS)
     stage.producer(CONFLUENT).flush()
     began = time.monotonic()
     members = [stage.member(CONFLUENT, Membership(name), name) for _ in range(2)]

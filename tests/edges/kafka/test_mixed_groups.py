@@ -19,7 +19,7 @@ PARTITIONS = 8
 @pytest.fixture
 def members(stage: Stage, name: str) -> list[Member]:
     """One of each library, in one group that rests."""
-    stage.admin(KAFKA_PYTHON).create_topic(name, PARTITIONS)
+    stage.create_topic(KAFKA_PYTHON, name, PARTITIONS)
     membership = Membership(name, "range")
     members = [stage.member(library, membership, name) for library in LIBRARIES]
     if stage.server.native is not None:
@@ -83,7 +83,7 @@ def test_a_group_of_all_libraries_rests_while_nobody_comes_or_goes(
 
 
 def test_two_libraries_rebalance_cooperatively_in_one_group(stage: Stage, name: str) -> None:
-    stage.admin(KAFKA_PYTHON).create_topic(name, PARTITIONS)
+    stage.create_topic(KAFKA_PYTHON, name, PARTITIONS)
     membership = Membership(name, "cooperative-sticky")
     members = [stage.member(CONFLUENT, membership, name)]
     assert within(WITHIN_S, shared(name, members, PARTITIONS))

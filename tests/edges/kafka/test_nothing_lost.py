@@ -54,8 +54,7 @@ class Flock:
 
 @pytest.mark.timeout(300)
 def test_every_record_of_an_idempotent_producer_is_read_although_members_die(stage: Stage, name: str) -> None:
-    admin = stage.admin(KAFKA_PYTHON)
-    admin.create_topic(name, PARTITIONS)
+    stage.create_topic(KAFKA_PYTHON, name, PARTITIONS)
     flock = Flock(stage, name)
     assert within(WITHIN_S, shared(name, flock.living, PARTITIONS)), [member.said for member in flock.living]
 

@@ -14,7 +14,7 @@ RECORDS = 20
 @pytest.fixture
 def part(stage: Stage, name: str) -> tuple[str, int]:
     """The one partition of a topic of twenty records."""
-    stage.admin(KAFKA_PYTHON).create_topic(name, 1)
+    stage.create_topic(KAFKA_PYTHON, name, 1)
     producer = stage.producer(CONFLUENT)
     for number in range(RECORDS):
         producer.send(name, b"%d" % number, partition=0)

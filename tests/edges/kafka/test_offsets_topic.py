@@ -25,7 +25,7 @@ def consumer(stage: Stage, group: str) -> Consumer:
 
 
 def test_a_client_reads_the_commit_it_made(stage: Stage, name: str) -> None:
-    stage.admin(KAFKA_PYTHON).create_topic(name, 2)
+    stage.create_topic(KAFKA_PYTHON, name, 2)
     committer = consumer(stage, name)
     committer.commit(offsets=[TopicPartition(name, 1, 4711, "so far")], asynchronous=False)
     committer.close()

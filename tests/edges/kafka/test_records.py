@@ -36,7 +36,7 @@ def other(library: Library, codec: str) -> Library:
 def test_what_one_library_sends_with_any_codec_another_reads_whole(
     library: Library, codec: str, stage: Stage, name: str
 ) -> None:
-    stage.admin(library).create_topic(name, 1)
+    stage.create_topic(library, name, 1)
     producer = stage.producer(library, codec=codec)
     sent: list[tuple[bytes | None, bytes | None]] = [(b"%d" % number, b"value " * number) for number in range(50)]
     sent += [(None, b"no key"), (b"no value", None), (b"", b"")]
@@ -55,7 +55,7 @@ def test_what_one_library_sends_with_any_codec_another_reads_whole(
 
 
 def test_an_idempotent_producer_keeps_keys_in_order_over_partitions(library: Library, stage: Stage, name: str) -> None:
-    stage.admin(library).create_topic(name, 4)
+    stage.create_topic(library, name, 4)
     producer = stage.producer(library, idempotent=True)
     for number in range(2_000):
         producer.send(name, b"%d" % number, key=b"key %d" % (number % 16))
@@ -84,7 +84,7 @@ def test_a_topic_nobody_created_is_there_once_a_record_is_sent_to_it(library: Li
 
 
 def test_offsets_are_found_by_time_and_at_both_ends_and_sought(library: Library, stage: Stage, name: str) -> None:
-    stage.admin(library).create_topic(name, 1)
+    stage.create_topic(library, name, 1)
     producer = stage.producer(library)
     for number in range(10):
         producer.send(name, b"%d" % number, partition=0, timestamp_ms=NOON_MS + 1_000 * number)
@@ -107,7 +107,7 @@ def test_offsets_are_found_by_time_and_at_both_ends_and_sought(library: Library,
 
 
 def test_a_paused_partition_rests_until_it_is_resumed(library: Library, stage: Stage, name: str) -> None:
-    stage.admin(library).create_topic(name, 2)
+    stage.create_topic(library, name, 2)
     consumer = stage.consumer(library)
     consumer.assign([(name, 0), (name, 1)])
     consumer.poll(0.2)
@@ -124,7 +124,7 @@ def test_a_paused_partition_rests_until_it_is_resumed(library: Library, stage: S
 
 
 def test_a_waiting_fetch_answers_as_soon_as_there_is_a_record(library: Library, stage: Stage, name: str) -> None:
-    stage.admin(library).create_topic(name, 1)
+    stage.create_topic(library, name, 1)
     consumer = stage.consumer(library, Membership(longest_wait_ms=8_000))
     consumer.assign([(name, 0)])
     producer = stage.producer(library)
@@ -143,7 +143,7 @@ def test_a_waiting_fetch_answers_as_soon_as_there_is_a_record(library: Library, 
 def test_a_consumer_that_begins_at_the_end_sees_only_what_comes_after(
     library: Library, stage: Stage, name: str
 ) -> None:
-    stage.admin(library).create_topic(name, 1)
+    stage.create_topic(library, name, 1)
     producer = stage.producer(library)
     producer.send(name, b"old", partition=0)
     producer.flush()
@@ -165,7 +165,7 @@ def test_a_fetch_of_nothing_waits_as_long_as_it_may_and_no_longer(stage: Stage, 
 
 def created(wire: Wire, stage: Stage, name: str) -> object:
     """The id of a new topic."""
-    stage.admin(CONFLUENT).create_topic(name, 1)
+    stage.create_topic(CONFLUENT, name, 1)
     asked = MetadataRequest[12](topics=[MetadataRequest.MetadataRequestTopic(name=name)])
     (topic,) = wire.ask(asked).topics
     return topic.topic_id
