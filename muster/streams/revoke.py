@@ -15,10 +15,10 @@ _LAST = -1
 _AS_OFTEN_AS_MAY_BE = 1 << 30
 
 
-class LettingGo(Cycle):
+class RevokeSteps(Cycle):
     """Each method does one step and continues with the next, or sets the phase that names the event it waits for."""
 
-    def _let_go(self, *, is_lost: bool) -> None:
+    def _revoke(self, *, is_lost: bool) -> None:
         """S2 and S3: stop, and clear the queues."""
         if self._is_closing and self.phase is not RebalancePhase.LEAVING:
             return  # the partitions are being released already
@@ -103,8 +103,8 @@ class LettingGo(Cycle):
                 self._effects.append(effect)
 
     def _leave(self) -> None:
-        is_let_go = self._membership.state is State.RELEASING
+        is_released = self._membership.state is State.RELEASING
         self._enter(RebalancePhase.LEAVING)
         self._tell_member(Closing())
-        if is_let_go:
+        if is_released:
             self._tell_member(Released())  # the present rebalance has requested it

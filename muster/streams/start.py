@@ -7,7 +7,7 @@ from membership.member import State
 from muster.errors import GroupRefused, RebalanceFailed
 from muster.streams.events import FetchWanted, Report, TellStarting
 from muster.streams.rebalance import NO_MEMBER, RebalancePhase
-from muster.streams.revoke import LettingGo
+from muster.streams.revoke import RevokeSteps
 from protocol.errors import ErrorCode
 
 _TRIES = 3
@@ -15,7 +15,7 @@ _TRIES = 3
 grants."""
 
 
-class TakingOn(LettingGo):
+class StartSteps(RevokeSteps):
     """Each method does one step and continues with the next, or sets the phase that names the event it waits for."""
 
     def _assigned(self, effect: Assigned) -> None:

@@ -30,7 +30,7 @@ from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
 from muster.streams.rebalance import RebalancePhase
 from muster.streams.settings import StreamsSettings
-from muster.streams.start import TakingOn
+from muster.streams.start import StartSteps
 from protocol.errors import ErrorCode
 
 _SEES_TRIGGERS = frozenset(
@@ -46,7 +46,7 @@ _SEES_TRIGGERS = frozenset(
 rebalances again."""
 
 
-class Steps(TakingOn):
+class Steps(StartSteps):
     """The steps of one connector's rebalances; `has_listener`: there is a listener to call."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Steps(TakingOn):
     def _on_effect(self, effect: MemberEffect) -> None:
         match effect:
             case Revoked() | LostPartitions():
-                self._let_go(is_lost=isinstance(effect, LostPartitions))
+                self._revoke(is_lost=isinstance(effect, LostPartitions))
             case Assigned():
                 self._assigned(effect)
             case CommitDone():
@@ -162,7 +162,7 @@ class Steps(TakingOn):
                     and self._membership.state is State.UNJOINED
                     and not self._membership.held
                 ):
-                    self._let_go(is_lost=True)  # of no partitions, but with the same steps
+                    self._revoke(is_lost=True)  # of no partitions, but with the same steps
                 else:
                     self._join()
 

@@ -17,7 +17,7 @@ MARKS = (
     "looks at nodes that were unheard for long",
 )
 """Marks that a share of the worlds must have reached."""
-LETTING_GO = (1, "lost: the node does not hear of the nodes' group")
+RELEASING = (1, "lost: the node does not hear of the nodes' group")
 """A seed with a node that is cut off for long, and its mark: few worlds have one."""
 TRIES = 8
 """Seeds among which each rule that is taken out is found."""
@@ -32,7 +32,7 @@ def test_there_is_one_writer_a_shard_and_no_acknowledged_write_is_lost(share: in
 
 
 def test_a_node_that_hears_of_nobody_lets_go() -> None:
-    seed, mark = LETTING_GO
+    seed, mark = RELEASING
     assert ClusterWorld(seed).run()[mark]
 
 

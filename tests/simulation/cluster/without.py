@@ -49,7 +49,7 @@ class _AlwaysHeard(Lease):
         return False
 
 
-class WithoutLettingGo(ClusterShard):
+class WithoutRelease(ClusterShard):
     """An owner that has no contact to its group continues to serve."""
 
     def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
@@ -57,14 +57,14 @@ class WithoutLettingGo(ClusterShard):
         self._lease = _AlwaysHeard(lease)
 
 
-class WithoutReclaimAfterSleep(WithoutLettingGo):
+class WithoutReclaimAfterSleep(WithoutRelease):
     """A process that wakes continues. A long sleep is found by either rule, so both are taken out."""
 
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         pass
 
 
-class WithoutKeepAlive(WithoutLettingGo):
+class WithoutKeepAlive(WithoutRelease):
     """An owner without anything to write is silent, so that the leader forgets whom it fences: one that lets go by
     itself writes nothing more, so this rule is taken out as well."""
 
@@ -105,7 +105,7 @@ RULES: dict[type[ClusterShard], tuple[int, tuple[str, ...]]] = {
     WithLeaseByWrites: (6, ("cut_from_group", "start_another")),
     WithoutReclaimAfterSleep: (0, ("freeze_in_turn",)),
     WithoutKeepAlive: (0, ("fall_silent",)),
-    WithoutLettingGo: (0, ("cut",)),
+    WithoutRelease: (0, ("cut",)),
     WithoutFenceByHand: (0, ("cut_from_group", "kill")),
 }
 """A seed, and faults, by which each is found soon."""
