@@ -21,7 +21,7 @@ from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
 from interop.log_node import LogNode
-from protocol.messages.groups import Heartbeat, JoinGroup
+from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup
 from protocol.messages.topics import CreateTopics
 from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
 from tests.edges.test_cluster_log_requests import link_to
@@ -35,10 +35,10 @@ _PATIENCE_S = 90
 class Staged:
     """A node and its edge, and what the node said."""
 
-    def __init__(self, kafka: FakeKafka, node_id: int) -> None:
+    def __init__(self, kafka: FakeKafka, node_id: int, settings: ClusterLogSettings = SETTINGS) -> None:
         self.said: list[str] = []
-        self.node = LogNode(SHARDS, SETTINGS, self.said.append)
-        plan = ClusterPlan(node_id, SHARDS, 3, "__muster_nodes", 100, Follows.ALL, SETTINGS, LEAVES_WITHIN_S)
+        self.node = LogNode(SHARDS, settings, self.said.append)
+        plan = ClusterPlan(node_id, SHARDS, 3, "__muster_nodes", 100, Follows.ALL, settings, LEAVES_WITHIN_S)
         self.edge = ClusterEdge(self.node, plan, link_to(kafka))
         self.view = NodeView(node_id, {"kafka": ("127.0.0.1", node_id)})
 
@@ -93,6 +93,18 @@ async def test_a_second_node_gets_its_share_and_gives_it_back_when_it_leaves() -
         await _soon(lambda: len(one.serves) == SHARDS)
         assert all(one.node.shards[shard].number >= told[at] for at, shard in enumerate(sorted(theirs)))
         assert "lost" not in {line.split()[0] for line in one.said + two.said}
+
+
+async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() -> None:
+    """The next rebalance of the others does not wait for the end of its session."""
+    async with fake_kafka() as kafka, nodes(kafka, 1):
+        again = Staged(kafka, 1, ClusterLogSettings(session_ms=6_000))
+        async with asyncio.timeout(_PATIENCE_S):
+            with pytest.raises(ConfigError, match=r"node\.id 1 is that of a musterd which lives"):
+                await again.edge.start(again.view)
+        assert len(kafka.all_asked(LeaveGroup)) == 1
+        await again.edge.stop()
+        again.node.stop()
 
 
 async def test_nodes_keep_their_shards_when_the_coordinator_and_leaders_move() -> None:

@@ -107,8 +107,9 @@ class ClusterEdge:
         member = self._member = NodesMember(group, self._link, self._server.happen)
         member.start()
         while not group.is_placed:
-            if group.problem:
-                raise ConfigError(group.problem)
+            if refusal := group.problem:
+                await self.leave()  # a later rebalance of the others would wait for this member's session to end
+                raise ConfigError(refusal)
             await member.changed.wait()
             member.changed.clear()
         self._tasks.start(self._watch(member))
