@@ -3,8 +3,8 @@ arrived.
 
 In time is by the socket: a heartbeat that has arrived less than a session timeout ago, or since the daemon's last step,
 over a connection that is whole. Clients send no other one before it is answered. One exception: on a new
-connection to brokers it waits for its broker, behind a request or for its own permission, and nothing that was served
-there names the member yet.
+connection it waits behind a request, or for its own permission at a broker, and nothing that was served there names the
+member yet.
 """
 
 from collections import deque
@@ -125,7 +125,8 @@ class Heartbeats:
 
 def _is_unread(node: Node, beat: Beat, session: EndedSession) -> bool:
     connection = node.core.connections.get(beat.link.number)
-    if connection is None or not isinstance(connection.session, ProxySession):
+    if connection is None or session.connection == beat.link.number:
         return False
-    waits_for_permission = connection.is_guarded and connection.session.unanswered > 0
-    return session.connection != beat.link.number and (waits_for_permission or connection.session.has_waiting_request)
+    is_proxied = isinstance(connection.session, ProxySession)
+    waits_for_permission = is_proxied and connection.is_guarded and connection.session.unanswered > 0
+    return waits_for_permission or connection.session.has_waiting_request
