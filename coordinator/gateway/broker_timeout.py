@@ -7,6 +7,8 @@ from coordinator.gateway.effects import AbandonUpstream
 from coordinator.gateway.relayed.session import RelayedSession
 from coordinator.gateway.session.session import ProxySession
 
+SILENT = "the broker has sent nothing"
+
 
 class BrokerTimeouts:
     """Timeouts, checked every `check_every_ms`: a connection to a broker that sent no byte for `timeout_ms` is closed.
@@ -49,5 +51,5 @@ class BrokerTimeouts:
                 self._silence[number] = bytes_received, silent_ms + elapsed_ms
             else:
                 self._silence[number] = bytes_received, 0
-                expired_sides.append(AbandonUpstream(number, f"the broker has sent nothing for {self._timeout_ms} ms"))
+                expired_sides.append(AbandonUpstream(number, f"{SILENT} for {self._timeout_ms} ms"))
         return expired_sides

@@ -11,8 +11,7 @@ from muster.aio.group_member import GroupMember
 from muster.aio.runner import LoopRunner
 from muster.aio.topics import LoopTopics
 from muster.client.consumer import ConsumerProcedures
-from muster.core.fetching import ConsumerRecord
-from muster.core.fetching.records import group_by_partition
+from muster.core.fetching.records import ConsumerRecord, group_by_partition
 from muster.errors import ClientClosed
 
 

@@ -31,7 +31,7 @@ from muster.core.balancing.events import (
 )
 from muster.core.balancing.records import ReadBatch, read
 from muster.core.balancing.results import Code
-from muster.core.fetching import Deserializer, FetchSettings
+from muster.core.fetching.settings import Deserializer, FetchSettings
 from muster.errors import AuthenticationFailed, ClientFailed
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven

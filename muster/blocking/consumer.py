@@ -10,8 +10,7 @@ from muster.blocking.group_member import GroupMember
 from muster.blocking.runner import ThreadRunner
 from muster.blocking.topics import ThreadTopics
 from muster.client.consumer import ConsumerProcedures
-from muster.core.fetching import ConsumerRecord
-from muster.core.fetching.records import group_by_partition
+from muster.core.fetching.records import ConsumerRecord, group_by_partition
 
 _LOOK_S = 1.0
 """Longest wait of a poll during iteration."""

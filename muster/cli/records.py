@@ -19,7 +19,7 @@ from muster.blocking.sent import Sent
 from muster.cli.asking import AsJson, Bootstrap, Servers, reaching_topics, servers
 from muster.cli.showing import show_json
 from muster.cli.stopping import stop, terminated_as_interrupted
-from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import ConsumerRecord
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.words import counted

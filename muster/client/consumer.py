@@ -23,7 +23,8 @@ from muster.core.consumer_state import (
     SubscriptionKind,
     read_settings,
 )
-from muster.core.fetching import ConsumerRecord, Deserializer
+from muster.core.fetching.records import ConsumerRecord
+from muster.core.fetching.settings import Deserializer
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.security import SecurityLike

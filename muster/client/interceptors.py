@@ -10,7 +10,7 @@ from membership.topic_partition import TopicPartition
 from muster.client.steps import CallApplication, Procedure
 from muster.core.completions import Done
 from muster.core.consumer_state import ConsumerState
-from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import ConsumerRecord
 from muster.core.producing.handles import Headers, Written
 from muster.net.driver import LOG
 

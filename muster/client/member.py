@@ -26,7 +26,8 @@ from membership.topic_partition import TopicPartition
 from muster.client.operations import Operations
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
 from muster.core.completions import Completion, Partitions, RebalanceQueue, found, stored, to_commit, without
-from muster.core.metrics import ConsumerMetrics, MeasuredCore
+from muster.core.metrics.consumer import ConsumerMetrics
+from muster.core.metrics.measured import MeasuredCore
 from muster.errors import GroupRefused, WokenUp
 from muster.net.cores import Driven, DrivenCore
 from muster.net.driver import Driver

@@ -6,7 +6,7 @@ from membership.events import TimePassed
 from membership.topic_partition import TopicPartition
 from muster.client.topics import TopicProcedures, ignore
 from muster.core.consumer_state import ConsumerState, Partitions
-from muster.core.metrics import MeasuredCore
+from muster.core.metrics.measured import MeasuredCore
 from muster.net.cores import Driven
 from protocol.errors import ErrorCode
 

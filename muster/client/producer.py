@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from membership.events import MemberEffect, TimePassed
 from muster.client.interceptors import ProducerInterceptor, ProducerInterceptors, ProducerRecord
 from muster.client.steps import Procedure, Wait, WaitUntil
-from muster.core.metrics import MeasuredCore, ProducerMetrics
+from muster.core.metrics.measured import MeasuredCore
+from muster.core.metrics.producer import ProducerMetrics
 from muster.core.producing import Producing, TransactionalProducing
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings

@@ -19,7 +19,7 @@ from muster.core.fetching.fetcher import Fetcher
 from muster.core.fetching.records import ConsumerRecord
 from muster.core.fetching.settings import Deserializer, FetchSettings, Isolation, isolation
 from muster.core.lookups import Lookups
-from muster.core.metrics import ConsumerMetrics
+from muster.core.metrics.consumer import ConsumerMetrics
 from muster.core.positions import ConsumerPositions, OffsetReset
 from muster.errors import Refused, WrongSubscription
 from protocol.errors import ErrorCode

@@ -15,7 +15,7 @@ from membership.events import CommitDone, MemberEffect, MemberEvent, SubscribedT
 from membership.topic_partition import TopicPartition
 from muster.blocking.callbacks import Callbacks
 from muster.core.completions import stored, to_commit
-from muster.core.fetching import Deserializer
+from muster.core.fetching.settings import Deserializer
 from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.cores import Driven

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from membership.events import Grant, OffsetToCommit
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import Grants
+from muster.core.fetching.settings import Grants
 from muster.streams.events import Owned
 from muster.streams.pump import Pump, Registry
 from muster.streams.queue import Gate, PartitionInfo, StreamQueue

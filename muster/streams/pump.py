@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 
 from membership.events import MemberEffect, MemberEvent, TimePassed
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import Fetcher, FetchSettings, Grants
 from muster.core.fetching.buffer import TakenRecords
+from muster.core.fetching.fetcher import Fetcher
+from muster.core.fetching.settings import FetchSettings, Grants
 from muster.core.positions import ConsumerPositions
 from muster.streams.events import GrantsLost
 from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue

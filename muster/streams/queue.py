@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import ConsumerRecord
 from muster.errors import MusterError, OffsetGap
 
 

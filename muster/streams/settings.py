@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from membership.member import MemberSettings
-from muster.core.fetching import FetchSettings
+from muster.core.fetching.settings import FetchSettings
 from muster.core.positions import OffsetReset
 
 _RESETS = {

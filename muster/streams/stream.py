@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import ConsumerRecord, Deserializer
+from muster.core.fetching.records import ConsumerRecord
+from muster.core.fetching.settings import Deserializer
 from muster.errors import CannotDeserialize, ConsumerTimeout, MusterError
 from muster.streams.queue import NoMessage, StreamQueue
 

@@ -11,7 +11,7 @@ from membership.checks import check_name, check_number, check_partitions
 from muster import OffsetToCommit, Producer, TopicPartition
 from muster.core.completions import to_commit
 from muster.core.consumer_state import CommitSettings
-from muster.core.fetching import FetchSettings
+from muster.core.fetching.settings import FetchSettings
 from muster.core.positions import ConsumerPositions
 from muster.core.producing import ProducerSettings
 from muster.core.producing.handles import Handle, Headers, pending

@@ -6,7 +6,7 @@ import pytest
 
 from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import FetchSettings, Isolation
+from muster.core.fetching.settings import FetchSettings, Isolation
 from muster.core.lookups import BEGIN, END, LookedUp, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
 from protocol.errors import ErrorCode

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from membership.events import CallFailed, MemberEffect, MemberEvent, Replied, SendRequest, TimePassed
 from muster import Consumer, Producer
-from muster.core.metrics import ConsumerMetrics, MeasuredCore
+from muster.core.metrics.consumer import ConsumerMetrics
+from muster.core.metrics.measured import MeasuredCore
 from muster.core.metrics.measurements import Measurements
 from muster.metrics import collector
 from protocol.errors import ErrorCode

@@ -6,8 +6,8 @@ from membership.topic_partition import TopicPartition
 from muster.core.balancing.events import Fetched
 from muster.core.balancing.keys import context
 from muster.core.balancing.results import Batch
-from muster.core.fetching import ConsumerRecord, FetchSettings
-from muster.core.fetching.records import FetchedRecords
+from muster.core.fetching.records import ConsumerRecord, FetchedRecords
+from muster.core.fetching.settings import FetchSettings
 from muster.core.positions import Position
 from muster.errors import MusterError
 from protocol.messages.data import FetchPartitionReply

@@ -4,7 +4,8 @@ from typing import Any
 
 from membership.events import CallFailed, HangUp, NodeAddress, Replied, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import Fetcher, FetchSettings
+from muster.core.fetching.fetcher import Fetcher
+from muster.core.fetching.settings import FetchSettings
 from muster.core.positions import ConsumerPositions
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from muster.core.fetching import ConsumerRecord
 from muster.core.fetching import records as records_module
+from muster.core.fetching.records import ConsumerRecord
 from tests.client.fetching.world import P0, P1, World
 
 

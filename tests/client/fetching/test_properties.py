@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import Isolation
+from muster.core.fetching.settings import Isolation
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import AbortedTransaction

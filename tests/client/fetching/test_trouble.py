@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.core.fetching import Isolation
+from muster.core.fetching.settings import Isolation
 from muster.core.positions import OffsetReset
 from muster.errors import CannotDeserialize, CorruptRecords, NoOffset, OffsetOutOfRange, Refused
 from protocol.errors import ErrorCode

@@ -19,7 +19,9 @@ from membership.events import (
     TimePassed,
 )
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
+from muster.core.fetching.fetcher import Fetcher
+from muster.core.fetching.records import ConsumerRecord
+from muster.core.fetching.settings import FetchSettings
 from muster.core.positions import ConsumerPositions
 from muster.errors import MusterError
 from protocol.messages import Message

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from membership.topic_partition import TopicPartition
-from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import ConsumerRecord
 from muster.errors import ConsumerTimeout
 from muster.streams import MessageStream, StreamsConnector
 from muster.streams.connector import Parts

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import ConsumerRecord
 from muster.errors import (
     CannotDeserialize,
     CommitRefused,

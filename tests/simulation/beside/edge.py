@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from coordinator.gateway.broker_timeout import SILENT
 from coordinator.gateway.brokers import Broker
 from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
 from coordinator.gateway.events import (
@@ -227,7 +228,7 @@ class UpstreamConnection:
 
     def give_up(self, reason: str) -> None:
         # That no broker can be reached may be found in the step that takes the last answer, after a pause.
-        is_silent = reason.startswith("the broker has sent nothing")
+        is_silent = reason.startswith(SILENT)
         if is_silent and self._requests.count == self._answers.count:
             raise Broken("a broker is given up that has answered everything")
         self._edge.front.seen.add("silent upstreams given up")
