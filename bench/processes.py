@@ -153,13 +153,29 @@ def free_ports(count: int) -> list[int]:
 
 
 def descendants() -> dict[int, list[str]]:
-    """Return the processes below this one, each with the fields of its `stat` from its state on."""
+    """Return the processes below this one, as `processes` does."""
+    found = processes()
+    return {process: fields for process, fields in found.items() if _descends(process, found)}
+
+
+def processes() -> dict[int, list[str]]:
+    """Return all processes, each with the fields of its `stat` from its state on."""
     found: dict[int, list[str]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):
                 found[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
-    return {process: fields for process, fields in found.items() if _descends(process, found)}
+    return found
+
+
+def spark_readers() -> set[int]:
+    """Return the processes in which Spark runs the readers of streaming queries of this process's session."""
+    found = set()
+    for process in descendants():
+        with contextlib.suppress(OSError):
+            if b"python_streaming_source_runner" in Path(f"/proc/{process}/cmdline").read_bytes():
+                found.add(process)
+    return found
 
 
 def _descends(process: int, known: Mapping[int, list[str]]) -> bool:

@@ -18,11 +18,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bench.processes import QUICK_GROUPS, Daemon, descendants, scratch
+from bench.processes import QUICK_GROUPS, Daemon, scratch, spark_readers
 from bench.sharing_member import MARKS, TABLE, connect, query_settings
 from muster import Producer, TopicPartition
 from muster.blocking import ClusterClient
@@ -84,7 +84,7 @@ class Query:
 
     def kill(self) -> None:
         """Kill the readers of the session."""
-        for reader in reader_processes():
+        for reader in spark_readers():
             os.kill(reader, signal.SIGKILL)
 
     @property
@@ -257,16 +257,6 @@ def producing(bootstrap: str) -> "Iterator[None]":
     finally:
         stopped.set()
         thread.join()
-
-
-def reader_processes() -> set[int]:
-    """Return the processes in which Spark runs the readers of this process's session."""
-    found = set()
-    for process in descendants():
-        with suppress(OSError):
-            if b"python_streaming_source_runner" in Path(f"/proc/{process}/cmdline").read_bytes():
-                found.add(process)
-    return found
 
 
 def play(stage: Stage) -> None:

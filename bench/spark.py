@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import builds
 from bench.builds import NotHere
-from bench.processes import Daemon, descendants, scratch
+from bench.processes import Daemon, descendants, scratch, spark_readers
 from bench.report import Options, Sheet, Value, median
 from muster import Producer
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 OURS, THEIRS = "muster", "kafka"
 _RUN_S = 300
-_READER = b"python_streaming_source_runner"
-"""Module that Spark runs in a process of its own for the reader of a streaming query."""
 
 
 class Load(NamedTuple):
@@ -230,13 +228,6 @@ class Comparison:
 def _await_end_of_readers() -> None:
     """Wait for the Python process of a query that has ended, since its last work must not count as the next one's."""
     ends = time.monotonic() + _RUN_S
-    while any(_READER in _command_line(pid) for pid in descendants()):
+    while spark_readers():
         assert time.monotonic() < ends, "the reader of a query does not end"
         time.sleep(0.05)
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it has ended
-        return b""

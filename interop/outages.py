@@ -19,10 +19,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from bench import builds
 from interop.beside import Watch
+from interop.deliveries import deliveries
 from interop.kafka_cluster import Cluster, kafka_cluster
 from interop.load import Load
 from interop.outage_member import LIBRARIES, NATIVE
-from interop.reader import Reader, Telling
+from interop.reader import Reader
+from interop.recovery import Recovery
 from interop.server import Musterd
 from interop.verdict import add_keep, judged
 from tests.edges.musterd import free_port
@@ -87,7 +89,7 @@ def _members(bootstrap: str, native: str, work: Path) -> list[Reader]:
     return readers
 
 
-class Story(Telling):
+class Story(Recovery):
     """Runs the outages."""
 
     def __init__(self, cluster: Cluster, front: Musterd, readers: list[Reader], load: Load) -> None:
@@ -160,15 +162,15 @@ def run(work: Path, per_second: int, away_s: float) -> list[str]:
         readers = _members(front.bootstrap, front.native, work)
         story = Story(cluster, front, readers, load)
         try:
-            story.tell("a beginning", lambda: time.sleep(15))
+            story.after("a beginning", lambda: time.sleep(15))
             for number in (1, 2, 3):
-                story.tell(f"musterd killed, {number}", story.kill_musterd)
-            story.tell("a broker restarted", story.restart_broker)
-            story.tell("leaders moved", story.move_leaders)
-            story.tell("a broker killed", story.kill_broker)
-            story.tell(f"the cluster away for {away_s:g} s", lambda: story.freeze_all(away_s))
-            story.tell(f"all brokers down for {_DOWN_S:g} s", lambda: story.kill_all(_DOWN_S))
-            story.tell("the end", load.stop, by_all=False)
+                story.after(f"musterd killed, {number}", story.kill_musterd)
+            story.after("a broker restarted", story.restart_broker)
+            story.after("leaders moved", story.move_leaders)
+            story.after("a broker killed", story.kill_broker)
+            story.after(f"the cluster away for {away_s:g} s", lambda: story.freeze_all(away_s))
+            story.after(f"all brokers down for {_DOWN_S:g} s", lambda: story.kill_all(_DOWN_S))
+            story.after("the end", load.stop, by_all=False)
         finally:
             load.stop()
             committed = clerk.stop()
@@ -181,22 +183,20 @@ def run(work: Path, per_second: int, away_s: float) -> list[str]:
 
 
 def _counted(load: Load, clerk: Clerk, committed: int, readers: list[Reader]) -> list[str]:
-    failed = []
-    read = [place for reader in readers for place in reader.read()]
-    seen = set(read)
-    if lost := load.acknowledged.keys() - seen:
-        failed.append(f"{len(lost)} records that were acknowledged were never read, say {min(lost)}")
+    read = {reader.name: reader.read() for reader in readers}
+    found = deliveries(load.acknowledged, read)
+    seen = set().union(*read.values())
     ends: dict[int, int] = {}
     for partition, offset in seen:
         ends[partition] = max(ends.get(partition, -1), offset)
+    failed = found.faults
     skipped = sum(end + 1 for end in ends.values()) - len(seen)
     if skipped:
         failed.append(f"{skipped} offsets were left out")
     if committed < clerk.last:
         failed.append(f"{committed} is committed, and {clerk.last} was acknowledged")
-    by_whom = ", ".join(f"{reader.name} {len(reader.read()):,}" for reader in readers)
-    print(f"acknowledged {len(load.acknowledged):,}; read {len(seen):,}, {len(read) - len(seen):,} of them again")
-    print(f"read by: {by_whom}; the clerk's last commit {committed}, its slowest took {clerk.slowest_s:.1f} s")
+    print(found)
+    print(f"the clerk's last commit {committed}, its slowest took {clerk.slowest_s:.1f} s")
     return failed
 
 

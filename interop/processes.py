@@ -13,10 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from bench.processes import processes
 from interop.catalogue import Client
 
 _ROOT = Path(__file__).parents[1]
 _TAIL = 1500
+_SESSION = 3
+"""Field of a process's session in its `stat`, from its state on."""
 
 
 class Failed(Exception):
@@ -81,18 +84,11 @@ def kill_group(process: "subprocess.Popen[Any]") -> None:
 
 def kill_session(process: "subprocess.Popen[Any]") -> None:
     """SIGKILL to all processes of the session that the program leads, as when its machine is gone."""
-    for one in _of_session(process.pid):
+    session = str(process.pid)
+    for one in (pid for pid, fields in processes().items() if fields[_SESSION] == session):
         with suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
     process.wait(10)
-
-
-def _of_session(leader: int) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == leader:
-                    yield int(entry.name)
 
 
 def ask_to_stop(process: "subprocess.Popen[str]") -> None:

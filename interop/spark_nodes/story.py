@@ -11,20 +11,22 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from interop.cluster_nodes import NODES_GROUP, node
 from interop.committed import Committed, committed_records
+from interop.deliveries import deliveries
 from interop.exactly_once.judge import of_copies
 from interop.kafka_cluster import kafka_cluster
 from interop.load import Load
 from interop.nodes.faults import Scene
 from interop.nodes.story import NODES, owners_of
 from interop.outage_member import NATIVE
-from interop.reader import Reader, Telling
-from interop.spark_nodes.judge import handed
+from interop.program import until
+from interop.reader import Reader
+from interop.recovery import Recovery
 
 BROKERS, PARTITIONS = 3, 12
 QUERIES, SERVICES = ("spark-1", "spark-2"), ("confluent-kafka", "muster")
 _AWAY_S, _LONG_AWAY_S = 2.0, 10.0
 """Time for which a killed node stays away; every second for longer than a session of the nodes."""
-_PATIENCE_S, _EASE_S, _LOOK_S = 400.0, 3.0, 0.5
+_PATIENCE_S, _EASE_S = 400.0, 3.0
 
 
 class Plan(NamedTuple):
@@ -92,7 +94,7 @@ def _shared(stage: Stage) -> list[str]:
         members += [stage.service(library, group, topic) for library in SERVICES]
         failed = _told(stage, load, members, [], [group], stack)
     failed += [f"the producer: {one}" for one in load.refused]
-    found = handed(load.acknowledged, {one.name: one.read() for one in members})
+    found = deliveries(load.acknowledged, {one.name: one.read() for one in members})
     print(f"shared: {found}", flush=True)
     return [f"shared: {one}" for one in [*failed, *found.faults]]
 
@@ -109,11 +111,11 @@ def _once(stage: Stage) -> list[str]:
         services = [stage.service(library, after, bills) for library in SERVICES]
         failed = _told(stage, load, queries, services, [group, sink, after], stack)
         there = _committed(stage, bills)
-        _until("services have read all that is committed", lambda: not _left(there, services))
+        until(lambda: not _left(there, services), "services have read all that is committed", _PATIENCE_S)
     failed += [f"the producer: {one}" for one in load.refused]
     copies = of_copies([one.value for one in there], len(load.acknowledged))
-    read = handed(load.acknowledged, {one.name: one.read() for one in queries})
-    served = handed([(one.partition, one.offset) for one in there], {one.name: one.read() for one in services})
+    read = deliveries(load.acknowledged, {one.name: one.read() for one in queries})
+    served = deliveries([(one.partition, one.offset) for one in there], {one.name: one.read() for one in services})
     print(f"once, queries: {read}", flush=True)
     print(f"once, their topic: {len(there):,} records, {len(copies)} faults; services: {served}", flush=True)
     return [f"once: {one}" for one in [*failed, *copies, *read.faults, *served.faults]]
@@ -146,19 +148,19 @@ def _told(
     members = (*readers, *followers)
     for one in members:
         stack.callback(one.stop)
-    telling = Telling(readers, load, followers=followers, ease_s=_EASE_S, patience_s=_PATIENCE_S)
-    telling.tell("a beginning", lambda: None)
+    recovery = Recovery(readers, load, followers=followers, ease_s=_EASE_S, patience_s=_PATIENCE_S)
+    recovery.after("a beginning", lambda: None)
     for number in range(stage.plan.kills):
-        if telling.failed:
+        if recovery.failed:
             break
         group = groups[number % len(groups)]
         member = members[number // 3 % len(members)] if number % 3 == 2 else None
         place = _owner(stage, group)
         what = f"kill {number + 1}: node {NODES[place]}, which had the group {group}"
         what += f", and {member.name}" if member else ""
-        telling.tell(what, _killing(stage, place, _AWAY_S if number % 2 else _LONG_AWAY_S, member))
-    telling.tell("the end", load.stop, by_all=False)
-    return telling.failed
+        recovery.after(what, _killing(stage, place, _AWAY_S if number % 2 else _LONG_AWAY_S, member))
+    recovery.after("the end", load.stop, by_all=False)
+    return recovery.failed
 
 
 def _killing(stage: Stage, place: int, away_s: float, member: Reader | None) -> Callable[[], None]:
@@ -176,7 +178,7 @@ def _killing(stage: Stage, place: int, away_s: float, member: Reader | None) -> 
 
 
 def _owner(stage: Stage, group: str) -> int:
-    """Return the place of the node that has the group, once one has it. Raises TimeoutError."""
+    """Return the place of the node that has the group, once one has it. Raises Unlike."""
     found: list[int] = []
 
     def is_owned() -> bool:
@@ -185,7 +187,7 @@ def _owner(stage: Stage, group: str) -> int:
             found.append(place)
         return bool(found)
 
-    _until(f"the group {group} has a node", is_owned)
+    until(is_owned, f"the group {group} has a node", _PATIENCE_S)
     return found[0]
 
 
@@ -195,11 +197,3 @@ def _committed(stage: Stage, topic: str) -> list[Committed]:
 
 def _left(there: Sequence[Committed], services: Sequence[Reader]) -> set[tuple[int, int]]:
     return {(one.partition, one.offset) for one in there} - {place for one in services for place in one.read()}
-
-
-def _until(what: str, holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {_PATIENCE_S:g} s: {what}")
-        time.sleep(_LOOK_S)

@@ -10,7 +10,7 @@ import pytest
 import muster
 from muster._on_demand import names_on_demand
 
-PACKAGES = ("muster", "muster.blocking", "muster.core.fetching", "muster.core.metrics", "pyspark_muster")
+PACKAGES = ("muster", "muster.blocking", "pyspark_muster")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from bench.processes import spark_readers
 from muster import Consumer, GroupMember, Producer, TopicPartition
 from pyspark_muster.reports import progress
 from pyspark_muster.session import drain
@@ -170,31 +171,6 @@ class Plain:
         self._thread.join()
 
 
-def reader_processes() -> list[int]:
-    """The processes in which Spark runs the streaming readers of this test's session."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"python_streaming_source_runner" in line and _descends_from(int(entry.name), os.getpid()):
-                found.append(int(entry.name))
-    return found
-
-
-def _descends_from(process: int, ancestor: int) -> bool:
-    while process > 1:
-        if process == ancestor:
-            return True
-        try:
-            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            return False
-    return False
-
-
 def committed(daemon: Daemon, group: str = GROUP) -> dict[int, int | None]:
     with GroupMember(daemon.bootstrap, group, [TOPIC]) as asking:
         return {one.partition: offset for one, offset in asking.committed(ALL).items()}
@@ -215,8 +191,8 @@ def test_two_queries_and_a_plain_consumer_split_join_leave_and_crash_and_nothing
     with Source(daemon) as source:
         first.start()
         assert reads(sink, "first")
-        assert within(30, lambda: len(reader_processes()) == 1)  # now: the reader of a drained query ends after it
-        (process,) = reader_processes()
+        assert within(30, lambda: len(spark_readers()) == 1)  # now: the reader of a drained query ends after it
+        (process,) = spark_readers()
         second.start()
         assert reads(sink, "first", "second")
         with Plain(daemon, sink, "plain"):

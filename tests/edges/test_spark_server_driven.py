@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer as StockConsumer
 from pyspark.sql import SparkSession
 
+from bench.processes import spark_readers
 from muster import Consumer
 from muster.blocking import ClusterClient
 from protocol.messages.groups import ListGroups, ListGroupsReply
@@ -24,7 +25,6 @@ from tests.edges.test_spark import (
     Sink,
     Source,
     committed,
-    reader_processes,
     reads,
 )
 
@@ -121,8 +121,8 @@ def test_two_queries_a_stock_client_and_ours_share_a_group_and_nothing_is_missin
     with Source(daemon) as source:
         first.start()
         assert reads(sink, "first")
-        assert within(PATIENCE_S, lambda: len(reader_processes()) == 1)
-        (process,) = reader_processes()
+        assert within(PATIENCE_S, lambda: len(spark_readers()) == 1)
+        (process,) = spark_readers()
         with Service(daemon, sink, "stock"), Service(daemon, sink, "ours"):
             second.start()
             assert has(4)

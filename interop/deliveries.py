@@ -1,4 +1,4 @@
-"""Judgement of what members of a group have been given: pure."""
+"""Compares what was written to a topic with what members of a group have read."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -8,7 +8,7 @@ Place = tuple[int, int]
 """A partition and an offset."""
 
 
-class Handed(NamedTuple):
+class Deliveries(NamedTuple):
     """Records of a topic that a group has been given."""
 
     written: int
@@ -34,12 +34,12 @@ class Handed(NamedTuple):
         return f"{self.written:,} written, {len(self.missing)} missing, {self.again:,} read again; {by_whom}"
 
 
-def handed(written: Collection[Place], read: Mapping[str, Iterable[Place]]) -> Handed:
+def deliveries(written: Collection[Place], read: Mapping[str, Iterable[Place]]) -> Deliveries:
     """Compare what was written with what each member has read."""
     by_member = {name: Counter(places) for name, places in read.items()}
     total = sum(by_member.values(), Counter[Place]())
     wanted = set(written)
-    return Handed(
+    return Deliveries(
         written=len(wanted),
         missing=sorted(wanted - total.keys()),
         strange=sorted(total.keys() - wanted),
