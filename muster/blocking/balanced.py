@@ -99,13 +99,13 @@ class ClientBalancedConsumer:
 
     def is_shutdown(self) -> bool:
         """Tell whether it is not running: before `start`, and from `shutdown` on. TubeMQ: isShutdown."""
-        with self._changed:
+        with self._changed.lock:
             return self._core.is_shutdown
 
     def is_filter_consume(self, topic: str) -> bool:
         """Tell whether it was started with filters for this topic. TubeMQ: isFilterConsume."""
         _expect(topic, str, "topic")
-        with self._changed:
+        with self._changed.lock:
             return bool(self._core.targets.get(topic.strip()))
 
     def config(self) -> BalancedConfig:
@@ -116,12 +116,12 @@ class ClientBalancedConsumer:
         """The number of members there are to be; None before `start`, and where that is not checked. TubeMQ:
         getSourceCount.
         """
-        with self._changed:
+        with self._changed.lock:
             return self._core.source_count
 
     def node_id(self) -> int | None:
         """The number of this one among them. TubeMQ: getNodeId."""
-        with self._changed:
+        with self._changed.lock:
             return self._core.node_id
 
     # -- start and shutdown
@@ -166,7 +166,7 @@ class ClientBalancedConsumer:
 
     def registered_partitions(self) -> list[str]:
         """The keys owned at this moment, sorted by topic and numbers. TubeMQ: getCurRegisteredPartSet."""
-        with self._changed:
+        with self._changed.lock:
             return self._core.registered
 
     def connect_partition(self, key: str, bootstrap_offset: int = -1) -> Result:
@@ -189,7 +189,7 @@ class ClientBalancedConsumer:
         """Return where each owned partition is read, and where its log ends, as last heard. TubeMQ:
         getCurPartitionOffsetInfos.
         """
-        with self._changed:
+        with self._changed.lock:
             offsets = self._core.offsets
         return {key: _by_the_clock(info) for key, info in offsets.items()}
 
@@ -235,7 +235,7 @@ class ClientBalancedConsumer:
 
     def oldest_unconfirmed_ms(self) -> int | None:
         """For how long the application has had the batch that it has had for longest; None: it has none."""
-        with self._changed:
+        with self._changed.lock:
             taken_ms = self._core.oldest_unconfirmed_ms
         return None if taken_ms is None else time.monotonic_ns() // 1_000_000 - taken_ms
 
@@ -254,7 +254,7 @@ class ClientBalancedConsumer:
     def _give_up(self) -> None:
         """Give up a consumer that did not start, or whose thread failed: end the thread, and let operations fail at
         once."""
-        with self._changed:
+        with self._changed.lock:
             self._is_given_up = self._core.is_new or self._driver.refusals.has_failed
             self._changed.notify_all()
         if self._is_given_up:
@@ -263,7 +263,7 @@ class ClientBalancedConsumer:
     def _ask(self, make: Callable[[int], MemberEvent]) -> Result:
         """Start an operation and wait for its end, which the core guarantees. If the wait is interrupted, a later batch
         is given back."""
-        with self._changed:
+        with self._changed.lock:
             if self._is_given_up:
                 return Result(False, Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
             self._asked += 1

@@ -31,19 +31,21 @@ class ThreadGuard:
         in a forked process."""
         self._guard.check()
         me = threading.get_ident()
-        with self._lock:
-            if self.is_closed:
-                raise ClientClosed(f"this {self._what} was closed")
-            if self._user not in {None, me}:
-                raise ConcurrentUse(f"this {self._what} is in use by another thread: give each thread its own")
-            self._user, self._depth = me, self._depth + 1
+        is_inside = False
         try:
+            with self._lock:
+                if self.is_closed:
+                    raise ClientClosed(f"this {self._what} was closed")
+                if self._user not in {None, me}:
+                    raise ConcurrentUse(f"this {self._what} is in use by another thread: give each thread its own")
+                self._user, self._depth, is_inside = me, self._depth + 1, True
             yield
         except ClientFailed:
             self.is_closed = True
             raise
         finally:
-            with self._lock:
-                self._depth -= 1
-                if not self._depth:
-                    self._user = None
+            if is_inside:
+                with self._lock:
+                    self._depth -= 1
+                    if not self._depth:
+                        self._user = None

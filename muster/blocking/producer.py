@@ -60,7 +60,7 @@ class Producer(ProducerProcedures):
         wall_ms = _now_ms() if timestamp_ms is None else timestamp_ms
         sent = Sent(self._callbacks, topic, wall_ms)
         record = pending(key, value, headers, wall_ms, sent)
-        with self._driver.changed:
+        with self._driver.changed.lock:
             placed = self._append(topic, partition, record, sent)
         if placed < 0:
             self._runner.run(self._append_later(topic, partition, record, sent))
@@ -129,7 +129,7 @@ class Producer(ProducerProcedures):
         fine.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._driver.changed:
+        with self._driver.changed.lock:
             if self._is_closed:
                 return
             self._is_closed = True
@@ -137,7 +137,7 @@ class Producer(ProducerProcedures):
             self._runner.run(self._leave_transaction(timeout_s))
             self.flush(_left_s(deadline))
         finally:
-            with self._driver.changed:
+            with self._driver.changed.lock:
                 self._give_up()
             self._driver.stop()
             self._callbacks.wait(_left_s(deadline))

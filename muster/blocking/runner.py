@@ -1,7 +1,7 @@
 """Runs a client's procedures in the application's thread, while another thread drives its cores."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 from muster.blocking.guard import ThreadGuard
@@ -31,7 +31,7 @@ class ThreadRunner:
         error: BaseException | None = None
         try:
             while True:
-                with self._changed:
+                with self._changed.lock:
                     step = procedure.send(value) if error is None else procedure.throw(error)
                     while not isinstance(step, _WITHOUT_LOCK):
                         step = self._wait(procedure, step)
@@ -47,7 +47,7 @@ class ThreadRunner:
             result: R = done.value
             return result
         except BaseException:  # maybe a Ctrl-C between two steps, which the procedure has not seen
-            with self._changed:
+            with self._changed.lock:
                 procedure.close()
             raise
 
@@ -79,15 +79,13 @@ class ThreadRunner:
     def is_closed(self) -> bool:
         return self.guard.is_closed
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Enter as the only thread, and take the lock. Raises ConcurrentUse, ClientClosed."""
-        with self.guard.entered(), self._changed:
-            yield
+    def entered(self) -> AbstractContextManager[None]:
+        """Enter as the only thread. Raises ConcurrentUse, ClientClosed."""
+        return self.guard.entered()
 
     def locked(self) -> Any:
         """Return the lock."""
-        return self._changed
+        return self._changed.lock
 
     def _wait(self, procedure: Procedure[Any], step: Step) -> Step:
         """Wait as a step says, and return the procedure's next step; called with the lock."""

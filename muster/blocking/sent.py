@@ -50,7 +50,7 @@ class Sent(msgspec.Struct, eq=False):
     def exception(self, timeout_s: float | None = None) -> MusterError | None:
         """Wait as `result` does; return the record's error, None if it was acknowledged."""
         changed = self._callbacks.changed
-        with changed:
+        with changed.lock:
             refusals = self._callbacks.refusals
             changed.wait_for(lambda: self.is_done or not refusals.is_told, timeout_s)
             if not self.is_done:
@@ -64,7 +64,7 @@ class Sent(msgspec.Struct, eq=False):
         separate thread, one after the other, in the order in which records were done: they may send, wait and close;
         their exceptions are logged. `flush` and `close` wait for them.
         """
-        with self._callbacks.changed:
+        with self._callbacks.changed.lock:
             self.is_told = True
             if self.is_done:
                 self._callbacks.put(partial(callback, self))

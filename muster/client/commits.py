@@ -66,7 +66,7 @@ class CommitProcedures(PositionProcedures):
         """Send a commit once, without waiting. `callback(offsets, error)` is called from a later `poll`, `commit` or
         `close`, in the order in which commits ended. Raises ValueError for a negative offset.
         """
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             wanted = dict(self._consuming.positions() if offsets is None else offsets)
             self._group.commit_later(wanted, lambda done: self._tell_commit(done, wanted, callback))
 

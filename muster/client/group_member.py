@@ -145,7 +145,7 @@ class GroupMemberProcedures(TopicProcedures):
         rebalance that follows. Raises ValueError.
         """
         names = topic_names(topics, pattern)
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._member.tell(Subscribed(names) if pattern is None else SubscribedToPattern(pattern))
 
     def subscribe_pattern(self, pattern: str) -> None:
@@ -153,7 +153,7 @@ class GroupMemberProcedures(TopicProcedures):
         ones too; for `group_protocol` "consumer" or "auto". Raises ValueError.
         """
         regex = check_regex(pattern, self._member.settings.group_protocol)
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._member.tell(SubscribedToRegex(regex))
 
     def commit_later(
@@ -162,7 +162,7 @@ class GroupMemberProcedures(TopicProcedures):
         """Send a commit once and do not wait; `callback` is called from a later `poll`, `commit` or `close`, in the
         order in which commits ended. Return its number. Raises ValueError for a negative offset.
         """
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             return self._member.commit_later(offsets, partial(call_application, callback))
 
     def _poll(self, timeout_s: float) -> Procedure[bool]:

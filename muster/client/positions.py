@@ -46,7 +46,7 @@ class PositionProcedures(TopicProcedures):
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Offsets between the position and the end; None while the end is not known, which requests it."""
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             lag = self._consuming.current_lag(partition)
             if lag is None:
                 self._look()
@@ -54,19 +54,19 @@ class PositionProcedures(TopicProcedures):
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Set the position. Raises ValueError for an offset below 0, or a partition that is not assigned."""
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.subscription.seek(partition, offset)
             self._consuming.drop_unread((partition,))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Set the positions at the next poll; without arguments, of all partitions."""
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.subscription.seek_to_beginning(partitions)
             self._consuming.drop_unread(partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Set the positions at the next poll; without arguments, of all partitions."""
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.subscription.seek_to_end(partitions)
             self._consuming.drop_unread(partitions)
 
@@ -74,13 +74,13 @@ class PositionProcedures(TopicProcedures):
         """Return no records of these until `resume`; fetched records are kept. They stay paused while they are
         assigned. Raises ValueError for a partition that is not.
         """
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.subscription.pause(partitions)
             self._consuming.give_back(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these again. Raises ValueError for a partition that is not assigned."""
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.subscription.resume(partitions)
             self._driver.changed.notify_all()
 

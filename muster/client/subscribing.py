@@ -44,13 +44,13 @@ class SubscriptionProcedures(CommitProcedures):
         or revoked partitions; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
         """
         names = topic_names(topics, pattern)
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.give_back()
             group = self._group
         if pattern is None and not names:
             self._read_nothing("topics")
             return
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.choose(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
             self._listeners = listeners(on_assigned, on_revoked, on_lost)
             if pattern is None:
@@ -71,7 +71,7 @@ class SubscriptionProcedures(CommitProcedures):
         too, from the next poll on. For `group_protocol` "consumer" or "auto"; otherwise as `subscribe`. For an invalid
         pattern `poll` raises an error. Raises WrongSubscription, ValueError.
         """
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.give_back()
             group = self._group
             regex = check_regex(pattern, group.settings.group_protocol)
@@ -84,12 +84,12 @@ class SubscriptionProcedures(CommitProcedures):
         begin at the group's committed offsets, if there is a group. Raises WrongSubscription.
         """
         chosen = check_partitions(partitions)
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.give_back()
         if not chosen:
             self._read_nothing("partitions")
             return
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._consuming.choose(SubscriptionKind.BY_HAND)
             self._commit_if_due()
             if self._membership is not None:
@@ -117,5 +117,5 @@ class SubscriptionProcedures(CommitProcedures):
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
         """Request a rebalance of the group, from the next poll on."""
-        with self._runner.entered():
+        with self._runner.entered(), self._runner.locked():
             self._group.tell(RejoinAsked(reason))

@@ -45,7 +45,7 @@ class CallerDriver(SocketDriver):
 
     def stop(self) -> None:
         """Close the connections."""
-        with self.changed:
+        with self.changed.lock:
             self._disconnect()
             if self._selector is not None:
                 self._selector.close()

@@ -4,6 +4,7 @@ import os
 import threading
 
 from muster.errors import MusterError
+from muster.net.condition import LockedCondition
 
 _forks = 0
 """Number of forks between this process and the one that imported this module."""
@@ -33,15 +34,15 @@ class ForkGuard:
             self.used_in = _forks
 
 
-class ClientCondition(threading.Condition):
-    """A condition over a reentrant lock. Entering it checks the guard first. Conditions of one client share both."""
+class ClientCondition(LockedCondition):
+    """A client's condition. Its `lock` is checked by the guard first. Conditions of one client share both."""
 
     def __init__(self, other: "ClientCondition | None" = None) -> None:
         self.guard: ForkGuard = ForkGuard() if other is None else other.guard
-        self.lock: threading.RLock = threading.RLock() if other is None else other.lock
-        super().__init__(self.lock)
+        super().__init__(None if other is None else other.raw_lock)
 
-    def __enter__(self) -> bool:
+    @property
+    def lock(self) -> threading.RLock:
         if self.guard.used_in != _forks:
             self.guard.check()
-        return self.lock.__enter__()
+        return self.raw_lock

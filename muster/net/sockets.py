@@ -85,11 +85,11 @@ class SocketDriver(Driver[SocketConnection]):
 
     @property
     def trouble(self) -> str:
-        with self.changed:
+        with self.changed.lock:
             return super().trouble
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[MemberEffect]]) -> None:
-        with self.changed:
+        with self.changed.lock:
             self.refusals.raise_failure()
             self._start()
             self._carry_out(driven, action(self.now_ms()))

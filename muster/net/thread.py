@@ -33,7 +33,7 @@ class ThreadDriver(SocketDriver):
 
     def stop(self) -> None:
         """End the thread and close its connections."""
-        with self.changed:
+        with self.changed.lock:
             thread, self._is_stopping = self._thread, True
             self._wake()
         if thread is not None and thread is not threading.current_thread():
@@ -64,21 +64,21 @@ class ThreadDriver(SocketDriver):
             self._work(selector, wakened)
             self._send_off(selector, wakened)
         except Exception as error:  # noqa: BLE001  (whatever it is, the next call raises it)
-            with self.changed:
+            with self.changed.lock:
                 self._fail(error)
         finally:
-            with self.changed:
+            with self.changed.lock:
                 self._disconnect(selector, wakened)
 
     def _work(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
         while True:
-            with self.changed:
+            with self.changed.lock:
                 if self._is_stopping:
                     return
                 self._pass_time()
                 due_s = self._until_due_s()
             ready = selector.select(None if due_s is None else min(due_s, _LONGEST_S))
-            with self.changed:
+            with self.changed.lock:
                 for key, events in ready:
                     if key.data is not None:
                         self._serve(key.data, events)
@@ -91,11 +91,11 @@ class ThreadDriver(SocketDriver):
         selector.unregister(wakened)
         deadline = time.monotonic() + SEND_OFF_S
         while time.monotonic() < deadline:
-            with self.changed:
+            with self.changed.lock:
                 if not self._owes:
                     return
             for key, events in selector.select(0.05):
-                with self.changed:
+                with self.changed.lock:
                     self._serve(key.data, events)
 
     def _disconnect(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:

@@ -14,6 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
+from muster.net.condition import LockedCondition
 from protocol.errors import ErrorCode
 from protocol.kafka.login import LoginRefused
 
@@ -60,7 +61,7 @@ class _Endpoint:
 
     def __init__(self, request: TokenRequest) -> None:
         self._request = request
-        self._changed = threading.Condition()
+        self._changed = LockedCondition()
         self._token = ""
         self._ends_s = self._next_s = 0.0
         self._is_asking = self._is_used = False
@@ -69,7 +70,7 @@ class _Endpoint:
         )
 
     def token(self) -> str:
-        with self._changed:
+        with self._changed.lock:
             self._is_used = True
             now_s = time.monotonic()
             if now_s >= self._next_s:
@@ -80,7 +81,7 @@ class _Endpoint:
 
     def wait(self, timeout_s: float) -> None:
         ends_s = time.monotonic() + timeout_s
-        with self._changed:
+        with self._changed.lock:
             while (left_s := ends_s - time.monotonic()) > 0:
                 try:
                     self.token()
@@ -100,7 +101,7 @@ class _Endpoint:
         try:
             token, lifetime_s = _fetch(self._request)
         except Exception as error:  # noqa: BLE001 - each must be told to who waits, and none may end the thread before
-            with self._changed:
+            with self._changed.lock:
                 code = ErrorCode.SASL_AUTHENTICATION_FAILED if _is_final(error) else ErrorCode.NETWORK_EXCEPTION
                 self._failure = LoginRefused(code, f"{self._request.url}: there is no token: {_sentence(error)}")
                 self._is_asking, self._next_s = False, time.monotonic() + _PAUSE_S
@@ -108,7 +109,7 @@ class _Endpoint:
                 self._ask_later(_PAUSE_S)
                 self._changed.notify_all()
             return
-        with self._changed:
+        with self._changed.lock:
             now_s = time.monotonic()
             self._token, self._ends_s = token, now_s + lifetime_s
             self._is_asking, self._next_s = False, now_s + lifetime_s * _RENEWED_AT
@@ -123,7 +124,7 @@ class _Endpoint:
 
     def _renew(self) -> None:
         """Request the next token before this one expires. An unused token is left to expire."""
-        with self._changed:
+        with self._changed.lock:
             if self._is_used and time.monotonic() >= self._next_s:
                 self._begin()
 

@@ -139,7 +139,7 @@ class StreamsConnector:
     def set_rebalance_listener(self, listener: RebalanceListener) -> None:
         """Set the listener, before the streams are made. Raises StreamsExist; TypeError for an invalid listener."""
         check_listener(listener)
-        with self._changed:
+        with self._changed.lock:
             self._must_be_new()
             self._listener = listener
 
@@ -150,7 +150,7 @@ class StreamsConnector:
         """
         check_counts(counts)
         kind = StreamsProtocol(self._settings.partition_assignment_strategy, dict(counts))
-        with self._changed:
+        with self._changed.lock:
             streams = self._make(kind, tuple(counts), counts.items())
             self._begin()
         return {topic: streams[topic] for topic in counts}
@@ -164,7 +164,7 @@ class StreamsConnector:
         check_counts({pattern: count})
         wanted = excluding(pattern) if is_excluding else re.compile(pattern).pattern
         kind = StreamsProtocol(self._settings.partition_assignment_strategy, pattern=wanted, count=count)
-        with self._changed:
+        with self._changed.lock:
             streams = self._make(kind, (), ((None, count),))
             self._tell_member(SubscribedToPattern(wanted, not exclude_internal_topics))
             self._begin()
@@ -175,7 +175,7 @@ class StreamsConnector:
         without `retry`. The last message of the calling thread counts as consumed. Raises CommitRefused,
         RequestTimedOut.
         """
-        with self._changed:
+        with self._changed.lock:
             if self._parts is None or self._is_shut:
                 return {}
             self._finish_here()
@@ -200,7 +200,7 @@ class StreamsConnector:
         last message of the calling thread counts as consumed; other threads get a short time to finish theirs. May be
         called more than once.
         """
-        with self._changed:
+        with self._changed.lock:
             if not self._is_shut:
                 self._finish_here()
         self._shut_down(timeout_s)
@@ -208,7 +208,7 @@ class StreamsConnector:
     def _shut_down(self, timeout_s: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_s
         refusals = self._driver.refusals
-        with self._changed:
+        with self._changed.lock:
             if self._is_shut:
                 return
             self._is_shut = True
@@ -229,13 +229,13 @@ class StreamsConnector:
     @property
     def owned(self) -> Owned:
         """Partitions that this connector reads at present: {topic: {partition: thread}}."""
-        with self._changed:
+        with self._changed.lock:
             return {} if self._parts is None else self._parts.holdings.owned()
 
     @property
     def member_id(self) -> str:
         """Member id; empty before the coordinator has assigned one."""
-        with self._changed:
+        with self._changed.lock:
             return "" if self._parts is None else self._parts.membership.member_id
 
     def __enter__(self) -> Self:
@@ -369,7 +369,7 @@ class StreamsConnector:
                 tell(listener)
             except BaseException as raised:  # noqa: BLE001  (whatever the application's code raises, a sys.exit too)
                 error = raised if isinstance(raised, Exception) else MusterError(f"the listener raised {raised!r}")
-            with self._changed:
+            with self._changed.lock:
                 self._feed_steps(ListenerDone(error))
 
         self._call(call)

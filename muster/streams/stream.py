@@ -11,6 +11,7 @@ from membership.topic_partition import TopicPartition
 from muster.core.fetching.records import ConsumerRecord
 from muster.core.fetching.settings import Deserializer
 from muster.errors import CannotDeserialize, ConsumerTimeout, MusterError
+from muster.net.condition import LockedCondition
 from muster.streams.queue import NoMessage, StreamQueue
 
 _LOOK_S = 1.0
@@ -33,7 +34,7 @@ class MessageStream:
     def __init__(
         self,
         queue: StreamQueue,
-        condition: threading.Condition,
+        condition: LockedCondition,
         has_taken: HasTaken,
         timeout_ms: int,
         key_deserializer: Deserializer | None,
@@ -61,7 +62,7 @@ class MessageStream:
 
     def _take(self) -> ConsumerRecord:
         deadline_ms: int | None = None
-        with self._condition:
+        with self._condition.lock:
             self._thread = threading.get_ident()
             while True:
                 was_full = self._queue.is_full

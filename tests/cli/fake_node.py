@@ -1,6 +1,5 @@
 """A fake node made of dictionaries, in place of the client's connections."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 from membership.events import CallFailed, MemberEffect, MemberEvent, NodeAddress, Replied, SendRequest
 from muster.errors import CannotConnect
 from muster.net.bootstrap import Bootstrap
+from muster.net.condition import LockedCondition
 from muster.net.cores import Driven
 from muster.net.dialects import ClientDialect
 from muster.net.refusals import Refusals
@@ -612,7 +612,7 @@ class FakeDriver:
     def __init__(self, node: FakeNode, where: Bootstrap) -> None:
         scheme = "kafka://" if where.dialect is ClientDialect.KAFKA else ""
         node.bootstraps.append(f"{scheme}{where.addresses[0]}")
-        self.changed = threading.Condition(threading.RLock())
+        self.changed = LockedCondition()
         self.trouble = ""
         self.refusals = Refusals()
         self.failures: dict[NodeAddress | None, Exception] = {}

@@ -7,9 +7,8 @@ seconds takes no real time and ends at an exact millisecond.
 
 import heapq
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from functools import partial
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import pytest
@@ -87,17 +86,14 @@ class _Node(Desk):
             super()._carry_out(effect)
 
 
-class Changed(AbstractContextManager["Changed"]):
+class Changed:
     """A condition whose wait advances the simulation."""
+
+    lock = nullcontext()
 
     def __init__(self, rig: "ConsumerRig") -> None:
         self._theatre = rig
         self._is_notified = False
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def notify_all(self) -> None:
         self._is_notified = True

@@ -17,6 +17,7 @@ from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.blocking import ClusterClient
 from muster.blocking.callbacks import Callbacks
 from muster.net.bootstrap import Bootstrap
+from muster.net.condition import LockedCondition
 from muster.net.cores import Driven
 from muster.net.loop import LoopDriver
 from muster.net.thread import ThreadDriver
@@ -178,7 +179,7 @@ def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it
 
 
 def test_a_callback_that_ends_its_thread_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    callbacks, called = Callbacks(threading.Condition()), list[int]()
+    callbacks, called = Callbacks(LockedCondition()), list[int]()
     with caplog.at_level(logging.ERROR, "muster"):
         callbacks.put(sys.exit)
         callbacks.put(lambda: called.append(1))

@@ -54,7 +54,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 def wake(client: Any) -> None:
     background = client._driver
-    with background.changed:
+    with background.changed.lock:
         background._wake()
 
 

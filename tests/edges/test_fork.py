@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final
 
 import pytest
@@ -36,7 +37,7 @@ def in_child(call: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def while_held(lock: "threading.Condition | threading.Lock", act: Callable[[], int]) -> int:
+def while_held(lock: AbstractContextManager[object], act: Callable[[], int]) -> int:
     """Act while another thread holds the lock: a fork then copies it held, by a thread that the child does not have."""
     is_held, is_over = threading.Event(), threading.Event()
 
@@ -64,8 +65,8 @@ def test_a_consumer_raises_in_the_child_though_its_thread_held_the_lock(nobody: 
     with Consumer(nobody, "g") as consumer:
         consumer.subscribe(["t"])
         changed = consumer._driver.changed
-        assert while_held(changed, lambda: in_child(lambda: consumer.poll(0))) == RAISED
-        assert while_held(changed, lambda: in_child(consumer.close)) == RAISED
+        assert while_held(changed.lock, lambda: in_child(lambda: consumer.poll(0))) == RAISED
+        assert while_held(changed.lock, lambda: in_child(consumer.close)) == RAISED
         assert while_held(consumer._runner.guard._lock, lambda: in_child(lambda: consumer.poll(0))) == RAISED
 
 
@@ -73,21 +74,21 @@ def test_a_member_raises_in_the_child(nobody: str) -> None:
     with GroupMember(nobody, "g", ["t"]) as member:
         member.poll()
         changed = member._driver.changed
-        assert while_held(changed, lambda: in_child(lambda: member.commit({TopicPartition("t", 0): 1}))) == RAISED
+        assert while_held(changed.lock, lambda: in_child(lambda: member.commit({TopicPartition("t", 0): 1}))) == RAISED
 
 
 def test_a_producer_raises_in_the_child(nobody: str) -> None:
     producer = Producer(nobody, max_block_ms=1)
     with pytest.raises(MusterError):
         producer.send("t", b"x")
-    assert while_held(producer._driver.changed, lambda: in_child(lambda: producer.send("t", b"x"))) == RAISED
+    assert while_held(producer._driver.changed.lock, lambda: in_child(lambda: producer.send("t", b"x"))) == RAISED
     producer.close()
 
 
 def test_a_client_balanced_consumer_raises_in_the_child(nobody: str) -> None:
     with ClientBalancedConsumer(nobody, "g") as consumer:
         assert not consumer.describe_group().ok
-        assert while_held(consumer._changed, lambda: in_child(consumer.describe_group)) == RAISED
+        assert while_held(consumer._changed.lock, lambda: in_child(consumer.describe_group)) == RAISED
 
 
 def test_connections_are_not_shared_with_the_child(nobody: str) -> None:
@@ -95,7 +96,7 @@ def test_connections_are_not_shared_with_the_child(nobody: str) -> None:
     with pytest.raises(MusterError):
         cluster.ask(DescribeNode())
     assert in_child(lambda: cluster.ask(DescribeNode())) == RAISED
-    assert while_held(cluster._driver.changed, lambda: in_child(lambda: cluster.ask(DescribeNode()))) == RAISED
+    assert while_held(cluster._driver.changed.lock, lambda: in_child(lambda: cluster.ask(DescribeNode()))) == RAISED
     cluster.close()
 
 

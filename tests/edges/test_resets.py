@@ -66,7 +66,7 @@ class Resets:
         group = self._consumer._membership
         assert group is not None
         driver = self._consumer.driver
-        with driver.changed:
+        with driver.changed.lock:
             node = group.membership.coordinator
             if node is not None:
                 driver.carry_out(group._driven, lambda _now_ms: [HangUp(node)])
