@@ -5,10 +5,17 @@ The module is one of those that are compiled: it knows by its own file.
 
 import platform
 
+from coordinator import __version__
+
 
 def build() -> str:
     """Return `compiled` if the hot path is, else `pure`."""
     return "pure" if __file__.endswith((".py", ".pyc")) else "compiled"
+
+
+def version() -> str:
+    """Return what `musterd --version` prints."""
+    return f"musterd {__version__} ({build()}, {interpreter()})"
 
 
 def interpreter() -> str:

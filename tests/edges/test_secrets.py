@@ -15,9 +15,9 @@ from urllib.parse import quote
 import pytest
 import structlog
 
-from coordinator.__main__ import _log_to_stderr
 from coordinator.accounts.plain import PasswordCheck
 from coordinator.io.exit import exit_on_error
+from coordinator.start.stderr import log_to_stderr
 from muster.blocking.cluster import ClusterClient
 from tests.accounts.rig import accounts_of
 from tests.edges import logins
@@ -145,7 +145,7 @@ class Terminal(io.StringIO):
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     written: io.StringIO = request.param()
     monkeypatch.setattr(sys, "stderr", written)
-    _log_to_stderr()
+    log_to_stderr()
     yield written
     structlog.reset_defaults()
 

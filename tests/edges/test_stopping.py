@@ -72,17 +72,18 @@ def test_sighup_stops_nothing(tmp_path: Path) -> None:
 
 
 SLOW = """
-import sys, coordinator.__main__ as daemon
+import sys, coordinator.start.daemon as daemon
+from coordinator.__main__ import main
 
-opens = daemon._open
+opens = daemon.open_store
 
 def slowly(*given):
     print("opening", flush=True)
     sys.stdin.readline()
     return opens(*given)
 
-daemon._open = slowly
-daemon.main()
+daemon.open_store = slowly
+main()
 """
 
 

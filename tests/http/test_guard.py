@@ -117,7 +117,7 @@ async def test_no_answer_may_be_read_by_a_page_of_another_origin(browser: Browse
 
 
 def test_the_names_of_a_daemon_are_those_that_its_operator_gave() -> None:
-    from coordinator.__main__ import _http_hosts
+    from coordinator.start.http_listener import _http_hosts
 
     config = Config(
         http=Address("stats.example", 9391),

@@ -1,0 +1,161 @@
+"""EDGE: the daemon from its start to its end: opens, binds, loads, serves until a signal, stops."""
+
+import asyncio
+import gc
+import signal
+from collections.abc import Coroutine, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from coordinator.build_info import version
+from coordinator.config.config import KEYS, Config
+from coordinator.config.keys import LISTENERS
+from coordinator.gateway.gateway import Gateway
+from coordinator.gateway.io.cluster.from_config import ClusterPart
+from coordinator.gateway.io.cluster_identity import ClusterIdentity
+from coordinator.gateway.io.security import upstream_tls
+from coordinator.gateway.io.supervisor import Supervisor
+from coordinator.gateway.io.tls import UpstreamTls
+from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
+from coordinator.io.idle_connections import IdleConnections
+from coordinator.io.ids import RandomIds
+from coordinator.io.server import Server, read_clock
+from coordinator.io.service_manager import ServiceManager
+from coordinator.io.tls.from_config import listening_tls
+from coordinator.io.tls.listening import ListeningTls
+from coordinator.node.node import Node
+from coordinator.start.accounts import begin_accounts, open_audit
+from coordinator.start.data_folder import open_store
+from coordinator.start.http_listener import http_logins, serve_http
+from coordinator.start.listeners import bind, make_supervisor, told_address
+from coordinator.start.loading import until_served
+from coordinator.start.open_files import within_open_files
+from partition_log.disk.disk import OsDisk
+from partition_log.store.log_store import LogStore
+
+log = structlog.get_logger()
+
+
+async def serve(config: Config, manager: ServiceManager) -> None:
+    config = within_open_files(config)
+    tls, brokers_tls = listening_tls(config), upstream_tls(config)
+    identity = ClusterIdentity(Path(config.data_dir))
+    disk = OsDisk()
+    store = open_store(config, disk, identity)
+    server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
+    unguarded = UnguardedListeners(config, identity)
+    beside = make_supervisor(config, server, identity, tls, brokers_tls, unguarded)
+    if beside is not None:
+        config = unguarded.permitted(await beside.has_authorizer())
+    addresses, bound = await bind(config, server, beside, tls)
+    part = ClusterPart(config, server, beside)
+    node = _node(config, store, addresses, part, unguarded)
+    if tls is not None:
+        tls.tell(node.core.gauges, node.core.count)
+    stop_accounts = begin_accounts(config, server, node.core)
+    audit = open_audit(config, server)
+    await server.start(node)
+    idle = IdleConnections(server, config.connections_max_idle_ms)
+    idle.watch()
+    if config.native is not None:
+        unguarded.opened("native", partial(server.shut, "native"))
+    stop_http = None
+    if config.http is not None:
+        logins = http_logins(config, server, beside, unguarded)
+        bound["http"], stop_http = await serve_http(config, config.http, server, tls, logins)
+        unguarded.opened("http", stop_http)
+        if part.shards is not None:
+            addresses["http"] = told_address("http", config.advertised_http, bound["http"])
+    stopping = _until_signalled(tls, brokers_tls)
+    await _either(until_served(config, server, beside, part, addresses, identity), stopping.wait())
+    if not stopping.is_set():
+        gc.collect()
+        gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
+        gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
+        _announce(config, bound, manager)
+    await stopping.wait()
+    await _begin_stopping(manager, part)
+    idle.stop()
+    if stop_http is not None:
+        await stop_http()
+    await _part_from_cluster(part, beside)
+    stop_accounts()
+    await server.stop()
+    if audit is not None:
+        audit.finish()
+    if store.snapshots_problem:
+        log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
+    log.info("stopped")
+
+
+def _node(
+    config: Config,
+    store: LogStore,
+    addresses: Mapping[str, tuple[str, int]],
+    part: ClusterPart,
+    unguarded: UnguardedListeners,
+) -> Node | Gateway:
+    """Build the node, or the one in front of a cluster, which asks native clients for logins from the start."""
+    if config.upstream_servers is None or config.kafka is None:
+        return Node(config, store, RandomIds(), addresses, read_clock())
+    gateway = Gateway(config, store, RandomIds(), addresses, read_clock(), shards=part.shards)
+    gateway.proxied.logins.require(is_required=unguarded.has_authorizer)
+    return gateway
+
+
+async def _part_from_cluster(part: ClusterPart, beside: Supervisor | None) -> None:
+    await part.stop()
+    if beside is not None:
+        await beside.stop()
+
+
+async def _begin_stopping(manager: ServiceManager, part: ClusterPart) -> None:
+    log.info("stopping")
+    manager.stopping()
+    await part.leave()
+
+
+def _announce(config: Config, bound: Mapping[str, tuple[str, int]], manager: ServiceManager) -> None:
+    """Print the one line of standard output, and log what is served, how."""
+    differing = {
+        key.name: key.show(value)
+        for key in KEYS.values()
+        if (value := getattr(config, key.field)) != key.default and key.name not in LISTENERS
+    }
+    listeners = {kind: f"{host}:{port}" for kind, (host, port) in bound.items()}
+    log.info("serving", version=version(), listeners=listeners, settings=differing)
+    manager.ready(", ".join(f"{kind} at {address}" for kind, address in listeners.items()))
+    told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
+    secured = [kind for kind in bound if config.speaks_tls(kind)]
+    print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
+
+
+def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Event:
+    """Return an event that is set by the signals that stop the daemon. SIGHUP only makes it read the
+    certificates anew."""
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    def hung_up() -> None:
+        read = [one for one in secured if one is not None]
+        if not read:
+            log.info("SIGHUP is ignored: there are no certificates to read anew")
+        for one in read:
+            one.reread()
+
+    loop.add_signal_handler(signal.SIGHUP, hung_up)
+    return stopping
+
+
+async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of them has ended; raise its error."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    for task in ended:
+        task.result()
