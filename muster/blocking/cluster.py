@@ -100,7 +100,8 @@ class ClusterClient(TopicProcedures):
         channel: CoordinatorChannel[Any] = CoordinatorChannel(group_id, lambda _failures: 0)
 
         def find() -> NodeAddress | None:
-            code, sentence = channel.hear_lookup(expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s)))
+            reply = expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s))
+            code, sentence = channel.on_lookup_reply(reply)
             if code != ErrorCode.NONE and not code.retriable:
                 raise Refused(code, sentence or f"no coordinator: {code.name}")
             return channel.coordinator

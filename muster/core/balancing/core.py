@@ -134,7 +134,7 @@ TABLE: dict[type, Callable[[BalancedMemberState, Any], None]] = {
         handle(TimePassed, _nothing),
         handle(Replied, coordinator.hear),
         handle(CallFailed, coordinator.lost),
-        handle(Pushed, joining.hear_push),
+        handle(Pushed, joining.on_push),
         handle(StartAsked, joining.start),
         handle(MetaAsked, registering.ask_meta),
         handle(ConnectAsked, registering.connect),

@@ -255,7 +255,7 @@ def _on_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbeatRe
             registering.jump_if_wanted(m, held)
 
 
-def hear_push(m: BalancedMemberState, event: Pushed) -> None:
+def on_push(m: BalancedMemberState, event: Pushed) -> None:
     """Send a heartbeat at once, whose reply has the news of the group."""
     if isinstance(event.message, PartitionsLost | PartitionsChanged) and event.message.group_id == m.group_id:
         m.timers.pop(BalancedTimer.HEARTBEAT, None)
