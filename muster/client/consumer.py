@@ -162,14 +162,14 @@ class ConsumerProcedures(SubscriptionProcedures):
                 yield from group.serve()
             asked = consuming.ask_for()
             if asked:
-                number = group.operations.number_heard(self._on_offsets)
+                number = group.operations.number_with_receiver(self._on_offsets)
                 group.tell(OffsetsAsked(number, asked, self._driver.now_ms() + _OFFSETS_TIMEOUT_MS))
         consuming.begin(has_group=group is not None)
         self._commit_if_due()
 
     def _on_offsets(self, done: Done) -> None:
         assert isinstance(done, OffsetsDone)
-        self._consuming.heard(done)
+        self._consuming.on_offsets(done)
 
     def _wait(self, left_s: float) -> Step:
         """Return a wait for the next event or deadline."""

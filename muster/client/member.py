@@ -162,7 +162,7 @@ class MemberProcedures:
 
     def commit_later(self, offsets: Mapping[TopicPartition, int], completion: Completion) -> int:
         wanted = to_commit(offsets)
-        number = self.operations.number_later(completion)
+        number = self.operations.number_with_callback(completion)
         deadline_ms = self._deadline_ms(self.settings.request_timeout_ms / 1000)
         self.tell(CommitAsked(number, wanted, deadline_ms, once=True))
         return number

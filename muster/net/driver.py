@@ -143,7 +143,7 @@ class Driver(Generic[C]):
         if connection is None:
             self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
-        connection.give(connection.exchange.say(call, self.now_ms()))
+        connection.give(connection.exchange.encode_request(call, self.now_ms()))
         self._deliver(connection, b"")
         self._send_out(connection)
 
@@ -210,7 +210,7 @@ class Driver(Generic[C]):
 
     def _deliver(self, connection: C, data: bytes) -> None:
         address, exchange = connection.way.address, connection.exchange
-        self._due.extend((connection.way.driven, event) for event in exchange.hear(data))
+        self._due.extend((connection.way.driven, event) for event in exchange.receive_data(data))
         if not data:
             return
         if exchange.has_answered:

@@ -51,7 +51,7 @@ class StreamCommits:
         """Commit the consumed offsets, in at most `tries` attempts. `CommitEnded` follows if there is a number."""
         return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
 
-    def hear(self, done: CommitDone, now_ms: int) -> list[MemberEffect]:
+    def on_commit_done(self, done: CommitDone, now_ms: int) -> list[MemberEffect]:
         """Handle the end of a commit. It is retried after retriable errors, except automatic ones, since the next one
         has newer offsets. Offsets of deleted topics cannot be stored; those of the others were.
         """

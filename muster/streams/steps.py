@@ -103,7 +103,7 @@ class Steps(StartSteps):
             case Assigned():
                 self._assigned(effect)
             case CommitDone():
-                self._add(self._commits.hear(effect, self._now_ms))
+                self._add(self._commits.on_commit_done(effect, self._now_ms))
             case ReleaseDone() if effect.operation == self._operation and self.phase is RebalancePhase.RELEASING:
                 self._released()
             case OffsetsDone() if effect.operation == self._operation and self.phase is RebalancePhase.READING:

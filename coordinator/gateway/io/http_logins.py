@@ -245,7 +245,7 @@ class BrokerLogins:
 async def _log_in(link: _Link, client: SaslClient) -> int:
     """Log in; return the lifetime of the login, 0 if it is unlimited. Raises LoginRefused and _Lost."""
     client.begin()
-    more = client.hear(SaslHandshakeReply())
+    more = client.on_reply(SaslHandshakeReply())
     while True:
         assert isinstance(more, SaslAuthenticate)
         reply = await link.ask(Login(client.mechanism, more.auth_bytes))
@@ -255,7 +255,7 @@ async def _log_in(link: _Link, client: SaslClient) -> int:
             raise LoginRefused(reply.error_code, reply.error_message)
         # In a thread: the broker chooses the number of iterations.
         answer = SaslAuthenticateReply(auth_bytes=reply.auth_bytes, session_lifetime_ms=reply.session_lifetime_ms)
-        more = await asyncio.to_thread(client.hear, answer)
+        more = await asyncio.to_thread(client.on_reply, answer)
         if more is None:
             if not reply.done:
                 raise LoginRefused(ErrorCode.ILLEGAL_SASL_STATE, "the broker wants more than the mechanism has")

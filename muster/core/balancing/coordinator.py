@@ -38,7 +38,7 @@ def send(m: BalancedMemberState, message: Message, then: Then, *, within_ms: int
     )
 
 
-def hear(m: BalancedMemberState, event: Replied) -> None:
+def on_reply(m: BalancedMemberState, event: Replied) -> None:
     """Handle a reply."""
     sent = m.channel.answered(event.call)
     if sent is None:

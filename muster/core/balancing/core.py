@@ -132,7 +132,7 @@ TABLE: dict[type, Callable[[BalancedMemberState, Any], None]] = {
     row.event: row.action
     for row in (
         handle(TimePassed, _nothing),
-        handle(Replied, coordinator.hear),
+        handle(Replied, coordinator.on_reply),
         handle(CallFailed, coordinator.lost),
         handle(Pushed, joining.on_push),
         handle(StartAsked, joining.start),

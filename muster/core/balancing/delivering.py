@@ -139,7 +139,7 @@ def _fetch_elsewhere(m: BalancedMemberState, reader: Waiter, held: Held) -> None
 
 def _on_fetched_partition(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     code = 0 if said.error_code == ErrorCode.NONE else code_of(said.error_code)
-    held.heard(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
+    held.update_offsets(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
     if not code and said.records:
         _hand_out(m, reader, held, said)
     elif code in _GONE:
@@ -308,5 +308,5 @@ def _confirmed(
         return failure(Code.EMPTY_REPLY, f"the reply lacks {held.key}")
     if said.error_code != ErrorCode.NONE:
         return failure(code_of(said.error_code), f"{held.key} was not confirmed: {said.error_code.name}")
-    held.heard(-1, said.end, m.now_ms)
+    held.update_offsets(-1, said.end, m.now_ms)
     return success(Confirm(held.key, held.place.topic, held.curr, held.max))

@@ -164,7 +164,7 @@ def _keep_granted(m: BalancedMemberState, reply: StartMemberReply) -> None:
         if held is None:
             continue
         held.reg_epoch = one.reg_epoch
-        held.heard(one.position if held.use is not Use.HANDED else -1, one.end, m.now_ms)
+        held.update_offsets(one.position if held.use is not Use.HANDED else -1, one.end, m.now_ms)
 
 
 def _try_again(m: BalancedMemberState, code: int, reason: str) -> None:

@@ -75,7 +75,7 @@ def describe(m: BalancedMemberState, event: DescribeAsked) -> None:
         m.end(operation, m.refused)
         return
 
-    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+    def on_reply(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         found = None
         if isinstance(answer.reply, DescribeBalancedReply):
             found = next((one for one in answer.reply.groups if one.group_id == m.group_id), None)
@@ -86,4 +86,4 @@ def describe(m: BalancedMemberState, event: DescribeAsked) -> None:
         else:
             m.end(operation, success(found))
 
-    coordinator.ask(m, lambda: DescribeBalanced((m.group_id,)), heard)
+    coordinator.ask(m, lambda: DescribeBalanced((m.group_id,)), on_reply)

@@ -85,7 +85,7 @@ class Held:
         """The offset to report as consumed when the partition is released."""
         return self.next_offset if self.use in IN_USE else self.confirmed
 
-    def heard(self, curr: int, end: int, now_ms: int) -> None:
+    def update_offsets(self, curr: int, end: int, now_ms: int) -> None:
         """Store offsets from the coordinator; a value below 0 never replaces a known one."""
         self.curr = curr if curr >= 0 else self.curr
         self.max = end if end >= 0 else self.max

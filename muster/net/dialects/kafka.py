@@ -141,7 +141,7 @@ class KafkaClientSession:
         login, offered = self._login, self._offered
         assert login is not None and offered is not None
         try:
-            more = login.hear(reply)
+            more = login.on_reply(reply)
         except LoginRefused as refused:
             raise login_refused(refused) from None
         if more is not None:
