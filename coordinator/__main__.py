@@ -208,11 +208,11 @@ def _within_open_files(config: Config) -> Config:
     set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS + spliced))
     http_connections = max(min(config.http_max_connections, allowed // _LEAST_A_HTTP_FILE), 1)
     connections = max(min(config.max_connections, (allowed - set_aside - min(of_http, http_connections)) // files), 1)
-    told = {"allowed": allowed, "wanted": wanted, "max_connections": connections}
+    limits = {"allowed": allowed, "wanted": wanted, "max_connections": connections}
     log.warning(
         "few open files are allowed: fewer connections are, unless the limit is raised",
         http_max_connections=http_connections,
-        **told,
+        **limits,
     )
     return msgspec.structs.replace(config, max_connections=connections, http_max_connections=http_connections)
 
@@ -271,7 +271,7 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
     part = ClusterPart(config, server, beside)
     node = _node(config, store, addresses, part, unguarded)
     if tls is not None:
-        tls.tell(node.core.gauges, node.core.count)
+        tls.report_to(node.core.gauges, node.core.count)
     stop_accounts = _accounts(config, server, node.core)
     audit = _audit(config, server)
     await server.start(node)
@@ -285,7 +285,7 @@ async def _serve(config: Config, manager: ServiceManager) -> None:
         bound["http"], stop_http = await _serve_http(config, config.http, server, tls, logins)
         unguarded.opened("http", stop_http)
         if part.shards is not None:
-            addresses["http"] = _told_address("http", config.advertised_http, bound["http"])
+            addresses["http"] = _advertised_address("http", config.advertised_http, bound["http"])
     stopping = _until_signalled(tls, brokers_tls)
     await _either(_until_served(config, server, beside, part, addresses, identity), stopping.wait())
     if not stopping.is_set():
@@ -345,9 +345,9 @@ def _announce(config: Config, bound: Mapping[str, tuple[str, int]], manager: Ser
     listeners = {kind: f"{host}:{port}" for kind, (host, port) in bound.items()}
     log.info("serving", version=_version(), listeners=listeners, settings=differing)
     manager.ready(", ".join(f"{kind} at {address}" for kind, address in listeners.items()))
-    told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
+    listening = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
     secured = [kind for kind in bound if config.speaks_tls(kind)]
-    print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
+    print(" ".join(("ready", *listening, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
 
 
 def _accounts(config: Config, server: Server, core: Core) -> Callable[[], None]:
@@ -394,7 +394,7 @@ def _audit(config: Config, server: Server) -> AuditFile | None:
 
     def lost(count: int, why: str) -> None:
         server.node.core.count("audit_lines_lost", count)
-        server.complaints.tell("lines of the audit log are lost", why, level="warning")
+        server.limited_log.write("lines of the audit log are lost", why, level="warning")
 
     try:
         audit = AuditFile(path, config.audit_log_max_bytes, config.audit_log_max_backups, lost)
@@ -507,7 +507,7 @@ async def _bind(
     """Bind the listeners of both protocols. Return the addresses for clients, and the bound ones."""
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
-    for dialect, wanted, told in (
+    for dialect, wanted, advertised in (
         ("native", config.native, config.advertised_native),
         ("kafka", config.kafka, config.advertised_kafka),
     ):
@@ -522,13 +522,13 @@ async def _bind(
                 bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured, relayed)
         except OSError as error:
             raise _cannot_listen(dialect, wanted, error, beside is not None and dialect == "kafka") from None
-        addresses[dialect] = _told_address(dialect, told, bound[dialect])
+        addresses[dialect] = _advertised_address(dialect, advertised, bound[dialect])
     return addresses, bound
 
 
-def _told_address(kind: str, told: Address | None, bound: tuple[str, int]) -> tuple[str, int]:
+def _advertised_address(kind: str, advertised: Address | None, bound: tuple[str, int]) -> tuple[str, int]:
     """Return the address of a listener as others are told it."""
-    host, port = bound if told is None else (told.host, told.port)
+    host, port = bound if advertised is None else (advertised.host, advertised.port)
     if host in _WILDCARDS:
         log.warning(
             "clients are told to connect to an address that means any; name one with --advertised",
@@ -554,18 +554,18 @@ def _beside(
     """Build the supervisor of the connections to the cluster's brokers, if there is a cluster."""
     if config.upstream_servers is None or config.kafka is None:
         return None
-    told = config.advertised_kafka or config.kafka
+    advertised = config.advertised_kafka or config.kafka
     plan = GatewayPlan(
         config.upstream_servers.all,
         config.upstream_listener_ports,
         config.kafka.host,
-        told.host,
+        advertised.host,
         config.upstream_refresh_ms / 1_000,
         config.upstream_ask_timeout_ms / 1_000,
         upstream_login(config),
         brokers_tls,
         tls if config.speaks_tls("kafka") else None,
-        told.port,
+        advertised.port,
         identity,
         unguarded,
     )
@@ -594,13 +594,13 @@ async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
     progress = loads.progress()
     log.info("loading", shards=len(server.node.core.shards), bytes=progress.bytes_total)
     gc.disable()  # all objects made while loading stay: collections make it take half as long again
-    telling = asyncio.ensure_future(_tell(loads))
+    reporting = asyncio.ensure_future(_report_progress(loads))
     try:
         await server.until_loaded()
         if beside is not None:
             await beside.start()
     finally:
-        telling.cancel()
+        reporting.cancel()
         gc.enable()
     for note in loads.notes:
         log.warning(note.text, shard=note.shard)
@@ -617,7 +617,7 @@ async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
     )
 
 
-async def _tell(loads: Loadings) -> None:
+async def _report_progress(loads: Loadings) -> None:
     while True:
         await asyncio.sleep(_TELL_EVERY_S)
         progress = loads.progress()

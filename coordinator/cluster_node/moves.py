@@ -45,7 +45,7 @@ class ShardMoves:
         """Note that a node handed a shard over as planned."""
         self._let_go[news.shard] = news
 
-    def tell(self, shard: Shard, owned: ShardOwned, node_id: int, moment: Moment) -> Iterator[int]:
+    def append_notes(self, shard: Shard, owned: ShardOwned, node_id: int, moment: Moment) -> Iterator[int]:
         """Append the note of the move to each group with members. Yields the cost in microseconds."""
         detail, took_ms = self._detail(shard.index, owned, node_id, moment)
         if not detail:

@@ -16,7 +16,7 @@ from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
 Rest = Callable[[], Awaitable[None]]
-Told = Callable[[GroupProblem, bool], None]
+OnProblem = Callable[[GroupProblem, bool], None]
 """Called with each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
 _SUSPECTS_A_ROUND: Final = 700
@@ -61,12 +61,12 @@ class ProblemWatch:
         queries: Queries,
         rest: Rest,
         lock: AbstractAsyncContextManager[object],
-        told: Told = lambda problem, is_open: None,
+        on_problem: OnProblem = lambda problem, is_open: None,
         groups_a_round: int = GROUPS_A_ROUND,
     ) -> None:
         """`queries` may see everything. `lock` allows one round at a time; `rest` lets the loop serve other
         requests."""
-        self._ask, self._rest, self._lock, self._told = queries, rest, lock, told
+        self._ask, self._rest, self._lock, self._on_problem = queries, rest, lock, on_problem
         self._most = groups_a_round
         self._seen: dict[str, _Seen] = {}
         self._absent: list[GroupProblem] = []
@@ -96,7 +96,7 @@ class ProblemWatch:
                 await self._rest()
             self._absent = gathering.problems_of_absent(self._seen, known)
             found = self._found()
-            self._tell(found)
+            self._notify(found)
             self._last = found
             if suspects is not None:
                 self._followed_ms = known.now_ms
@@ -165,14 +165,14 @@ class ProblemWatch:
         found = [problem for seen in self._seen.values() for problem in seen.problems]
         return sorted([*found, *self._absent], key=lambda one: one.group_id)
 
-    def _tell(self, found: Iterable[GroupProblem]) -> None:
+    def _notify(self, found: Iterable[GroupProblem]) -> None:
         now = {(one.group_id, one.kind.value, one.client_id, one.client_host): one for one in found}
         for key, problem in now.items():
             if key not in self._open:
-                self._told(problem, True)
+                self._on_problem(problem, True)
         for key, problem in self._open.items():
             if key not in now:
-                self._told(problem, False)
+                self._on_problem(problem, False)
         self._open = now
 
 

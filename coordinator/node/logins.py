@@ -283,7 +283,7 @@ class Logins:
             return
         if state.sasl.refusal:  # counted and logged even if the client never ends the login (aiokafka does not)
             self._failed.add(state.connection.peer_host, moment.monotonic_ms)
-            self._tell(state.ref, state.connection.peer_host, state.sasl.username, state.sasl.refusal, moment)
+            self._record_failure(state.ref, state.connection.peer_host, state.sasl.username, state.sasl.refusal, moment)
         self._answer(state, answer, moment)
 
     # ------------------------------------------------------------------------------------------------------------- ends
@@ -307,7 +307,7 @@ class Logins:
         self.on_login(connection, moment)
         self._core.count("logins")
         fields = {**sender(self._core, state.ref), "mechanism": state.mechanism}
-        self._core.audit.tell(AuditEvent.LOGIN, moment, fields)
+        self._core.audit.record(AuditEvent.LOGIN, moment, fields)
         reply = SaslAuthenticateReply(auth_bytes=done.token, session_lifetime_ms=lifetime_ms)
         self._core.outbox.send(state.ref, _said(state, reply))
 
@@ -330,7 +330,7 @@ class Logins:
         only closed: clients retry then, while they give up after a refusal."""
         sasl, state.stage, state.sasl = state.sasl, Stage.FAILED, None
         if sasl is None or not sasl.refusal:  # the refusal of a token was logged when the token was checked
-            self._tell(ref, state.connection.peer_host, "" if sasl is None else sasl.username, why, moment)
+            self._record_failure(ref, state.connection.peer_host, "" if sasl is None else sasl.username, why, moment)
         self._answer_later(ref, reply, state.received_ms, moment)
 
     def is_limited(self, host: str, moment: Moment) -> bool:
@@ -348,14 +348,14 @@ class Logins:
         self, ref: RequestRef, reply: Message | None, host: str, user: str, why: str, received_ms: int, moment: Moment
     ) -> None:
         """Log a failed login, and reply after the delay, counted from its request."""
-        self._tell(ref, host, user, why, moment)
+        self._record_failure(ref, host, user, why, moment)
         self._answer_later(ref, reply, received_ms, moment)
 
-    def _tell(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
+    def _record_failure(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
         """Count a failed login, and write it to the log and the audit log."""
         self._core.count("logins_failed")
         about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
-        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
+        self._core.audit.record(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
             shown = f" as {user[:200]!r}" if user else ""
             self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))

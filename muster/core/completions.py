@@ -130,7 +130,7 @@ class Completions:
 
     @property
     def is_woken(self) -> bool:
-        return self._is_woken or self.has_failed or not (self._refusals.is_told or self._sleeps_through)
+        return self._is_woken or self.has_failed or not (self._refusals.is_clear or self._sleeps_through)
 
     @property
     def has_failed(self) -> bool:

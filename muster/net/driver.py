@@ -120,7 +120,7 @@ class Driver(Generic[C]):
                 elif isinstance(effect, HangUp):
                     self._hang_up(driven, effect.node)
                 else:
-                    driven.tell(effect)
+                    driven.on_effect(effect)
                 done += 1
         except BaseException:  # a Ctrl-C: the core must not wait for replies to unsent requests
             unsaid = (one for one in effects[done:] if isinstance(one, SendRequest))

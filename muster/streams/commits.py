@@ -8,7 +8,7 @@ from typing import NamedTuple
 from membership.events import CommitAsked, CommitDone, MemberEffect, OffsetToCommit
 from membership.member import COORDINATOR_GONE
 from membership.topic_partition import TopicPartition
-from muster.streams.events import CommitEnded, TellMember
+from muster.streams.events import CommitEnded, FeedMember
 from muster.streams.holdings import Holdings
 from muster.streams.settings import StreamsSettings
 from protocol.errors import ErrorCode
@@ -93,7 +93,7 @@ class StreamCommits:
         operation = self.operation()
         self._under_way[operation] = tried
         deadline_ms = now_ms + self._settings.request_timeout_ms
-        return [TellMember(CommitAsked(operation, offsets, deadline_ms, once=True))]
+        return [FeedMember(CommitAsked(operation, offsets, deadline_ms, once=True))]
 
 
 def _ended(

@@ -9,7 +9,7 @@ from membership.topic_partition import TopicPartition
 from muster.core.fetching.settings import Grants
 from muster.streams.events import Owned
 from muster.streams.pump import Pump, Registry
-from muster.streams.queue import Gate, PartitionInfo, StreamQueue
+from muster.streams.queue import DeliveryLease, PartitionInfo, StreamQueue
 
 
 class Holdings:
@@ -17,10 +17,10 @@ class Holdings:
     topics share those under None."""
 
     def __init__(
-        self, group_id: str, gate: Gate, pump: Pump, queues: Mapping[str | None, tuple[StreamQueue, ...]]
+        self, group_id: str, lease: DeliveryLease, pump: Pump, queues: Mapping[str | None, tuple[StreamQueue, ...]]
     ) -> None:
         self._group_id = group_id
-        self._gate = gate
+        self._lease = lease
         self._pump = pump
         self._queues = queues
         self._registry: Registry = {}
@@ -36,13 +36,13 @@ class Holdings:
 
     def clear(self) -> None:
         """S3: drop queued messages, so that none of the old epoch is returned."""
-        self._gate.epoch += 1
+        self._lease.epoch += 1
         for queue in self._all():
             queue.clear()
 
     def end(self) -> None:
         """S3 for the last time: end the streams."""
-        self._gate.epoch += 1
+        self._lease.epoch += 1
         for queue in self._all():
             queue.end()
 

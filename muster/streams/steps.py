@@ -112,7 +112,7 @@ class Steps(StartSteps):
                 self._claimed(effect)
             case GrantsLost() if self.phase is RebalancePhase.RUNNING:
                 names = ", ".join(map(str, effect.partitions[:5]))
-                self._tell_member(RejoinAsked(f"the registry no longer names this member for {names}"))
+                self._feed_member(RejoinAsked(f"the registry no longer names this member for {names}"))
             case Fatal():
                 self._refused(effect)
             case Closed():
@@ -171,9 +171,9 @@ class Steps(StartSteps):
     def _listener_done(self, error: Exception | None) -> None:
         """Continue whatever a listener raised; the exception is reported at the end."""
         self._raised = self._raised or error
-        if self.phase is RebalancePhase.TELLING_RELEASE:
+        if self.phase is RebalancePhase.BEFORE_RELEASING:
             self._release()
-        elif self.phase is RebalancePhase.TELLING_START:
+        elif self.phase is RebalancePhase.BEFORE_STARTING:
             self._start()
 
     def _refused(self, fatal: Fatal) -> None:
@@ -203,7 +203,7 @@ class Steps(StartSteps):
         if self.phase is RebalancePhase.IDLE:
             self._enter(RebalancePhase.CLOSED)
             self._effects.append(StreamsEnded())
-        elif self.phase is RebalancePhase.TELLING_RELEASE:
+        elif self.phase is RebalancePhase.BEFORE_RELEASING:
             self._release()
         elif self.phase in {RebalancePhase.FINISHING, RebalancePhase.COMMITTING, RebalancePhase.RELEASING}:
             return  # the present step continues with that

@@ -74,7 +74,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the source's report for the query's progress; Spark does not compare it."""
         report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(self._ends.items())}}
-        state = self._outage.told(time.monotonic()) or self._state
+        state = self._outage.describe(time.monotonic()) or self._state
         return report | lags(self._ends, self._planned) | {"member": "", "generation": -1, "state": state}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

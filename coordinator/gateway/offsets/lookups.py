@@ -50,8 +50,8 @@ class OffsetLookups:
 
     def sample_ends(self, moment: Moment) -> None:
         """Sample a slice of the log ends, and schedule the next."""
-        question = self._core.end_sampling.next_question(self._core.own_shards(), self._topics, moment)
-        self._find(None, question, moment, self._on_ends_found)
+        request = self._core.end_sampling.next_request(self._core.own_shards(), self._topics, moment)
+        self._find(None, request, moment, self._on_ends_found)
 
     def _find(self, ref: RequestRef | None, message: ListOffsets, moment: Moment, then: _Found) -> None:
         topics, now_ms = self._topics, moment.monotonic_ms

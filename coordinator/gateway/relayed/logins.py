@@ -124,10 +124,10 @@ class RelayedLogins:
             return False
         request = BY_MESSAGE[type(message)].request
 
-        def heard(reply: Message, moment: Moment) -> None:
+        def on_reply(reply: Message, moment: Moment) -> None:
             self._core.outbox.send(ref, finish(reply, moment.monotonic_ms))
 
-        if not state.session.ask(message, request.oldest, request.newest, heard):
+        if not state.session.ask(message, request.oldest, request.newest, on_reply):
             text = f"the brokers speak no version of {type(message).__name__} that has room for it"
             self._core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
         return True
@@ -168,7 +168,7 @@ class RelayedLogins:
         state.stage = _Stage.WAITING
         handshake = SaslHandshake(message.mechanism)
 
-        def heard(reply: Message, later: Moment) -> None:
+        def on_reply(reply: Message, later: Moment) -> None:
             assert isinstance(reply, SaslHandshakeReply)
             if reply.error_code:
                 offered = f"the brokers have {', '.join(reply.mechanisms) or 'none'}, not {message.mechanism}"
@@ -176,12 +176,12 @@ class RelayedLogins:
             else:
                 self._authenticate(state)
 
-        state.session.ask(handshake, HANDSHAKE_VERSION, HANDSHAKE_VERSION, heard)
+        state.session.ask(handshake, HANDSHAKE_VERSION, HANDSHAKE_VERSION, on_reply)
 
     def _authenticate(self, state: _State) -> None:
         state.stage = _Stage.WAITING
 
-        def heard(reply: Message, later: Moment) -> None:
+        def on_reply(reply: Message, later: Moment) -> None:
             assert isinstance(reply, SaslAuthenticateReply)
             state.steps += 1
             if reply.error_code:
@@ -192,7 +192,7 @@ class RelayedLogins:
             else:
                 self._finish(state, reply, later)
 
-        state.session.ask(SaslAuthenticate(state.token), 0, _NEWEST_AUTHENTICATE, heard)
+        state.session.ask(SaslAuthenticate(state.token), 0, _NEWEST_AUTHENTICATE, on_reply)
         state.token = b""
 
     def _finish(self, state: _State, reply: SaslAuthenticateReply, moment: Moment) -> None:
@@ -204,7 +204,7 @@ class RelayedLogins:
         state.session.end_login()
         self._core.count("logins")
         told = {**sender(self._core, state.ref), "mechanism": state.mechanism}
-        self._core.audit.tell(AuditEvent.LOGIN, moment, told)
+        self._core.audit.record(AuditEvent.LOGIN, moment, told)
         answer = LoginReply(reply.auth_bytes, done=True, session_lifetime_ms=max(lifetime_ms, 0))
         self._core.outbox.send(state.ref, answer)
 
@@ -216,7 +216,7 @@ class RelayedLogins:
             self._failed.add(host, moment.monotonic_ms)
         self._core.count("logins_failed")
         about = {**sender(self._core, state.ref), "principal": "", "user": state.username, "why": why}
-        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
+        self._core.audit.record(AuditEvent.LOGIN_FAILED, moment, about)
         shown = f" as {state.username[:200]!r}" if state.username else ""
         self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
         self._core.outbox.send(state.ref, LoginReply(error_code=code, error_message=why))

@@ -143,7 +143,7 @@ _ROWS: tuple[Row, ...] = (
     on(TargetComputed)(empty=target.finish, with_members=target.finish, dead=ignore),
     on(TargetAnnounced)(empty=ignore, with_members=target.announce, dead=ignore),
     on(TargetBehind)(empty=ignore, with_members=target.ask_for_heartbeats, dead=ignore),
-    on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.tell_waiting, dead=ignore),
+    on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.notify_waiting, dead=ignore),
     on(SessionExpired)(empty=ignore, with_members=removal.fence_silent, dead=ignore),
     on(RevocationOverdue)(empty=ignore, with_members=removal.fence_unrevoked, dead=ignore),
     on(ConsumerLoaded)(empty=ignore, with_members=applying.loaded, dead=ignore),

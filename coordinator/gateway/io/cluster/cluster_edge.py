@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.cluster_log.events import ShardEvent
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
+from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LogProblems, ShardChanged
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
@@ -74,7 +74,7 @@ class ClusterEdge:
         self._told: tuple[str, ...] | None = None
         server.carry_out(ShardRequest, self._send)
         server.carry_out(HandedOver, self._handed_over)
-        server.carry_out(TellNodes, self._notes.tell)
+        server.carry_out(PublishNews, self._notes.publish)
 
     # --- the start ---
 

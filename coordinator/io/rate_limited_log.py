@@ -22,7 +22,7 @@ Level = Literal["info", "warning"]
 
 
 class _Kind:
-    """Complaints of one kind since its last line."""
+    """Events of one kind since its last line."""
 
     __slots__ = ("count", "details", "event", "level", "timer")
 
@@ -38,15 +38,15 @@ class _Kind:
         self.count = 0
 
 
-class Complaints:
-    """Rate limit for log lines about connections. The event loop must be running when `tell` is called."""
+class RateLimitedLog:
+    """Rate limit for log lines about connections. The event loop must be running when `write` is called."""
 
     def __init__(self, every_s: float = _EVERY_S, most_kinds: int = _MOST_KINDS) -> None:
         self._every_s = every_s
         self._most_kinds = most_kinds
         self._kinds: dict[str, _Kind] = {}
 
-    def tell(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
+    def write(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
         """Log the event, now or in the kind's next line. Reasons that differ only in numbers are of one kind."""
         name = f"{event}: {_NUMBERS.sub('0', reason)}"
         if name not in self._kinds and len(self._kinds) >= self._most_kinds:
