@@ -30,8 +30,8 @@ class Coordinators(Protocol):
 
 
 class Reporter:
-    """Sends the member's id and facts, which `describe` returns, about once a second. `is_draining` is true if an operator
-    has requested a drain. `describe` is called in the reporter's thread.
+    """Sends the member's id and facts, which `describe` returns, about once a second. `is_draining` is true if an
+    operator has requested a drain. `describe` is called in the reporter's thread.
     """
 
     def __init__(
