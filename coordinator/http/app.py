@@ -26,7 +26,7 @@ from coordinator.http.lag.end_history import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.live.webhooks import Webhooks
-from coordinator.http.logins import METRICS, Authenticator, Entrance, logged_in
+from coordinator.http.logins import METRICS, Authenticator, HttpAuthenticator, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
 from coordinator.http.nodes.all_nodes import ALONE, ANSWER_WITHIN_S, AllNodes, ClusterProblems, NodesPlan
@@ -120,12 +120,16 @@ def make_app(
     client = NodeClient(nodes.tls)
     all_nodes = AllNodes(nodes, ask_own, client, ask_timeout_s, min(nodes_answer_within_s, ask_timeout_s))
     queries, problems = Queries(all_nodes.ask), ClusterProblems(watch, own_queries, all_nodes)
-    entrance = None if authenticator is None else Entrance(authenticator, partial(_in_time, "the login", ask_timeout_s))
+    authentication = (
+        None
+        if authenticator is None
+        else HttpAuthenticator(authenticator, partial(_in_time, "the login", ask_timeout_s))
+    )
     surgery, what_if = SurgeryPages(queries), WhatIf(queries, asyncio.to_thread)
-    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, yield_to_loop), entrance)
+    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, yield_to_loop), authentication)
     middlewares = [problems_as_json(_SHORT, _log_failure), _guarded(Guard(hosts))]
-    if entrance is not None:
-        middlewares.append(logged_in(entrance, console.show_form, METRICS if has_open_metrics else frozenset()))
+    if authentication is not None:
+        middlewares.append(logged_in(authentication, console.show_form, METRICS if has_open_metrics else frozenset()))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
     rows = _rows(queries, problems, surgery, what_if, console)
@@ -133,9 +137,11 @@ def make_app(
     rows += node_routes(nodes.placement.node_id, nodes.served, ask_own, watch)
     app.cleanup_ctx.append(_compiling(console))
     app.cleanup_ctx.append(client.running)
-    events = EventPages(own_queries, feed, is_still_in=None if entrance is None else entrance.is_still_in)
+    events = EventPages(own_queries, feed, is_still_in=None if authentication is None else authentication.is_still_in)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
-    described: Callable[[], Json] = cache(partial(document, routes, __version__, wants_logins=entrance is not None))
+    described: Callable[[], Json] = cache(
+        partial(document, routes, __version__, wants_logins=authentication is not None)
+    )
     app[DOCUMENT] = described
     app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
     for route, handler in (*rows, (OPENAPI, _openapi(described))):

@@ -90,7 +90,7 @@ class ProblemWatch:
         async with self._lock:
             known = await self._known()
             await self._find_changed(known, suspects)
-            chosen, asked = self._chosen(known.now_ms), _Asked(self._ask)
+            chosen, asked = self._chosen(known.now_ms), _NodeEvidence(self._ask)
             for start in range(0, len(chosen), _GROUPS_A_GO):
                 await self._examine(chosen[start : start + _GROUPS_A_GO], known, asked)
                 await self._rest()
@@ -153,7 +153,7 @@ class ProblemWatch:
         seen = self._seen.get(group_id)
         return seen is not None and bool(seen.problems) and 0 <= now_ms - seen.at_ms < _REST_MS
 
-    async def _examine(self, group_ids: Sequence[str], known: gathering.Known, asked: "_Asked") -> None:
+    async def _examine(self, group_ids: Sequence[str], known: gathering.Known, asked: "_NodeEvidence") -> None:
         evidence = await gathering.gather(asked, group_ids, known)
         for group_id in group_ids:
             self._changed.pop(group_id, None)
@@ -191,7 +191,7 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     wanted = [one.group_id for one in await queries.groups()] if group_ids is None else group_ids
     found: list[GroupProblem] = []
     there: set[str] = set()
-    asked = _Asked(queries)
+    asked = _NodeEvidence(queries)
     for start in range(0, len(wanted), _GROUPS_A_GO):
         evidence = await gathering.gather(asked, wanted[start : start + _GROUPS_A_GO], known)
         there.update(one.group.group_id for one in evidence)
@@ -200,7 +200,7 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     return found + gathering.problems_of_absent(there, known)
 
 
-class _Asked:
+class _NodeEvidence:
     """The node as the source of evidence, for one round. Starts of logs are asked for once; ends again with each group,
     since its commits must not be compared with older ones."""
 

@@ -13,7 +13,7 @@ from membership.events import (
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
 from muster.client.interceptors import ConsumerInterceptor, ConsumerInterceptors
-from muster.client.member import Audience, ListenerProcedure, MemberProcedures, member_settings_of
+from muster.client.member import ListenerProcedure, MemberProcedures, RebalanceCallbacks, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
 from muster.client.subscribing import SubscriptionProcedures
 from muster.core.completions import Done
@@ -91,7 +91,7 @@ class ConsumerProcedures(SubscriptionProcedures):
         membership: MemberProcedures | None = None
         if group_id is not None:
             settings = member_settings_of(group_id, rack_id, member_settings)
-            audience = Audience(
+            audience = RebalanceCallbacks(
                 self._assigned, self._revoked, self._lost, self._before_revoking, self._before_rejoining
             )
             membership = MemberProcedures(runner.driver, settings, (), audience, consuming.metrics)

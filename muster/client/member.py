@@ -38,7 +38,7 @@ Listener = Callable[[Partitions], object]
 ListenerProcedure = Callable[[Partitions], Procedure[None]]
 
 
-class Audience(NamedTuple):
+class RebalanceCallbacks(NamedTuple):
     """Callbacks for rebalances. `prepare` is called before a revocation, which waits for the operation whose number it
     returns, if any; `rejoin` before a cooperative rebalance, during which no commit is possible.
     """
@@ -52,9 +52,9 @@ class Audience(NamedTuple):
 
 def listeners(
     on_assigned: Listener | None = None, on_revoked: Listener | None = None, on_lost: Listener | None = None
-) -> Audience:
+) -> RebalanceCallbacks:
     """Return the listeners of an application; without `on_lost`, `on_revoked` is called instead."""
-    return Audience(
+    return RebalanceCallbacks(
         partial(call_application, on_assigned),
         partial(call_application, on_revoked),
         partial(call_application, on_lost or on_revoked),
@@ -80,7 +80,7 @@ class MemberProcedures:
         driver: Driver[Any],
         settings: MemberSettings,
         topics: Iterable[str],
-        audience: Audience,
+        audience: RebalanceCallbacks,
         metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.settings = settings

@@ -40,12 +40,12 @@ from muster.streams.events import (
 )
 from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
-from muster.streams.pump import Pump
 from muster.streams.queue import DeliveryLease, StreamQueue
 from muster.streams.rebalance import RebalancePhase
 from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
+from muster.streams.stream_fetcher import StreamFetcher
 
 _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
@@ -61,7 +61,7 @@ class Parts:
     """The parts of a connector once the streams are made: three cores and their data."""
 
     membership: Membership
-    pump: Pump
+    fetcher: StreamFetcher
     holdings: Holdings
     steps: Steps
     member: Driven
@@ -218,7 +218,7 @@ class StreamsConnector:
             if self._parts is not None:
                 self._parts.holdings.end()
             if self._parts is not None and not refusals.has_failed:
-                self._driver.carry_out(self._parts.fetching, self._parts.pump.close)
+                self._driver.carry_out(self._parts.fetching, self._parts.fetcher.close)
             self._has_ended = True
             self._changed.notify_all()
         self._calls_nobody = True
@@ -267,16 +267,16 @@ class StreamsConnector:
         membership = Membership(self._settings.member(self._group_id), topics, random.random, kind)
         lease = DeliveryLease(lambda: membership.lease_from_ms, self._settings.session_timeout_ms)
         queues = {name: tuple(self._queue(lease) for _ in range(count)) for name, count in counts}
-        pump = Pump(self._settings.fetch(), lease, random.random)
-        holdings = Holdings(self._group_id, lease, pump, queues)
+        fetcher = StreamFetcher(self._settings.fetch(), lease, random.random)
+        holdings = Holdings(self._group_id, lease, fetcher, queues)
         steps = Steps(membership, kind, holdings, self._settings, has_listener=self._listener is not None)
         self._parts = Parts(
             membership,
-            pump,
+            fetcher,
             holdings,
             steps,
             Driven(membership, steps.note),
-            Driven(pump, steps.note),
+            Driven(fetcher, steps.note),
             Driven(steps, self._carry_out),
         )
         for driven in (self._parts.member, self._parts.fetching, self._parts.rebalancing):

@@ -48,7 +48,7 @@ class FeedMember(MemberEffect, frozen=True):
 
 
 class FetchWanted(MemberEffect, frozen=True):
-    """Step the pump, since there is something new to fetch."""
+    """Step the fetcher, since there is something new to fetch."""
 
 
 class CallBeforeReleasing(MemberEffect, frozen=True):

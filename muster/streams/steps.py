@@ -2,8 +2,8 @@
 
     step(event, now_ms) -> effects
 
-Reports of the membership and the pump are noted and handled in the next step, which is due at once, so that no step is
-re-entered. The steps themselves are in `revoke` and `start`.
+Reports of the membership and the fetcher are noted and handled in the next step, which is due at once, so that no step
+is re-entered. The steps themselves are in `revoke` and `start`.
 """
 
 from collections import deque
@@ -64,7 +64,7 @@ class Steps(StartSteps):
     # -- called by the edge
 
     def note(self, effect: MemberEffect) -> None:
-        """Store an effect of the membership or the pump for the next step."""
+        """Store an effect of the membership or the fetcher for the next step."""
         self._inbox.append(effect)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:

@@ -21,7 +21,7 @@ from protocol.session import RequestRef
 _Found = Callable[[ListOffsetsReply, Moment], None]
 
 
-class Ask(Protocol):
+class SendUpstream(Protocol):
     """Sends requests to the brokers, and continues when they are answered or late."""
 
     def __call__(
@@ -38,7 +38,7 @@ class Ask(Protocol):
 class OffsetLookups:
     """Lookups from memory if that is recent enough or no leader can be asked, else at the leaders."""
 
-    def __init__(self, core: Core, topics: UpstreamTopics, requests: UpstreamRequests, ask: Ask) -> None:
+    def __init__(self, core: Core, topics: UpstreamTopics, requests: UpstreamRequests, ask: SendUpstream) -> None:
         self._core = core
         self._topics = topics
         self._requests = requests

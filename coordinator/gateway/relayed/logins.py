@@ -48,7 +48,7 @@ class _Stage(Enum):
     DONE = "done"
 
 
-class _State:
+class _RelayedLogin:
     """Login of one connection. `steps` counts the client's messages that the broker has answered."""
 
     __slots__ = ("connection", "is_known", "mechanism", "ref", "stage", "steps", "token", "username")
@@ -78,7 +78,7 @@ class RelayedLogins:
         self._serving = serving
         self._effects = effects
         self._brokers = brokers
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, _RelayedLogin] = {}
         self._failed = FailedLogins()
         serving.on_opened.append(self.opened)
         serving.on_closed.append(self.closed)
@@ -90,7 +90,7 @@ class RelayedLogins:
         for state in self._states.values():
             self._guard(state)
 
-    def _guard(self, state: _State) -> None:
+    def _guard(self, state: _RelayedLogin) -> None:
         is_required = self.is_required or state.connection.dialect == HTTP
         state.connection.is_guarded = is_required or self._serving.guards(state.connection.broker)
         if not state.is_known:
@@ -99,7 +99,7 @@ class RelayedLogins:
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Require a login of a new native connection."""
         if isinstance(connection.session, RelayedSession):
-            state = self._states[connection.number] = _State(connection)
+            state = self._states[connection.number] = _RelayedLogin(connection)
             self._guard(state)
 
     def closed(self, number: int) -> None:
@@ -146,7 +146,7 @@ class RelayedLogins:
         else:
             self._begin(state, message, moment)
 
-    def _begin(self, state: _State, message: Login, moment: Moment) -> None:
+    def _begin(self, state: _RelayedLogin, message: Login, moment: Moment) -> None:
         state.mechanism, state.steps, state.username = message.mechanism, 0, ""
         if self._failed.is_limited(state.connection.peer_host, moment.monotonic_ms):
             self._core.count("logins_limited")
@@ -178,7 +178,7 @@ class RelayedLogins:
 
         state.session.ask(handshake, HANDSHAKE_VERSION, HANDSHAKE_VERSION, on_reply)
 
-    def _authenticate(self, state: _State) -> None:
+    def _authenticate(self, state: _RelayedLogin) -> None:
         state.stage = _Stage.WAITING
 
         def on_reply(reply: Message, later: Moment) -> None:
@@ -195,7 +195,7 @@ class RelayedLogins:
         state.session.ask(SaslAuthenticate(state.token), 0, _NEWEST_AUTHENTICATE, on_reply)
         state.token = b""
 
-    def _finish(self, state: _State, reply: SaslAuthenticateReply, moment: Moment) -> None:
+    def _finish(self, state: _RelayedLogin, reply: SaslAuthenticateReply, moment: Moment) -> None:
         connection, lifetime_ms = state.connection, reply.session_lifetime_ms
         state.stage, state.is_known = _Stage.DONE, True
         connection.principal, connection.client = f"User:{state.username}", None
@@ -208,7 +208,7 @@ class RelayedLogins:
         answer = LoginReply(reply.auth_bytes, done=True, session_lifetime_ms=max(lifetime_ms, 0))
         self._core.outbox.send(state.ref, answer)
 
-    def _refuse(self, state: _State, code: ErrorCode, why: str, moment: Moment) -> None:
+    def _refuse(self, state: _RelayedLogin, code: ErrorCode, why: str, moment: Moment) -> None:
         """Answer a failed login, and close the connection. No delay is needed, since the broker has delayed its
         refusal."""
         host = state.connection.peer_host

@@ -230,7 +230,7 @@ class GroupHeld(ClassicEvent):
         return HoldGroupReply(error_code=error_code)
 
 
-class HoldOver(ClassicEvent):
+class HoldEnded(ClassicEvent):
     """The end of the hold for which a rebalance waited: it was released, its time is over, or members enough came."""
 
     group_id: str
@@ -342,7 +342,7 @@ GroupEvent = (
     | Release
     | OwnershipEnded
     | GroupHeld
-    | HoldOver
+    | HoldEnded
     | JoinPhaseOver
     | InitialDelayOver
     | SyncOverdue

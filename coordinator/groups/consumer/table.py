@@ -52,7 +52,7 @@ from protocol.errors import ErrorCode
 E = TypeVar("E")
 Action = groups_table.Action[ConsumerGroup, E]
 Guard = groups_table.Guard[ConsumerGroup, E]
-Unless = groups_table.Unless[ConsumerGroup, E]
+GuardedAction = groups_table.GuardedAction[ConsumerGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
@@ -65,7 +65,7 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
     def __call__(
         self,
         *,
-        guards: tuple[Guard[E] | Unless[E], ...] = (),
+        guards: tuple[Guard[E] | GuardedAction[E], ...] = (),
         empty: Action[E],
         with_members: Action[E],
         dead: Action[E],

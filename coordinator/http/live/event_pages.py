@@ -32,7 +32,7 @@ EVENTS: Final = HttpRoute(
 )
 
 
-class IsStillIn(Protocol):
+class LoginStillValid(Protocol):
     """Says whether a follower's login goes on; `again`: its password or token is to be checked again."""
 
     async def __call__(self, *, again: bool) -> bool: ...
@@ -47,7 +47,7 @@ class EventPages:
         queries: Queries,
         feed: Feed,
         *,
-        is_still_in: IsStillIn | None = None,
+        is_still_in: LoginStillValid | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         check_again_s: float = CHECK_AGAIN_S,
     ) -> None:

@@ -15,7 +15,7 @@ from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardReque
 from coordinator.cluster_node.events import LogProblems, ShardChanged
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
-from coordinator.gateway.cluster.nodes_group import Follows, NodesGroup, NodesGroupSettings
+from coordinator.gateway.cluster.nodes_group import FollowedShards, NodesGroup, NodesGroupSettings
 from coordinator.gateway.cluster.user_data import Candidate
 from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
@@ -49,7 +49,7 @@ class ClusterPlan(NamedTuple):
     copies: int
     group_id: str
     heartbeat_ms: int
-    follows: Follows
+    follows: FollowedShards
     settings: ClusterLogSettings
     leaves_within_s: float = 10.0
     """Time for which a node that hands over its shards waits for brokers that do not answer."""

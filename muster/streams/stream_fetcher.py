@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode
 Registry = Mapping[TopicPartition, tuple[PartitionInfo, StreamQueue]]
 
 
-class Pump:
+class StreamFetcher:
     """A fetcher whose records go into queues. `step` and `next_deadline_ms` are those of a core."""
 
     def __init__(self, settings: FetchSettings, lease: DeliveryLease, jitter: Callable[[], float]) -> None:
